@@ -22,7 +22,7 @@ from mcp.shared.exceptions import MCPError
 
 from narval import __version__
 from narval.ask.text import json_bytes
-from narval.core.errors import NarvalError
+from narval.core.errors import DaemonGoneError, NarvalError, UnansweredError
 from narval.surfaces.asks import Asks
 from narval.surfaces.mcp.agreeing import REMEMBERED, Agreements, is_modern
 from narval.surfaces.mcp.resources import Context, Resources, ask_or_refuse
@@ -153,7 +153,10 @@ class ToolServer:
             answer = await self._begun(ctx, {**about, "size": 0}, agreed=True)
         if "run" not in answer:
             return result_of(answer["answer"])
-        run = await self._followed(ctx, client, answer)
+        try:
+            run = await self._followed(ctx, client, answer)
+        except DaemonGoneError as error:
+            return _begun_all_the_same(error, answer["run"])
         return _result(run, is_error="error" in run)
 
     async def _begun(self, ctx: Context, about: dict[str, Any], *, agreed: bool) -> dict[str, Any]:
@@ -290,6 +293,14 @@ def error_of(error: NarvalError) -> types.CallToolResult:
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=str(error))], structured_content=content, is_error=True
     )
+
+
+def _begun_all_the_same(error: DaemonGoneError, run: int) -> types.CallToolResult:
+    """The result of a call whose run is recorded, and whose daemon has gone since."""
+    what = error.what if isinstance(error, UnansweredError) else str(error)
+    then = f"it began run {run}, which goes on once a daemon is at work; look at that before you call again"
+    result = error_of(UnansweredError(what, then))
+    return result.model_copy(update={"structured_content": {**(result.structured_content or {}), "run": run}})
 
 
 def code_of(error: NarvalError) -> str:

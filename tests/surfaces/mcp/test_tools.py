@@ -20,7 +20,8 @@ from narval.ask.clients.descriptions import DESCRIPTIONS
 from narval.ask.clients.tools import TOOLS, parameters, schema_of_tool
 from narval.ask.operations import OPERATIONS
 from narval.core.definitions.library import RunDefinition
-from narval.surfaces.mcp.server import answer_of
+from narval.core.errors import UnansweredError
+from narval.surfaces.mcp.server import ToolServer, answer_of
 from tests.surfaces.mcp.home_of_clients import MODES, HomeOfClients, home_at_work
 
 RIDES = """
@@ -67,6 +68,34 @@ async def refused(client: Client, tool: str, /, **arguments: Any) -> str:
     assert result.is_error, result.structured_content
     assert set(result.structured_content) == {"error", "message"}
     return str(result.structured_content["message"])
+
+
+class Ending:
+    """Stands in for a daemon that begins the run of a call, and ends while that is followed."""
+
+    async def ask(self, method: str, /, **params: Any) -> Any:
+        if method == "use_tool":
+            return {"tool": params["tool"], "agent": "narval", "run": 7, "wait": 60.0}
+        if method == "client_tools":
+            return []
+        raise UnansweredError("the daemon ended before it answered")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_call_whose_daemon_ends_while_its_run_is_followed_names_the_run(mode: str) -> None:
+    async def call() -> None:
+        server = ToolServer(Ending(), lambda ctx: "desk")
+        async with Client(server.server, mode=mode) as client:
+            result = await client.call_tool("trip.ride", {})
+            assert result.is_error
+            assert result.structured_content is not None
+            assert (result.structured_content["error"], result.structured_content["run"]) == (
+                "UnansweredError",
+                7,
+            )
+            assert "it began run 7, which goes on" in str(result.content)
+
+    run(call())
 
 
 @pytest.mark.parametrize("mode", MODES)
