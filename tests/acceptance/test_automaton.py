@@ -167,6 +167,17 @@ def test_A16_what_fails_says_why_and_ends_with_1(tmp_path: Path) -> None:
     assert "it said last: “out”" in done.stderr
 
 
+def test_A9_what_a_program_left_that_failed_is_made_again_when_the_file_is_run_again(tmp_path: Path) -> None:
+    script = "echo half >out; test -e mended && echo rest >>out"
+    state = f"<state name='start' command='sh' creates='out'><![CDATA[{script}]]></state>"
+    text = f"<automaton>{state}</automaton>"
+    assert run(tmp_path, text).returncode == 1
+    (tmp_path / "mended").touch()
+    assert run(tmp_path, text).returncode == 0
+    assert (tmp_path / "out").read_text() == "half\nrest\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.xml", "mended", "out"]
+
+
 def test_A16_json_gives_the_states_and_nothing_else(tmp_path: Path) -> None:
     text = """<automaton><state name='start' command='sh'>echo out; exit 3</state>
     <state name='b' command='true'/><transition from='start' label='3' to='b'/></automaton>"""

@@ -154,6 +154,18 @@ def test_A9_a_build_makes_what_has_changed_and_nothing_else(home: Path, sources:
     assert [line.split()[-1] for line in asked] == ["out/words.o", "out/program"]
 
 
+def test_A9_what_a_build_left_that_failed_is_made_again_by_the_next_daemon(home: Path) -> None:
+    script = "echo half >out; test -e mended && echo rest >>out"
+    state = f'<state name="start" command="sh" directory="." creates="out"><![CDATA[{script}]]></state>'
+    (home / "recipes/half.xml").write_text(f'<automaton group="b" name="half">{state}</automaton>')
+    with narval.open(home) as agent:
+        assert phase(agent, "b.half") == "failed"
+    (home / "mended").touch()
+    with narval.open(home) as agent:
+        assert phase(agent, "b.half") == "done"
+    assert (home / "out").read_text() == "half\nrest\n"
+
+
 def test_A5_a_build_that_fails_shows_the_output_of_the_compiler(home: Path, sources: Path) -> None:
     (sources / "words.c").unlink()
     with narval.open(home) as agent:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import glob
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from narval.calls.confining import limits_of_program
 from narval.calls.context import CallContext
 from narval.calls.programs import reaper
 from narval.calls.programs.commands import CommandRunner, small_environment
+from narval.calls.programs.created_files import CreatedFiles
 from narval.calls.programs.group_end import EndingGroups
 from narval.calls.programs.output import IsKnown, Listen, OutputFolder, ProgramOutput
 from narval.calls.programs.process_group import ProcessGroup
@@ -88,8 +88,8 @@ class ProcessLimits:
 class ProgramBackend(Backend):
     """All programs under way.
 
-    `directory` is the folder of programs that name none; `outputs` keeps what programs print; `limits` bounds
-    the number of their processes.
+    `directory` is the folder of programs that name none; `outputs` keeps what programs print; `created` are
+    the files that they create; `limits` bounds the number of their processes.
     """
 
     def __init__(
@@ -98,12 +98,14 @@ class ProgramBackend(Backend):
         *,
         directory: Path | None = None,
         outputs: OutputFolder | None = None,
+        created: CreatedFiles | None = None,
         reaper: ReaperClient | None = None,
         limits: ProcessLimits | None = None,
     ) -> None:
         self._loop = loop
         self._directory = str(directory) if directory is not None else os.getcwd()
         self.outputs = outputs or OutputFolder(None)
+        self._created = created or CreatedFiles(None)
         self.reaper = reaper or ReaperClient()
         self._environment = {**os.environ, OWNER: self.reaper.owner}
         self._under_way: set[CallRecord] = set()
@@ -120,8 +122,11 @@ class ProgramBackend(Backend):
         return CommandRunner(self._loop, self._readers, self.reaper, self._ending)
 
     def redirect(self, directory: Path, listen: Listen) -> None:
-        """Run programs in another folder from now on, and have `listen` get their output."""
+        """Run programs in another folder from now on, and have `listen` get their output. The folder also
+        records which files may be half made.
+        """
         self._directory = str(directory)
+        self._created = CreatedFiles(directory / ".narval-unfinished")
         self.outputs.redirect(listen)
 
     def start(self, record: CallRecord) -> None:
@@ -136,8 +141,10 @@ class ProgramBackend(Backend):
     def is_up_to_date(
         self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...], times: FileTimes
     ) -> bool:
-        """True if the files that a program would create are there, and none that it needs is newer."""
-        return is_up_to_date(self._absolute(directory), creates, needs, times)
+        """True if the files that a program would create are there and whole, and none that it needs is
+        newer.
+        """
+        return self._created.are_up_to_date(self._absolute(directory), creates, needs, times)
 
     async def close(self) -> None:
         """End all programs, and wait until they are gone; their calls are not answered."""
@@ -158,42 +165,37 @@ class ProgramBackend(Backend):
             return self._directory
         return os.path.normpath(os.path.join(self._directory, os.path.expanduser(directory)))
 
-    def _seen_by(self, call: CallContext) -> Mapping[str, str]:
-        """The variables of the daemon that a program sees; a confined one sees only the secrets that it
-        declares.
-        """
-        if call.reaches is None:
-            return self._environment
-        secrets = {name: os.environ[name] for name in call.reaches.secrets if name in os.environ}
-        return {**small_environment(), **secrets, OWNER: self.reaper.owner}
-
     def go(self, record: CallRecord) -> None:
         """Start the program of a call, unless its files are up to date or its test says that it is done."""
         call, program = record.call, _program(record.call)
         directory = self._absolute(program.directory)
-        if program.creates and is_up_to_date(directory, program.creates, program.needs, {}):
-            record.answer(_SKIPPED)  # up to date since it was asked for, most likely after a crash
+        if program.creates and self._created.are_up_to_date(directory, program.creates, program.needs, {}):
+            record.answer(_SKIPPED)  # up to date since it was asked for: another program made it
             return
         try:
-            environment = environment_of(call, program, self._seen_by(call))
+            environment = environment_of(call, program, seen_by(call, self._environment))
             text = standard_input(call, program)
         except ValueError as error:
             record.answer(Outcome(problem=Failure("bad-value", str(error), final=True)))
             return
         run = partial(self._run, record, directory, environment)
+        start = partial(self._start, record, directory, partial(run, program.words, text))
         if program.unless:
             unheard = ProgramOutput(_drop, None)
-            run(program.unless, b"", unheard, partial(self._tested, record, partial(run, text=text)))
+            run(program.unless, b"", unheard, partial(self._tested, record, start))
         else:
-            run(program.words, text, self.outputs.of(call), partial(self._over, record))
+            start()
 
-    def _tested(self, record: CallRecord, run: Callable[..., None], _: ProgramOutput, status: int) -> None:
-        """Skip or run a program, by the status of its test program (A9)."""
+    def _tested(self, record: CallRecord, start: Callable[[], None], _: ProgramOutput, status: int) -> None:
+        """Skip or start a program, by the status of its test program (A9)."""
         if status == 0:
             record.answer(_SKIPPED)
         else:
-            output = self.outputs.of(record.call)
-            run(_program(record.call).words, output=output, over=partial(self._over, record))
+            start()
+
+    def _start(self, record: CallRecord, directory: str, run: Callable[[ProgramOutput, Over], None]) -> None:
+        self._created.begin(directory, _program(record.call).creates)
+        run(self.outputs.of(record.call), partial(self._over, record, directory))
 
     def _run(
         self,
@@ -277,7 +279,9 @@ class ProgramBackend(Backend):
         else:
             over(output, status)
 
-    def _over(self, record: CallRecord, output: ProgramOutput, status: int) -> None:
+    def _over(self, record: CallRecord, directory: str, output: ProgramOutput, status: int) -> None:
+        if status == 0:
+            self._created.complete(directory, _program(record.call).creates)
         ended = {"status": status} if status >= 0 else {"signal": signal_name(-status)}
         record.answer(Outcome(value={**ended, "output": output.last}))
 
@@ -293,7 +297,8 @@ def programs_of(
         return ProgramBackend(loop)
     outputs = OutputFolder(home.var / "output", own=own.name, known_runs=known_runs)
     reaper = ReaperClient(store_of(own.id, home), home.var)
-    return ProgramBackend(loop, directory=home.path, outputs=outputs, reaper=reaper)
+    created = CreatedFiles(home.var / "unfinished")
+    return ProgramBackend(loop, directory=home.path, outputs=outputs, created=created, reaper=reaper)
 
 
 def _program(call: CallContext) -> Program:
@@ -316,6 +321,14 @@ def _drop(data: bytes, is_error: bool) -> None:
 
 LONGEST_VARIABLE = 100_000
 """The most bytes of a variable; the system accepts about 128 KiB."""
+
+
+def seen_by(call: CallContext, daemon: Mapping[str, str]) -> Mapping[str, str]:
+    """The variables of the daemon that a program sees; of a confined one, the secrets it declares."""
+    if call.reaches is None:
+        return daemon
+    secrets = {name: os.environ[name] for name in call.reaches.secrets if name in os.environ}
+    return {**small_environment(), **secrets, OWNER: daemon[OWNER]}
 
 
 def environment_of(call: CallContext, program: Program, daemon: Mapping[str, str]) -> dict[str, str]:
@@ -355,43 +368,3 @@ def _text_of(name: str, element: Element, expression: str) -> str:
     if "\0" in text or len(text.encode("utf-8")) > LONGEST_VARIABLE:
         raise ValueError(f"what {expression} selects of element {element.eid} cannot be the variable {name}")
     return text
-
-
-_WILD = frozenset("*?[")
-
-
-def is_up_to_date(directory: str, creates: Iterable[str], needs: Iterable[str], times: FileTimes) -> bool:
-    """True if all files exist and none that is needed is newer; False for a program that creates none.
-
-    Files in `times` are not examined; the others are added.
-    """
-    oldest: int | None = None
-    for pattern in creates:
-        first, _ = times.get((directory, pattern)) or _look(directory, pattern, times)
-        if first < 0:
-            return False
-        oldest = first if oldest is None else min(oldest, first)
-    if oldest is None:
-        return False
-    for pattern in needs:
-        _, last = times.get((directory, pattern)) or _look(directory, pattern, times)
-        if last < 0 or last > oldest:
-            return False
-    return True
-
-
-def _look(directory: str, pattern: str, times: FileTimes) -> tuple[int, int]:
-    """The first and last modification times of the files that fit a pattern, recorded in `times`."""
-    # os.path.join takes as long as the look itself
-    path, span = pattern if pattern.startswith("/") else f"{directory}/{pattern}", (-1, -1)
-    try:
-        if _WILD.isdisjoint(pattern):
-            altered = os.stat(path).st_mtime_ns
-            span = altered, altered
-        elif names := glob.glob(path, recursive=True):
-            each = [os.stat(name).st_mtime_ns for name in names]
-            span = min(each), max(each)
-    except OSError:
-        span = -1, -1
-    times[directory, pattern] = span
-    return span

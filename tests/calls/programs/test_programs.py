@@ -18,13 +18,12 @@ import pytest
 from narval.calls.book import CallBook
 from narval.calls.context import CallContext, Target, call
 from narval.calls.executor import Executor
-from narval.calls.programs.backend import ProcessLimits, ProgramBackend, is_up_to_date
+from narval.calls.programs.backend import ProcessLimits, ProgramBackend
 from narval.calls.programs.output import FILE_BYTES, IN_MEMORY, OutputFolder
 from narval.calls.programs.reaper_client import ReaperClient
 from narval.calls.record import CallListener, Outcome
 from narval.core.elements.element import Element
 from narval.core.engines.commands import Program
-from narval.core.engines.view import FileTimes
 from narval.system.cgroup import NoGroupError, obstacle, own_group
 from tests.calls.conftest import number_of
 from tests.daemon.at_work import in_a_loop
@@ -354,6 +353,19 @@ async def test_A9_what_is_there_and_newer_is_not_made_again(tmp_path: Path) -> N
 
 
 @in_a_loop
+async def test_A9_what_a_program_left_that_did_not_end_with_0_is_made_again(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        build: dict[str, Any] = {"creates": ("out", "*.o"), "grace": 0.1}
+        late = bench.start("sh", text="echo half >out; touch a.o; sleep 600", timeout=0.5, **build)
+        assert (await late).value["timeout"] == 1
+        assert (await bench.sh("echo half >out; exit 3", **build))["status"] == 3
+        assert (await bench.sh("exit 9", creates=("out",)))["status"] == 9
+        assert (await bench.sh("exit 0", **build)) == {"status": 0, "output": ""}
+        assert "skipped" in await bench.sh("exit 9", **build)
+        assert "skipped" in await bench.sh("exit 9", creates=("out",))
+
+
+@in_a_loop
 async def test_A9_unless_a_command_succeeds(tmp_path: Path) -> None:
     async with bench_in(tmp_path) as bench:
         assert "skipped" in await bench.sh("exit 9", unless=("true",))
@@ -570,21 +582,3 @@ def _carries(program: psutil.Process) -> bool:
         return "NARVAL_OWNER" in program.environ()
     except psutil.Error:
         return False
-
-
-def test_A9_a_file_is_looked_at_once_though_many_states_need_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for moment, name in enumerate(("source", "one", "two", "late")):
-        (tmp_path / name).touch()
-        os.utime(tmp_path / name, ns=(moment, moment))
-    looked: list[str] = []
-    stat = os.stat
-    monkeypatch.setattr(os, "stat", lambda path: (looked.append(Path(path).name), stat(path))[1])
-    folder, times = str(tmp_path), FileTimes()
-    assert is_up_to_date(folder, ("one",), ("source",), times)
-    assert is_up_to_date(folder, ("two",), ("source", "one"), times)
-    assert not is_up_to_date(folder, ("one",), ("late",), times)
-    assert not is_up_to_date(folder, ("none",), (), times)
-    assert is_up_to_date(folder, ("*o*",), ("source",), times)
-    assert sorted(looked[:5]) == ["late", "none", "one", "source", "two"]

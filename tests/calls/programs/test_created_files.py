@@ -1,0 +1,44 @@
+"""The files that programs create: when they are up to date, and which may be half made (A9)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from narval.calls.programs.created_files import CreatedFiles, is_up_to_date
+from narval.core.engines.view import FileTimes
+
+
+def test_A9_a_file_is_looked_at_once_though_many_states_need_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for moment, name in enumerate(("source", "one", "two", "late")):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, ns=(moment, moment))
+    looked: list[str] = []
+    stat = os.stat
+    monkeypatch.setattr(os, "stat", lambda path: (looked.append(Path(path).name), stat(path))[1])
+    folder, times = str(tmp_path), FileTimes()
+    assert is_up_to_date(folder, ("one",), ("source",), times)
+    assert is_up_to_date(folder, ("two",), ("source", "one"), times)
+    assert not is_up_to_date(folder, ("one",), ("late",), times)
+    assert not is_up_to_date(folder, ("none",), (), times)
+    assert is_up_to_date(folder, ("*o*",), ("source",), times)
+    assert sorted(looked[:5]) == ["late", "none", "one", "source", "two"]
+
+
+def test_A9_what_may_be_half_made_is_recorded_before_its_program_begins(tmp_path: Path) -> None:
+    marks, folder, names = tmp_path / "marks", str(tmp_path), ("out", "other")
+    former = CreatedFiles(marks)
+    former.begin(folder, names)
+    for name in names:
+        (tmp_path / name).touch()
+    former.complete(folder, ["other"])
+    after_a_kill = CreatedFiles(marks)
+    assert not after_a_kill.are_up_to_date(folder, names, (), FileTimes())
+    assert after_a_kill.are_up_to_date(folder, ["other"], (), FileTimes())
+    after_a_kill.complete(folder, ["out"])
+    assert after_a_kill.are_up_to_date(folder, names, (), FileTimes())
+    assert not marks.exists(), "nothing is left of it"
