@@ -48,6 +48,12 @@ def test_M58_what_an_agent_holds_that_is_not_in_memory_is_told_in_its_row_and_in
         assert re.search(r">narval</text><text[^>]*>[\d,]+ elements?, \d+ runs?<", text)
 
 
+def test_M13_the_status_of_a_suspended_agent_says_so_and_how_it_goes_on(pages: PagesOfHome) -> None:
+    text = pages.shows("//a/shop/", ">suspended<", "as asked", "<code>narval agents resume shop</code>")
+    assert "Nothing needs attention" not in text
+    assert "<dt>calls under way</dt><dd>0</dd>" in text
+
+
 def test_an_agent_is_found_by_its_name_or_a_part_of_it(pages: PagesOfHome) -> None:
     text = pages.shows("//", "narval agents --text a0<", text="a0")
     assert "/a/a09/" in text

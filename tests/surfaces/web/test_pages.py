@@ -484,3 +484,11 @@ def test_runs_that_only_tell_of_failures_are_counted_and_shown_on_demand(
 
 def test_what_is_not_so_of_a_definition_is_said_in_words(pages: PagesOfHome) -> None:
     pages.shows("/definitions/guard.door", "<dt>restart</dt><dd>no</dd>")
+
+
+def test_M14_what_waits_for_a_person_is_listed_however_many_began_since(pages: PagesOfHome) -> None:
+    asks, *others = [pages.start(name) for name in ("show.asks", *["demo.await"] * 14)]
+    text = pages.shows("/", f'<a href="{BASE}/runs/{asks}">show.asks</a>')
+    assert text.index(f"{BASE}/runs/{asks}") < text.index(f"{BASE}/runs/{others[-1]}")
+    for run in (asks, *others):
+        pages.ask("cancel", run=run)

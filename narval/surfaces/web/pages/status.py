@@ -23,8 +23,9 @@ GRAVE_GROUPS = {"high": "failed", "middle": "active", "low": "waiting"}
 @page("/a/{agent}/", command="narval status")
 async def status_page(visit: Visit) -> Shown:
     """Show what needs attention, runs under way or ended lately, calls, the next moments, figures."""
-    status, active, latest = await asyncio.gather(
+    status, asking, active, latest = await asyncio.gather(
         visit.ask("status"),
+        visit.ask("runs", waiting_for="person", limit=LISTED),
         visit.ask("runs", state="active", limit=LISTED + 1),
         visit.ask("runs", limit=4 * LISTED, notices=False),
     )
@@ -35,7 +36,7 @@ async def status_page(visit: Visit) -> Shown:
             ended.setdefault((run["name"], run["phase"]), []).append(run)
     values = {
         "status": status,
-        "active": active[:LISTED],
+        "active": list({run["eid"]: run for run in (*asking, *active)}.values())[:LISTED],
         "more_active": len(active) > LISTED,
         "at_rest": sum(status["waits_for"][sort] for sort in AT_REST),
         "ended": [(runs[0], len(runs) - 1) for runs in ended.values()][:LISTED],
