@@ -10,7 +10,7 @@ from pathlib import Path
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import Fault, RequestError
 from narval.files.mcp_clients import CLIENTS, McpClient, client_names, read_client
-from narval.files.toml import CurrentFile
+from narval.system.current_file import CurrentFile
 from narval.system.minute import UsedMinute
 
 

@@ -26,6 +26,7 @@ from narval.core.source.text import Source
 from narval.core.source.toml import TomlText
 from narval.files import toml
 from narval.files.outside.chats import CHAT_KINDS
+from narval.system.current_file import CurrentFile
 from narval.system.logins import login
 from narval.system.regular_file import read_source
 
@@ -96,15 +97,17 @@ def load_people(home: Path | None) -> Directory:
     return toml.required(read_people(home))
 
 
-def read_people(home: Path | None) -> tuple[Directory | None, list[Fault]]:
-    """The directory of a home, or all the faults of its file."""
-    file = toml.TomlFile.of(home / PEOPLE_FILE, PEOPLE_FILE) if home is not None else None
-    if file is None or file.is_missing:
+def read_people(home: Path | None, *, was_there: bool = False) -> tuple[Directory | None, list[Fault]]:
+    """The directory of a home, or all the faults of its file, which is to be there if it `was_there`."""
+    if home is None:
+        return Directory.of_owner(_owner(home)), []
+    file = toml.TomlFile.of(home / PEOPLE_FILE, PEOPLE_FILE, was_there=was_there)
+    if file.is_missing and not was_there:
         return Directory.of_owner(_owner(home)), []
     return toml.outcome(file, _directory)
 
 
-class PeopleNow(toml.CurrentFile[Directory | None]):
+class PeopleNow(CurrentFile[Directory | None]):
     """The directory of a home, as its file has it now."""
 
     def __init__(self, home: Path) -> None:

@@ -33,13 +33,16 @@ from narval.files.loaded import Loaded
 from narval.files.memory_file import SHOWN as MEMORY
 from narval.files.memory_file import read_memory
 from narval.files.outside.peers import read_peers
-from narval.files.people_file import read_people
+from narval.files.people_file import PEOPLE_FILE, read_people
 from narval.files.schemas import SHOWN as SCHEMAS
 from narval.files.schemas import Schemas
 from narval.files.settings import FILE, Settings, read_settings
 from narval.files.settle import settle
 from narval.files.snapshot import AgentFiles, Snapshot
-from narval.files.trust_file import read_trust
+from narval.files.trust_file import TRUST_FILE, read_trust
+
+PROTECTING = (FILE, PEOPLE_FILE, TRUST_FILE)
+"""The files that say what must be asked: that one of them is away for a moment permits nothing."""
 
 HOME_ALONE = ("",)
 """The collections of an agent that follows only the home, by their paths in the home."""
@@ -91,17 +94,21 @@ class Reading:
         return AgentFiles(loaded, schemas, None, declared, tuple(sorted(faults | {*loaded.faults})))
 
     def snapshot(self) -> Snapshot:
-        """All files of the home. Where one of those in `etc/` has faults, what it said `before` counts."""
+        """All files of the home. Where one of those in `etc/` has faults, or one that protects the home is
+        gone, what it said `before` counts.
+        """
         before, wrong = self._before, set[Fault]()
+        there = before.protecting.union(path for path in PROTECTING if (self._home / path).exists())
 
         def kept(read: tuple[Any, list[Fault]], former: Any) -> Any:
             value, faults = read
             wrong.update(faults)
             return former if faults else value
 
-        settings: Settings = kept(read_settings(self._home), before.settings)
-        people = kept(read_people(self._home), before.people)
-        trust = kept(read_trust(self._home), before.trust)
+        was_there = before.protecting
+        settings: Settings = kept(read_settings(self._home, was_there=FILE in was_there), before.settings)
+        people = kept(read_people(self._home, was_there=PEOPLE_FILE in was_there), before.people)
+        trust = kept(read_trust(self._home, was_there=TRUST_FILE in was_there), before.trust)
         grants = kept(read_grants(self._home), before.grants)
         peers = kept(read_peers(self._home), before.peers)
         limits = settings.own
@@ -117,7 +124,15 @@ class Reading:
         wrong.update(loaded.faults, too_many_definitions(loaded.library, limits, FILE))
         own = AgentFiles(loaded, schemas, settings.agent, declared, tuple(sorted(wrong)))
         return Snapshot(
-            own, settings, people, agents, schemas=self._schemas, trust=trust, grants=grants, peers=peers
+            own,
+            settings,
+            people,
+            agents,
+            schemas=self._schemas,
+            protecting=there,
+            trust=trust,
+            grants=grants,
+            peers=peers,
         )
 
     def libraries(self, snapshot: Snapshot) -> Iterator[Loaded]:

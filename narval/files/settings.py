@@ -247,9 +247,9 @@ class CurrentSettings:
         self.now = settings
 
 
-def read_settings(home: Path) -> tuple[Settings | None, list[Fault]]:
-    """The settings of a home, or all their faults."""
-    return toml.outcome(toml.TomlFile.of(home / FILE, FILE), partial(_settings, home))
+def read_settings(home: Path, *, was_there: bool = False) -> tuple[Settings | None, list[Fault]]:
+    """The settings of a home, or all the faults of their file, which is to be there if it `was_there`."""
+    return toml.outcome(toml.TomlFile.of(home / FILE, FILE, was_there=was_there), partial(_settings, home))
 
 
 def parse_settings(source: Source, home: Path = Path()) -> tuple[Settings | None, list[Fault]]:

@@ -64,6 +64,8 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
     """The digests of published collections in their folders, by name."""
     schemas: Mapping[str, Schemas] = {}
     """The schemas of the home, of collections and of agents, by their paths in the home."""
+    protecting: frozenset[str] = frozenset()
+    """The files that say what must be asked and have been there since the home began its work."""
     trust: Rules | None = None
     """The rules of what may go where; None for a home without rules."""
     grants: Mapping[str, Grant] = {}

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_origin, get_type_hints
 
 import msgspec
 
@@ -58,6 +57,13 @@ def _marks(settings: type[msgspec.Struct]) -> Mapping[str, tuple[Any, ...]]:
     return {name: hint.__metadata__ for name, hint in hints.items() if get_origin(hint) is Annotated}
 
 
+GONE = (
+    "the file is gone; what it said counts until it is back or narval starts anew: "
+    "put it back, or an empty file in its place if nothing of it is to count"
+)
+"""The fault of a file that was there: rules and approvals do not end because a file is away."""
+
+
 class InnerError(ValueError):
     """A fault within a value: `at` leads from the value to its place."""
 
@@ -91,13 +97,15 @@ class TomlFile:
             self.faults.append(unexpected(source.path, error))
 
     @classmethod
-    def of(cls, path: Path, shown: str) -> TomlFile:
-        """A file, or an empty text where there is none."""
+    def of(cls, path: Path, shown: str, *, was_there: bool = False) -> TomlFile:
+        """A file, or an empty text where there is none; a fault if it `was_there`."""
         try:
             return cls(read_source(path, shown))
         except FileNotFoundError:
             file = cls(Source(shown, b""))
             file.is_missing = True
+            if was_there:
+                file.faults.append(Fault(shown, 1, 1, GONE))
             return file
         except DefinitionError as error:
             file = cls(Source(shown, b""))
@@ -195,24 +203,6 @@ def required(made: tuple[Value | None, list[Fault]]) -> Value:
     if value is None:
         raise SettingsError("\n".join(map(str, faults)))
     return value
-
-
-class CurrentFile(Generic[Value]):
-    """The present content of a file, given by `read`; it is read again where the file has changed."""
-
-    def __init__(self, path: Path, read: Callable[[], Value]) -> None:
-        self._path, self._read = path, read
-        self._version: tuple[int, ...] | None = None
-
-    def get(self) -> Value:
-        """The content."""
-        version: tuple[int, ...] = ()
-        with suppress(OSError):
-            status = self._path.stat()
-            version = status.st_mtime_ns, status.st_size, status.st_ino
-        if version != self._version:
-            self._content, self._version = self._read(), version
-        return self._content
 
 
 def quoted(text: str) -> str:

@@ -87,10 +87,14 @@ def load_trust(home: Path | None) -> Rules | None:
     return rules
 
 
-def read_trust(home: Path | None) -> tuple[Rules | None, list[Fault]]:
-    """The rules of a home, None where it has no file of rules; and all the faults of that file."""
-    file = toml.TomlFile.of(home / TRUST_FILE, TRUST_FILE) if home is not None else None
-    return (None, []) if file is None or file.is_missing else toml.outcome(file, _rules)
+def read_trust(home: Path | None, *, was_there: bool = False) -> tuple[Rules | None, list[Fault]]:
+    """The rules of a home, None where it has no file of rules; and all the faults of that file, which is to
+    be there if it `was_there`.
+    """
+    if home is None:
+        return None, []
+    file = toml.TomlFile.of(home / TRUST_FILE, TRUST_FILE, was_there=was_there)
+    return (None, file.faults) if file.is_missing else toml.outcome(file, _rules)
 
 
 def parse_trust(source: Source) -> tuple[Rules | None, list[Fault]]:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import narval
 from narval.core.errors import SettingsError
 from narval.core.patterns.pattern import compile_pattern
 from narval.core.source.text import Source
@@ -228,3 +229,26 @@ def test_check_warns_of_a_label_that_nothing_in_the_home_gives(tmp_path: Path) -
         ["mial", "mail"],
         ["model:neer", "model:near"],
     ]
+
+
+@pytest.mark.parametrize("name", ["trust", "people", "narval"])
+def test_what_a_file_that_is_away_says_counts_until_it_is_back_or_empty(tmp_path: Path, name: str) -> None:
+    texts = {"trust": FILE, "people": "[people.ann]\n", "narval": 'grants = "ask"\n'}
+    (tmp_path / "etc").mkdir()
+    for file, content in texts.items():
+        (tmp_path / f"etc/{file}.toml").write_text(content)
+    path = tmp_path / f"etc/{name}.toml"
+    with narval.open(tmp_path, by="ann") as agent:
+        text = path.read_text()
+        before = agent.daemon.files.snapshot.own_state[1:]
+        path.unlink()
+        (fault,) = agent.ask("reload")["faults"]
+        assert (fault["path"], fault["message"][:16]) == (f"etc/{name}.toml", "the file is gone")
+        assert agent.daemon.files.snapshot.own_state[1:] == before
+        assert agent.ask("reload")["faults"] == [fault], "it is said as long as it is so"
+        assert fault["path"] in str(agent.ask("attention"))
+        path.write_text(text)
+        assert agent.ask("reload")["faults"] == []
+        path.write_text("")
+        assert agent.ask("reload")["faults"] == []
+        assert agent.daemon.files.snapshot.own_state[1:] != before

@@ -23,6 +23,7 @@ from narval.files import toml
 from narval.files.agents.settings import EVERYBODY
 from narval.files.tokens import read_digest, same_tokens
 from narval.files.web_settings import is_loopback
+from narval.system.current_file import CurrentFile
 
 PEERS_FILE = "etc/peers.toml"
 """The file of a home that has its peers."""
@@ -118,7 +119,7 @@ def load_peers(home: Path | None) -> Peers:
     return toml.required(read_peers(home))
 
 
-class PeersFile(toml.CurrentFile[tuple[Peers | None, list[Fault]]]):
+class PeersFile(CurrentFile[tuple[Peers | None, list[Fault]]]):
     """The peers of a home, as its file has them now."""
 
     def __init__(self, home: Path) -> None:
