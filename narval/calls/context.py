@@ -62,6 +62,9 @@ class RunsCommands(Protocol):
 
 _current: contextvars.ContextVar[CallContext] = contextvars.ContextVar("narval-call")
 
+enter = _current.set
+"""Makes `call()` return a call from now on, in the current context of variables."""
+
 
 class ModuleCode(msgspec.Struct, frozen=True, array_like=True):
     """The text of a module for a worker: the name of the file with the code, and the name, path and text of
@@ -276,12 +279,8 @@ class CallContext(msgspec.Struct, eq=False):
     def context(self) -> contextvars.Context:
         """Make a context of variables in which `call()` returns this call."""
         context = contextvars.copy_context()
-        context.run(self.enter)
+        context.run(enter, self)
         return context
-
-    def enter(self) -> None:
-        """Make `call()` return this call from now on, in the current context of variables."""
-        _current.set(self)
 
     def _notify(self) -> None:
         if self.listener is not None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from lxml import etree
 
-from narval.calls.context import CallContext, Inputs, Message, Target
+from narval.calls.context import CallContext, Inputs, Message, Target, enter
 from narval.calls.output_capture import UNENDED, end_prints
 from narval.calls.record import Outcome
 from narval.core.elements.canonical import canonical_given
@@ -83,7 +83,7 @@ def answer_at_once(call: CallContext) -> Outcome:
     or find it under way, for by then it has ended. One that takes `LONG` is logged.
     """
     began = monotonic()
-    outcome = copy_context().run(answer, call, True)
+    outcome = copy_context().run(answer, call)
     if (took := monotonic() - began) >= LONG:
         log_long(call, took, "inline", "leave runs='inline' out")
     return outcome
@@ -97,13 +97,12 @@ def log_long(call: CallContext, took: float, how: str, instead: str) -> None:
     log.warning("%s%s: the daemon did nothing else meanwhile; %s", what, limit, instead)
 
 
-def answer(call: CallContext, enter: bool = False) -> Outcome:
+def answer(call: CallContext) -> Outcome:
     """Call the function of a call's target with the inputs; return an outcome, whatever the function does.
 
-    With `enter`, the present context of variables is made that of the call.
+    The present context of variables is made that of the call.
     """
-    if enter:
-        call.enter()
+    enter(call)
     try:
         function = call.target.function or function_of(call.target)
         result = function(**arguments(call.inputs)) if call.inputs else function()
@@ -113,7 +112,7 @@ def answer(call: CallContext, enter: bool = False) -> Outcome:
             raise
         return Outcome(problem=failure(error, file_of(call.target), call.home))
     finally:
-        if call.id in UNENDED:
+        if UNENDED and call.id in UNENDED:
             end_prints(call.id)
 
 

@@ -24,8 +24,8 @@ from narval.calls.context import CallContext, Inputs, SendsByChat, Target
 from narval.calls.conversion import answer_at_once
 from narval.calls.nested_runs import begin_run
 from narval.calls.of_kinds import Prepare
-from narval.calls.record import CallRecord, Finish
-from narval.calls.targets import CallTargets
+from narval.calls.record import CallRecord
+from narval.calls.targets import CallTargets, PreparedCall
 from narval.core.engines.commands import SEND, SIGNAL, Call, CancelCall, Outer
 from narval.core.engines.events import (
     INTERRUPTED,
@@ -251,46 +251,39 @@ class Dispatcher:
     def _call_target(self, run: Run, call: Call) -> Returned | None:
         """Call an action, apply a stylesheet, or run a program (hot path, counted by test_work_counted)."""
         lookup, labels = self._agent.lookup, self._agent.memory.labels
-        asks_by_label = labels.pages and (lookup.rules is not None or labels.has_hearsay)
-        may_ask = asks_by_label or call.approve or call.always or lookup.people.approvals or lookup.destroying
         target = self.targets.find(run, call)
         if target is None:
             return refused(call, Failure("unknown-target", f"there is no {call.kind} named {call.name}"))
-        inputs = self.targets.inputs(call, target) if call.inputs or target.inputs else {}
-        if isinstance(inputs, Failure):
-            return refused(call, inputs)
-        if self._agent.lookup.grants is not None and (
-            beyond := beyond_grant(self._agent, run, call, target, inputs)
-        ):
+        inputs: Inputs = {}
+        if call.inputs or target.inputs:
+            elements = self.targets.inputs(call, target)
+            if isinstance(elements, Failure):
+                return refused(call, elements)
+            inputs = elements
+        if lookup.grants is not None and (beyond := beyond_grant(self._agent, run, call, target, inputs)):
             return refused(call, beyond)
-        if may_ask:  # only about what can be made
+        asks_by_label = labels.pages and (lookup.rules is not None or labels.has_hearsay)
+        if asks_by_label or call.approve or call.always or lookup.people.approvals or lookup.destroying:
             if outside := beyond_files(target, inputs, self.targets.home):
                 return refused(call, outside)
             if (stopped := self._approvals.stop(run, call)) is not None:
                 return stopped.refusal
-        limited = call.timeout is not None or target.where in _UNLIMITED
-        timeout = call.timeout if limited else self._agent.home.now.call_timeout
-        return self._make(run, call, target, inputs, timeout)
+        return self._make(run, call, target, inputs)
 
     def _call_prepared(self, prepare: Prepare, run: Run, call: Call) -> Returned | None:
         """Make a call that a function of its kind prepares."""
-        limit = call.timeout if call.timeout is not None else self._agent.home.now.call_timeout
         try:
-            prepared = prepare(run, call, limit)
+            prepared = prepare(run, call, self._limit(call))
         except ActionError as error:
             return refused(call, Failure(error.kind, str(error), final=error.final))
-        target, payload, timeout, finish = prepared
-        return self._make(run, call, target, {}, timeout, payload, finish)
+        return self._make(run, call, prepared.target, {}, prepared)
+
+    def _limit(self, call: Call) -> float | None:
+        """The time limit of a call: that of its step, or of the home."""
+        return call.timeout if call.timeout is not None else self._agent.home.now.call_timeout
 
     def _make(
-        self,
-        run: Run,
-        call: Call,
-        target: Target,
-        inputs: Inputs,
-        timeout: float | None,
-        payload: Mapping[str, Any] | None = None,
-        finish: Finish | None = None,
+        self, run: Run, call: Call, target: Target, inputs: Inputs, prepared: PreparedCall | None = None
     ) -> Returned | None:
         """Make a call: answer it here and now if it is inline and may be, else enter it in the book."""
         context = CallContext(
@@ -302,22 +295,28 @@ class Dispatcher:
             target,
             inputs,
             clock=self._executor.clock,
-            payload=payload,
+            payload=None if prepared is None else prepared.payload,
             agent=self.identity.name,
             sends_by_chat=self._sends_by_chat,
         )
-        if call.call in self._made_again:
+        if self._made_again and call.call in self._made_again:
             self._made_again.discard(call.call)
             self._post(Delivery(run.eid, CallStarting(0, 0.0, call.call)))
         behind = self._undone(run, target) if run.kind in UNDOING else NOTHING_UNDONE
-        at_once = target.where == "inline" and call.on_restart != "error" and not call.undoable
-        at_once = at_once and self._executor.answers_inline_calls and not self.calls.book.is_closing
-        if at_once and not (behind and self.calls.behind.is_under_way(behind)):
+        finish = None if prepared is None else prepared.finish
+        if (
+            target.where == "inline"
+            and not (call.on_restart == "error" or call.undoable)  # it is announced
+            and self._executor.answers_inline_calls
+            and not self.calls.book.is_closing
+            and not (behind and self.calls.behind.is_under_way(behind))
+        ):
             outcome = answer_at_once(context)  # hot path, counted by test_work_counted
             return returned(call.call, outcome if finish is None else finish(outcome))
+        limit = call.timeout if target.where in _UNLIMITED else self._limit(call)
         context = replace(  # it may wait, and go outside
             context,
-            timeout=timeout,
+            timeout=limit if prepared is None else prepared.timeout,
             family=run.eid if run.caller is None else self._agent.runs.top(run),
             program=call.program,
             reaches=None if call.program is None else reach_of_program(self._agent, run, call.program),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from contextvars import copy_context
 from queue import SimpleQueue
 
 from narval.calls.conversion import answer
@@ -30,7 +31,7 @@ class _Thread:
 
     def _live(self) -> None:
         while (record := self.inbox.get()) is not None:
-            outcome = record.call.context().run(answer, record.call)
+            outcome = copy_context().run(answer, record.call)
             try:
                 self._loop.call_soon_threadsafe(self._answered, record, outcome)
             except RuntimeError:  # the loop is closed: there is no listener

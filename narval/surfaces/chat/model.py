@@ -12,7 +12,7 @@ import json
 import logging
 from contextvars import copy_context
 
-from narval.calls.context import CallContext
+from narval.calls.context import CallContext, enter
 from narval.calls.models.chat import ask_model
 from narval.core.errors import ActionError
 from narval.files.outside.services import LanguageModel, service_named
@@ -95,7 +95,7 @@ async def _proposed(line: Line, name: str) -> str:
         {"role": "user", "content": json.dumps({"line": line.text}, ensure_ascii=False)},
     ]
     context = copy_context()
-    context.run(call.enter)
+    context.run(enter, call)
     asked = asyncio.get_running_loop().create_task(
         ask_model(model, messages, TOKENS, _SCHEMA), context=context
     )

@@ -13,7 +13,7 @@ import msgspec
 
 from narval.ask.definitions.home_as_read import HomeAsRead
 from narval.ask.definitions.judging import TextsBeside
-from narval.calls.context import CallContext
+from narval.calls.context import CallContext, enter
 from narval.calls.models.budget import Budget, tokens_of
 from narval.calls.models.chat import Reply, ask_model
 from narval.core.errors import ActionError, RequestError
@@ -112,7 +112,7 @@ class _Drafting:
         self._proposal.note(self._about)
         wish = self._wish
         asked = asked_of(self._read, wish.text, wish.counts, wish.change, wish.examples)
-        self._call().enter()
+        enter(self._call())
         try:
             while (following := next_of(self._rounds, self._answers)) == "ask":
                 await self._round(messages_of(language_page(), asked, self._rounds, self._answers))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lxml import etree
 
-from narval.calls.context import CallContext, call
+from narval.calls.context import CallContext, call, enter
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import parse
 from narval.core.errors import DefinitionError, Fault, RequestError
@@ -133,7 +133,7 @@ async def run_sessions(
     definition, functions, settings, folder, home = flow
     here = CallContext("dataflow", 0, "", home=folder)
     here.allow(settings.fetch_allow, settings.services)
-    here.enter()
+    enter(here)
     bounded = settings.dataflows.with_asked(limits or {})
     check_spilling(definition, bounded)
     plan, mine, threads = FlowPlan(definition), f"{getpid()} {time()} ", OwnThreads()
