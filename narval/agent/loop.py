@@ -15,7 +15,7 @@ import math
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
@@ -383,12 +383,11 @@ class TurnBudget:
         now = stopwatch.seconds()
         if not self._until:
             self._until = now + self._seconds
-        elif now > self._until:
+        elif now > self._until or self._left <= 0:
             self.is_over = True
             return False
         self._left -= 1
-        self.is_over = self._left < 0
-        return not self.is_over
+        return True
 
 
 def perform_in_waves(turn: Turn, room: TurnBudget, perform: Perform) -> None:
@@ -403,26 +402,25 @@ def perform_in_waves(turn: Turn, room: TurnBudget, perform: Perform) -> None:
     for asked in outer:
         of_runs[asked[0].eid].append(asked)
     outer.clear()
-    others, wave = deque(of_runs.values()), deque[tuple[Run, Outer]]()
+    others = iter(of_runs.values())
     while not room.is_over:
-        if not wave:
-            wave.extend(outer)  # what these runs ask for next: it comes behind what they asked for before
-            outer.clear()
-        if others and not wave:
-            wave.extend(chain.from_iterable([others.popleft() for _ in range(min(WAVE, len(others)))]))
-        if not wave:
-            break
+        if not outer:  # else it has what these runs asked for next, behind what they asked for before
+            outer += chain.from_iterable(islice(others, WAVE))
+            if not outer:
+                break
         came: list[tuple[int, Event]] = []
-        for _ in range(min(WAVE, len(wave))):
+        performed = 0
+        for run, command in outer[:WAVE]:
             if not room.spend():
                 break
-            run, command = wave.popleft()
+            performed += 1
             event = perform(run, command)
             if event is not None:
                 came.append((run.eid, event))
+        del outer[:performed]
         for eid, event in came:
             turn.tell(eid, event)
-    outer[:] = chain(wave, outer, *others)
+    outer += chain.from_iterable(others)
 
 
 def answer_in_waves(turn: Turn, room: TurnBudget, answer: Perform) -> None:
