@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from functools import partial
 from typing import ClassVar
 
-import msgspec
-
 from narval.core.definitions.requirements import Context
 from narval.core.elements.element import SIGNAL, Element
 from narval.core.engines import commands
@@ -75,9 +73,9 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
 
     RUN: ClassVar[str] = "plan"
 
-    to_run: list[Step] = msgspec.field(default_factory=list)
-    to_follow: list[Step] = msgspec.field(default_factory=list)
-    sources_to_end: list[str] = msgspec.field(default_factory=list)
+    to_run: tuple[Step, ...] = ()
+    to_follow: tuple[Step, ...] = ()
+    sources_to_end: tuple[str, ...] = ()
     """Calls of sources that wait for another try, which is not to be made."""
 
     # --- memory ---------------------------------------------------------------------------------------
@@ -170,8 +168,7 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
 
     def stop_waiting(self) -> None:
         """Drop watches, dates and durations, and steps that have not begun to run."""
-        self.to_run.clear()
-        self.to_follow.clear()
+        self.to_run = self.to_follow = ()
         for transition in self.state.waiting:
             self.command(commands.Unwatch(self.state.transition(transition).watch))
         for transition in self.state.awaiting_date:
@@ -205,7 +202,7 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
         for identifier, step in self.state.calls.items():
             call = self.state.step(step).calls[identifier]
             if call.source and call.next_try is not None:
-                self.sources_to_end.append(identifier)
+                self.sources_to_end += (identifier,)
             elif call.source and call.spoilt is None:
                 self.ask(commands.CancelCall(identifier))
         self.change(PlanMoved(to, self.event.at, error))

@@ -83,7 +83,7 @@ def _matched(decision: RecipeDecision, event: events.Matched) -> None:
     for step in decision.state.blocked:
         if decision.state.step(step).watch == event.watch:
             decision.command(commands.Unwatch(event.watch))
-            decision.to_run.append(decision.definition.steps[step])
+            decision.to_run += (decision.definition.steps[step],)
             return
     for step in decision.state.following:
         if decision.state.step(step).watch == event.watch:
@@ -131,12 +131,15 @@ _ON: dict[type, Callable[[RecipeDecision, Any], None]] = {
 
 def _settle(decision: RecipeDecision) -> None:
     """Run steps and follow transitions until none is left, then end the plan if it has ended."""
-    to_run, to_follow = decision.to_run, decision.to_follow
-    while to_run or to_follow:
-        if to_run:
-            running.run(decision, to_run.pop(0))
+    while True:
+        if to_run := decision.to_run:
+            decision.to_run = to_run[1:]
+            running.run(decision, to_run[0])
+        elif to_follow := decision.to_follow:
+            decision.to_follow = to_follow[1:]
+            firing.follow(decision, to_follow[0])
         else:
-            firing.follow(decision, to_follow.pop(0))
+            break
     if decision.sources_to_end:
         sources.end_sources(decision)
     if not decision.state.calls:

@@ -22,8 +22,8 @@ class Callee(msgspec.Struct, frozen=True):
 
     `prototype` is that of the target as the step narrows it, None if it has none or has a `failure`: the
     reason why the step cannot be run. Calls of a `source` run on and yield elements. `call` has what is the
-    same in each call. A `plain` callee is called once, and given nothing; one that `gives_nothing` has no
-    outputs.
+    same in each call. A `plain` callee is called once, given nothing, and has no time limit; one that
+    `gives_nothing` has no outputs.
     """
 
     call: Call
@@ -83,10 +83,8 @@ def _callee(step: Step, target: Any) -> Callee:
         return Callee(call, failure=misfit)
     if prototype is None:
         return Callee(call)
-    return Callee(
-        call,
-        prototype,
-        source=is_action and target.where == "source",
-        plain=not prototype.inputs and not step.arguments and step.foreach is None,
-        gives_nothing=not prototype.outputs,
-    )
+    source = is_action and target.where == "source"
+    is_given = bool(prototype.inputs or step.arguments)
+    once = not source and step.foreach is None and step.until is None
+    plain = once and not is_given and step.timeout is None
+    return Callee(call, prototype, source=source, plain=plain, gives_nothing=not prototype.outputs)

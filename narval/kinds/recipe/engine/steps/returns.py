@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from narval.core.definitions.action.definition import Action
 from narval.core.elements.element import Element
 from narval.core.elements.error_element import read_error
@@ -19,6 +21,17 @@ from narval.kinds.recipe.language.definition import Step
 BAD_OUTPUT = "bad-output"
 _MOST_SHOWN = 100
 """The characters shown of what an action gave."""
+
+
+class Left(msgspec.Struct, frozen=True, gc=False):
+    """The elements that a call produced, the errors that it left, or the fault of its outputs."""
+
+    produced: tuple[int, ...] = ()
+    errors: tuple[int, ...] = ()
+    fault: int | None = None
+
+
+_LEFT_NOTHING = Left()
 
 
 def produced(decision: RecipeDecision, event: Produced) -> None:
@@ -41,7 +54,7 @@ def produced(decision: RecipeDecision, event: Produced) -> None:
         return
     else:
         decision.ask(commands.CancelCall(event.call))
-        _end_call(decision, step, run, call, _bad_output(decision, step, event, call, verdict))
+        _end_call(decision, step, run, event.call, _bad_output(decision, step, event, call, verdict))
         return
     for output in (*verdict.accepted, *verdict.errors):
         decision.keep(output, step.id, event.call, call.inputs, held=False)
@@ -57,30 +70,36 @@ def returned(decision: RecipeDecision, event: Returned) -> None:
     if step.timeout is not None or step.agent:
         retries.back(decision, step, event.call, call)
     if event.problem is not None or event.abandoned or call.spoilt is not None:
-        back = _failed_call(decision, step, call, event)
+        left = _failed_call(decision, step, call, event)
     elif step.kind in ANSWERED_BY_CODE:
-        back = _with_outputs(decision, step, call, event)
+        callee = callee_of(decision, step)
+        nothing = callee.gives_nothing and not event.elements
+        left = _LEFT_NOTHING if nothing else _with_outputs(decision, step, callee, call, event)
     elif step.outputs and (verdict := _of_run(decision, step, event.eids)).fault:
-        back = _bad_output(decision, step, event, call, verdict)
+        left = _bad_output(decision, step, event, call, verdict)
     else:
-        back = CallReturned(event.call, event.eids)
+        left = Left(event.eids)
         decision.add_to_context(event.eids)
-    if back is None:
+    if left is None:
         return
     given_up = event.abandoned and call.spoilt is None and step.id in decision.state.following
     if given_up and sources.is_replaced(decision, step, call.inputs):
-        decision.change(back)
-        decision.to_run.append(step)
+        decision.change(_call_returned(event.call, left))
+        decision.to_run += (step,)
     else:
-        _end_call(decision, step, run, call, back, is_last=step.foreach is None or not given_up)
+        _end_call(decision, step, run, event.call, left, is_last=step.foreach is None or not given_up)
+
+
+def _call_returned(call: str, left: Left) -> CallReturned:
+    return CallReturned(call, left.produced, left.errors, left.fault)
 
 
 def _end_call(
     decision: RecipeDecision,
     step: Step,
     run: StepRun,
-    call: CallRun,
-    back: CallReturned,
+    identifier: str,
+    left: Left,
     *,
     is_last: bool = True,
 ) -> None:
@@ -89,14 +108,15 @@ def _end_call(
     A step does not end with the call of a source whose element was replaced: then `is_last` is False. A step
     with `until` may be called again.
     """
-    well = back.fault is None and not back.errors
+    call = run.calls[identifier]
+    well = left.fault is None and not left.errors
     if call.reserved:
         decision.free(call.reserved, well=well)
     if well and run.foreach is None and step.until is None and not call.source:
-        decision.change(StepDone(step.id, back.call, back.produced))
-        decision.to_follow.append(step)
+        decision.change(StepDone(step.id, identifier, left.produced))
+        decision.to_follow += (step,)
         return
-    decision.change(back)
+    decision.change(_call_returned(identifier, left))
     if run.waiting and (run.fault is None or step.id in decision.state.following):
         call_more(decision, step)
     if well and step.until is not None:
@@ -105,11 +125,11 @@ def _end_call(
         finish(decision, step)
 
 
-def _failed_call(decision: RecipeDecision, step: Step, call: CallRun, event: Returned) -> CallReturned | None:
-    """The fact that a call failed, or that a source was given up; None if it is tried again."""
+def _failed_call(decision: RecipeDecision, step: Step, call: CallRun, event: Returned) -> Left | None:
+    """The errors of a failed call, none of a source that was given up; None if it is tried again."""
     problem = _problem_of(step, call, event)
     if problem is None:
-        return CallReturned(event.call)
+        return _LEFT_NOTHING
     if retries.try_again(decision, step, event.call, problem):
         return None
     if call.source and sources.rests(decision, step, event.call, problem):
@@ -130,29 +150,24 @@ def _problem_of(step: Step, call: CallRun, event: Returned) -> Failure | None:
     return event.problem
 
 
-def _in_error(
-    decision: RecipeDecision, step: Step, call: CallRun, event: Returned, problem: Failure
-) -> CallReturned:
+def _in_error(decision: RecipeDecision, step: Step, call: CallRun, event: Returned, problem: Failure) -> Left:
     """The errors of a call: those that a run left in memory, or an element made from the failure."""
     if event.eids and not event.abandoned:
         decision.add_to_context(event.eids)
-        return CallReturned(event.call, errors=event.eids)
+        return Left(errors=event.eids)
     kind, message, detail, tries = problem.kind, problem.message, problem.detail, call.tries
     if kind == BAD_OUTPUT and not detail:  # it was raised by what takes the result, not in the action
         detail = _place_of(decision, step)
     error = decision.add_error(
         kind, message, step, detail=detail, call=event.call, inputs=call.inputs, tries=tries
     )
-    return CallReturned(event.call, errors=(error,))
+    return Left(errors=(error,))
 
 
 def _with_outputs(
-    decision: RecipeDecision, step: Step, call: CallRun, event: Returned
-) -> CallReturned | None:
+    decision: RecipeDecision, step: Step, callee: Callee, call: CallRun, event: Returned
+) -> Left | None:
     """The outputs that are kept, or their fault; None if an action that returned errors is tried again."""
-    callee = callee_of(decision, step)
-    if callee.gives_nothing and not event.elements:
-        return CallReturned(event.call)
     # The elements of a source entered memory as they came: when it ends, no output is missing.
     verdict = _judged(decision, callee, event.elements, complete=not call.source)
     if verdict.fault:
@@ -167,7 +182,7 @@ def _with_outputs(
         for output in verdict.accepted
     ]
     errors = [decision.add(error, step.id, event.call, call.inputs) for error, *_ in verdict.errors]
-    return CallReturned(event.call, tuple([eid for eid in eids if eid is not None]), tuple(errors))
+    return Left(tuple([eid for eid in eids if eid is not None]), tuple(errors))
 
 
 def _reserved(decision: RecipeDecision, step: Step, call: CallRun) -> tuple[int, ...]:
@@ -216,7 +231,7 @@ def _judged(
 
 def _bad_output(
     decision: RecipeDecision, step: Step, event: Returned | Produced, call: CallRun, verdict: Verdict
-) -> CallReturned:
+) -> Left:
     gave = " ".join(raw.xml[:_MOST_SHOWN].decode("utf-8", "replace") for raw in event.elements[:9])
     gave = f"{gave[:_MOST_SHOWN]}…" if len(gave) >= _MOST_SHOWN else gave or "nothing"
     error = decision.add_error(
@@ -228,7 +243,7 @@ def _bad_output(
         inputs=call.inputs,
         output=verdict.output,
     )
-    return CallReturned(event.call, fault=error)
+    return Left(fault=error)
 
 
 def _place_of(decision: RecipeDecision, step: Step, then: str = "") -> str:

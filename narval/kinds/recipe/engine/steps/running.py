@@ -37,7 +37,7 @@ ANSWERED_BY_CODE = frozenset(name for name, kind in KINDS.items() if not kind.en
 def make_ready(decision: RecipeDecision, step: Step) -> None:
     """Make the first step of a plan ready."""
     decision.change(changes.StepReady(step.id))
-    decision.to_run.append(step)
+    decision.to_run += (step,)
 
 
 def run(decision: RecipeDecision, step: Step) -> None:
@@ -52,7 +52,9 @@ def run(decision: RecipeDecision, step: Step) -> None:
         return
     callee = callee_of(decision, step)
     if callee.plain:
-        _call(decision, step, callee)
+        call = decision.identifier()
+        decision.change(changes.StepRunning(step.id, call))
+        decision.ask(replace(callee.call, call=call))
         return
     prototype = callee.prototype
     try:  # a bad argument is refused before anything is decided
@@ -377,7 +379,7 @@ def finish(decision: RecipeDecision, step: Step) -> None:
         decision.fail(run.fault)
     else:
         decision.change(changes.StepDone(step.id) if well else changes.StepErred(step.id))
-        decision.to_follow.append(step)
+        decision.to_follow += (step,)
 
 
 # --- what it is called with -----------------------------------------------------------------------------

@@ -272,7 +272,7 @@ def _go(
     decision.change(TransitionFired(transition.id, took, transition.sources, reached, counts, fed))
     if first:
         decision.begin_next()
-    decision.to_run.extend(starts)
+    decision.to_run += starts
 
 
 def _wait(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> None:
