@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from narval.core.errors import DaemonGoneError, NarvalError, UnansweredError
 from narval.surfaces.control import wire
+from narval.surfaces.control.client import ANSWER, PATIENCE, seconds_for
 
 if TYPE_CHECKING:
     from narval.ask.asker import Scope
-
-PATIENCE = 5.0
-"""Seconds within which a daemon that is alive greets a client."""
 
 AT_ONCE = 12
 """The most requests under way on a connection; others wait here, so that the daemon need not hold them."""
@@ -37,8 +35,9 @@ class AsyncClient:
         find: Callable[[], Path | str | None],
         scope: Scope | None = None,
         start: str = "narval run",
+        answer: float = ANSWER,
     ) -> None:
-        self._find, self._scope, self.start = find, scope, start
+        self._find, self._scope, self.start, self._answer = find, scope, start, answer
         self._number = 0
         self._waiting: dict[int, tuple[asyncio.Future[Any], list[Any]]] = {}
         self._writer: asyncio.StreamWriter | None = None
@@ -95,11 +94,16 @@ class AsyncClient:
         number = self._number
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer, []
+        limit = seconds_for(params, self._answer)
         try:
             writer.write(wire.frame(wire.REQUEST, number, method, params, *asking))
-            with contextlib.suppress(OSError):  # it hung up; the reader reports that
-                await writer.drain()
-            return await answer
+            async with asyncio.timeout(limit):
+                with contextlib.suppress(OSError):  # it hung up; the reader reports that
+                    await writer.drain()
+                return await answer
+        except TimeoutError:
+            silent = UnansweredError(f"the daemon has not answered within {limit:g} seconds")
+            raise self._unless_it_reads(silent) from None
         finally:
             self._waiting.pop(number, None)
 

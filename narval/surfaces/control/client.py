@@ -14,6 +14,7 @@ from narval.core.errors import DaemonGoneError, UnansweredError
 from narval.surfaces.control import wire
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 PATIENCE = 5.0
@@ -107,7 +108,7 @@ class Client:
         UnansweredError once it was asked.
         """
         self._number += 1
-        limit = self._answer + sum(_seconds(params.get(name)) for name in ("wait", "timeout"))
+        limit = seconds_for(params, self._answer)
         self._send(wire.frame(wire.REQUEST, self._number, method, params, *self._asking), limit)
         items: list[Any] = []
         while True:
@@ -204,5 +205,8 @@ def _connect(path: Path | str, patience: float) -> _socket.socket:
             return connection
 
 
-def _seconds(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
+def seconds_for(params: Mapping[str, Any], answer: float = ANSWER) -> float:
+    """The seconds that the answer to a request may take, with those that the daemon is asked to wait."""
+    waits = (params.get(name) for name in ("wait", "timeout"))
+    numbers = (wait for wait in waits if isinstance(wait, int | float) and not isinstance(wait, bool))
+    return answer + sum(map(float, numbers))

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from narval.core.errors import DaemonGoneError, NarvalError, OperatorError, UnansweredError
 from narval.files.outside.peers import PeerSettings
 from narval.surfaces.control import wire
-from narval.surfaces.control.client import ANSWER, PATIENCE
+from narval.surfaces.control.client import ANSWER, PATIENCE, seconds_for
 from narval.surfaces.link import protocol
 
 _MOST_TOLD = 64 * 1024
@@ -53,8 +53,7 @@ class PeerClient:
         """The answer of the peer to an operation. Raises the error it raised, or DaemonGoneError;
         UnansweredError once it was asked.
         """
-        waits = (params.get(name) for name in ("wait", "timeout"))
-        limit = self._answer + sum(float(wait) for wait in waits if isinstance(wait, int | float))
+        limit = seconds_for(params, self._answer)
         connection, within = self._connection(), self._patience
         gone: type[DaemonGoneError] = DaemonGoneError
         try:

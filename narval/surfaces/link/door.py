@@ -24,6 +24,7 @@ from narval.files.outside.peers import PeerSettings, PeersFile
 from narval.files.tokens import owner_of
 from narval.surfaces.asks import STATUS_OF_GONE, Asks
 from narval.surfaces.control import wire
+from narval.surfaces.control.client import seconds_for
 from narval.surfaces.http.guard import ADMITTED, Receive, RefusedError, Scope, Send, in_time
 from narval.surfaces.http.senders import body_of, body_within, refused, token_of
 from narval.surfaces.link import protocol
@@ -181,7 +182,6 @@ class LinkDoor:
             request = _request(asked.body)
         except wire.WireError as error:
             raise RefusedError(400, f"Not understood: {error}.") from None
-        wait = request.params.get("wait")
         asking = asyncio.ensure_future(
             self._asks.ask(
                 "ask_for_peer",
@@ -189,7 +189,7 @@ class LinkDoor:
                 method=request.method,
                 arguments=request.params,
                 agent_asked=request.agent,
-                wait=float(wait) if isinstance(wait, int | float) else 0.0,
+                wait=seconds_for(request.params, 0.0),
             )
         )
         gone = asyncio.ensure_future(_gone(receive))

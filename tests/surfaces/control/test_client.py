@@ -66,12 +66,12 @@ def test_a_daemon_that_ends_once_it_was_asked_may_have_done_it(folder: Path) -> 
         thread.join(60)
 
 
-@pytest.mark.parametrize("says_so", [False, True])
+@pytest.mark.parametrize("how", ["hangs up", "says so", "is silent"])
 @pytest.mark.parametrize(
     ("scope", "error"), [(None, "UnansweredError: .*; what it was asked may be recorded"), ("read", "Daemon")]
 )
 def test_many_requests_of_a_daemon_that_ends_may_have_been_done_unless_they_only_read(
-    folder: Path, scope: Scope | None, error: str, says_so: bool
+    folder: Path, scope: Scope | None, error: str, how: str
 ) -> None:
     async def end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(wire.frame(wire.GREETING, None, None, {}))
@@ -81,7 +81,9 @@ def test_many_requests_of_a_daemon_that_ends_may_have_been_done_unless_they_only
             asked = wire.request(body).method
             if asked == "limit":
                 writer.write(wire.frame(wire.REPLY, wire.request(body).number, None, None))
-        if says_so:
+        if how == "is silent":
+            await reader.read()
+        if how == "says so":
             ends = wire.error_form(UnansweredError("it ends"))
             writer.write(wire.frame(wire.REPLY, wire.request(body).number, ends, None))
             await writer.drain()
@@ -89,7 +91,11 @@ def test_many_requests_of_a_daemon_that_ends_may_have_been_done_unless_they_only
 
     async def ask() -> None:
         async with await asyncio.start_unix_server(end, folder / "socket"):
-            await AsyncClient(lambda: folder / "socket", scope).ask("add")
+            client = AsyncClient(lambda: folder / "socket", scope, answer=0.1 if how == "is silent" else 60.0)
+            try:
+                await client.ask("add")
+            finally:
+                await client.close()
 
     with pytest.raises(DaemonGoneError) as gone:
         asyncio.run(ask())

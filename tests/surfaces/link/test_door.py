@@ -140,6 +140,8 @@ def test_an_exchange_and_a_question_come_to_the_daemon_in_the_name_of_their_peer
         name, params = daemon.asked[-1]
         assert (name, params["peer"], params["method"]) == ("ask_for_peer", "laptop", "memory")
         assert params["arguments"] == {"limit": 2}
+        await knocks.post("/ask", asked_for("wait", run=7, timeout=90))
+        assert daemon.asked[-1][1]["wait"] == 90.0
 
     async def exchanged(knocks: Knocks) -> bytes:
         status, headers, body = await knocks.post("/link", b"given", narval_wait="1000")
