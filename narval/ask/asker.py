@@ -31,6 +31,9 @@ CHAT = "chat"
 PYTHON = "python"
 """The way of a program that opened the home itself."""
 
+CLIENT, CALLER, PEER = "mcp", "http", "peer"
+"""The ways of a client of MCP, of a program that calls by HTTP, and of another home."""
+
 BY_LOGIN = (WEB, CHAT)
 """The ways of people who are known by a login or an account of their own; no one acts for them."""
 

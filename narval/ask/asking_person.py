@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from narval.agent.run import Run
-from narval.ask.asker import BY_LOGIN, PYTHON, Asker
-from narval.core.definitions.people.directory import FOR_A_CLIENT, GRANTING, Directory
+from collections.abc import Mapping
+
+from narval.ask.asker import BY_LOGIN, CALLER, CLIENT, PEER, PYTHON, Asker
+from narval.core.agreeing import Act, Who, refusal, sentence
+from narval.core.definitions.people.directory import Directory
 from narval.core.definitions.suggestions import closest
-from narval.core.errors import WorkRefusedError
+from narval.core.errors import RequestError, WorkRefusedError
 from narval.daemon.daemon import Daemon
 
 _NAMED = 10
@@ -59,18 +61,33 @@ def no_such_person(name: str, people: Directory) -> str:
     return f"there is no person {name!r} in etc/people.toml{suggestion}"
 
 
-def is_owner(daemon: Daemon, asker: Asker) -> bool:
-    """True for the home's owner and root in their own name, and for the program that opened the home; not
-    for a program that a run has started.
+_ELSEWHERE: Mapping[str, Who] = {CLIENT: "client", CALLER: "caller", PEER: "peer"}
+
+
+def who_asks(daemon: Daemon, asker: Asker) -> Who:
+    """The asker as the table of those who may agree knows it."""
+    if asker.call:
+        return "program"
+    if asker.way in _ELSEWHERE:
+        return _ELSEWHERE[asker.way]
+    if asker.way not in BY_LOGIN and asker.uid in (None, 0, _owner(daemon)):
+        return "another" if asker.actor else "owner"
+    return "operator" if daemon.agent.lookup.people.is_operator(asker.person) else "person"
+
+
+def check_may(daemon: Daemon, asker: Asker, act: Act) -> None:
+    """Raise RequestError unless the asker may do an act."""
+    if why := refusal(act, who_asks(daemon, asker), asker.person, asker.through):
+        raise RequestError(why)
+
+
+def why_not_administering(daemon: Daemon, asker: Asker, *responsible: str) -> str:
+    """The reason why an asker may not administer what others do; "" for the home's owner, root, these people,
+    and administrators.
     """
-    is_personal = not asker.actor and not asker.call and asker.way not in BY_LOGIN
-    return is_personal and asker.uid in (None, 0, _owner(daemon))
-
-
-def asks_permission(run: Run) -> bool:
-    """True for an item that asks if something may be done: a call, what a client asks for, or a grant."""
-    is_held = run.caller is not None and run.caller.held is not None
-    return is_held or run.name in (FOR_A_CLIENT, GRANTING)
+    who, person = who_asks(daemon, asker), onlooker(daemon, asker)
+    is_one = person is None or person in responsible or daemon.agent.lookup.people.is_admin(person)
+    return (refusal if is_one else sentence)("administer", who, asker.person, asker.through)
 
 
 def _owner(daemon: Daemon) -> int | None:

@@ -13,10 +13,12 @@ from typing import Any
 
 from narval.ask import json_forms
 from narval.ask.asker import CHAT, Asker
+from narval.ask.asking_person import check_may
 from narval.ask.labels import as_program, giving
 from narval.ask.lazy_table import LazyTable
 from narval.ask.registry import ASKER, Operation
 from narval.core.agent_name import stands_for_peer
+from narval.core.agreeing import Act
 from narval.core.errors import RequestError, StoreAwayError
 from narval.core.kinds import KINDS
 from narval.daemon.daemon import Daemon
@@ -88,6 +90,23 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "definitions.grants": ("grants", "grant", "revoke"),
     "definitions.reach": ("reach",),
 }  # fmt: skip
+OPERATIONS_OF: Mapping[Act, tuple[str, ...]] = {
+    "grant": (
+        "grant", "revoke", "accept", "unaccept", "save_edit", "take_back_edit", "take_example",
+    ),
+    "endorse": ("endorse",),
+    "agree": ("confirm",),
+    "serve": ("client_tools", "use_tool", "client_run", "client_resource", "cancel_call"),
+    "speak": (
+        "ask_for_peer", "exchange", "note_link", "take_hook", "note_refused", "call_offered", "offered_run",
+        "chat_state", "chat_take", "chat_inbox", "chat_reply", "chat_element", "chat_outgoing", "chat_begun",
+        "chat_sent", "chat_unsent", "chat_link", "chat_linked", "chat_asked",
+    ),
+}  # fmt: skip
+"""The operations by which something is agreed to, or somebody spoken for."""
+
+_ACT_OF: Mapping[str, Act] = {name: act for act, names in OPERATIONS_OF.items() for name in names}
+
 AT_ONCE = frozenset({"status", "metrics", "attention", "health", "log", "stop"})
 """The operations that do not wait until everything is recorded, as the store may be away."""
 
@@ -122,14 +141,16 @@ async def invoke(daemon: Daemon, asker: Asker, name: str, arguments: Mapping[str
     operation = OPERATIONS.get(name)
     if operation is None:
         raise RequestError(f"there is no operation {name!r}; there are {', '.join(sorted(OPERATIONS))}")
+    if asker.call:
+        asker = as_program(daemon, asker)
+    if act := _ACT_OF.get(name, "people" if operation.scope == "people" else None):
+        check_may(daemon, asker, act)
     if operation.scope not in asker.scopes:
         has = " and ".join(sorted(asker.scopes)) or "none"
         raise RequestError(
             f"{name} needs the scope {operation.scope}, and this connection is limited to {has}"
         )
     operation.check(arguments)
-    if asker.call:
-        asker = as_program(daemon, asker)
     if daemon.store.is_shared:
         await _recorded(daemon, operation)
     else:

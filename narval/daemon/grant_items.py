@@ -21,7 +21,7 @@ from narval.agent.runs import NOT_GRANTED
 from narval.agent.transaction import ERRORS
 from narval.agent.turn import Turn
 from narval.core.definitions.library import RunDefinition
-from narval.core.definitions.people.directory import GRANT, GRANTING, Directory
+from narval.core.definitions.people.directory import GRANT, GRANTING
 from narval.core.elements.control_elements import TARGET, TASK
 from narval.core.elements.element import Element, parse
 from narval.core.elements.error_element import read_error
@@ -90,8 +90,8 @@ def settle_errors(turn: Turn) -> None:
 
 
 def answer_of(agent: AgentState, run: Run) -> RequestAnswer | None:
-    """The answer by which an ended item decides a request; None for any other run, and for an answer of a
-    person who may not alter the home.
+    """The answer by which an ended item decides a request; None for any other run, and for what nobody has
+    answered.
     """
     if not _asks(run) or run.phase != "done":
         return None
@@ -101,8 +101,7 @@ def answer_of(agent: AgentState, run: Run) -> RequestAnswer | None:
     asked = agent.memory.element(request) if request is not None else None
     if answer is None or asked is None or "outcome" not in answer.attributes:
         return None
-    people, by = agent.lookup.people, answer.attributes.get("by", "")
-    if not _all_operators(people, by):
+    if not (by := answer.attributes.get("by", "")):
         return None
     said, root = answer.attributes.get("outcome"), parse(asked.xml)
     needs = tuple(node.text or "" for node in root.iter("need"))
@@ -163,7 +162,3 @@ _WAITING: Mapping[str, Callable[[AgentState, Element], bool]] = {
     NOT_GRANTED: _waits_for_grant, "unknown-target": _waits_for_definition,
 }  # fmt: skip
 """The test of whether a start still waits, by the kind of the error that said so."""
-
-
-def _all_operators(people: Directory, by: str) -> bool:
-    return bool(by) and all(map(people.is_operator, by.split()))

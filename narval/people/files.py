@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from narval.agent.agent import AgentState
+from narval.agent.files_written import labels_at
 from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
 from narval.agent.turn import Turn
@@ -130,8 +131,11 @@ def deliver_answer(turn: Turn, person: Person, owner: str, path: str, answer: Fi
     arguments: dict[str, Plain] = {"state": answer.state, "shown": answer.shown}
     if not answer.state:
         arguments = {"outcome": answer.outcome, "fields": {**answer.fields}, "shown": answer.shown}
-    way, what = PersonsAct(FILE, path), "move" if answer.state else "answer"
+    written = labels_at(agent, path)
+    way = PersonsAct(FILE, path, who="program" if written else "file")
+    what = "move" if answer.state else "answer"
     act = Signalled(0, 0.0, "", what, arguments=arguments, by=person.name, actor=owner, act=way)
+    turn.transaction.label(run.eid, written)
     answers = turn.signal(run.eid, act)
     if not answers:
         return f"over: it is {state.status} already"

@@ -109,7 +109,10 @@ def test_F11_only_operators_answer_and_no_recipe_does(asking_home: Path) -> None
             if is_by_recipe:
                 agent.ask("answer", item=item, outcome="grant")
             else:
-                with pytest.raises(NarvalError, match="only the owner and operators"):
+                with pytest.raises(
+                    NarvalError,
+                    match="ben may not grant, accept a proposal or edit a definition: that is for the owner",
+                ):
                     agent.ask("answer", item=item, outcome="grant")
         agent.until_idle()
         assert runs(agent, "w.forges") == ["done"]

@@ -54,10 +54,12 @@ def test_a_program_of_a_run_does_not_agree_to_a_call_nor_grant_in_the_name_of_it
         person, agent.asker = agent.asker, replace(agent.asker, call="00000000.9")
         for act, given in (("claim", {}), ("answer", {"outcome": "approve"})):
             with pytest.raises(
-                WorkRefusedError, match=r"a program of a run .* may not answer it, a person does"
+                WorkRefusedError, match=r"a program of a run .* may not agree to what .* is for people"
             ):
                 agent.ask(act, item=item["eid"], **given)
-        with pytest.raises(RequestError, match="only the owner of the home"):
+        with pytest.raises(
+            RequestError, match="may not grant, accept a proposal or edit a definition: that is for the owner"
+        ):
             agent.ask("grant", name="t.cares")
         agent.asker = person
         assert agent.ask("answer", item=item["eid"], outcome="approve")["item"] == item["eid"]

@@ -124,7 +124,7 @@ def test_nobody_endorses_but_the_owner_in_their_own_name(home: Path, asker: dict
     with narval.open(home) as agent:
         go = labelled(agent)
         agent.asker = replace(agent.asker, **asker)
-        with pytest.raises(RequestError, match="only the owner of the home"):
+        with pytest.raises(RequestError, match="may not endorse an element: that is for the owner"):
             agent.ask("endorse", eid=go, why=WHY)
 
 

@@ -413,7 +413,10 @@ def test_F8_only_operators_may_answer_always(home: Path) -> None:
     with narval.open(home, by="ben") as agent:
         play(agent, "obeys")
         (item,) = asked(agent)
-        with pytest.raises(WorkRefusedError, match="only the owner and operators"):
+        with pytest.raises(
+            WorkRefusedError,
+            match="ben may not answer always, which adds a rule: that is for the owner",
+        ):
             agent.answer(item, "always")
         agent.answer(item, "once")
         agent.until_idle()

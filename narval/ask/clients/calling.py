@@ -13,7 +13,8 @@ from lxml import etree
 from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
 from narval.ask import json_forms
-from narval.ask.asker import NOBODY, Asker
+from narval.ask.asker import CLIENT, NOBODY, PROGRAM, Asker
+from narval.ask.asking_person import check_may
 from narval.ask.clients.descriptions import DESCRIPTIONS
 from narval.ask.clients.tools import (
     TOOLS,
@@ -43,9 +44,6 @@ from narval.store import codec
 
 log = logging.getLogger("narval.clients")
 
-WAY = "mcp"
-"""The way of an asker that comes through a client of MCP."""
-
 _LAST = 1 << 62
 """A number above that of any line of a journal."""
 
@@ -54,7 +52,7 @@ Form = dict[str, Any]
 
 def asker_of(client: McpClient) -> Asker:
     """The asker for a client: never the owner of the home, and never a person by login."""
-    return Asker(client.person, NOBODY, WAY, labels=(client.person,))
+    return Asker(client.person, NOBODY, CLIENT, labels=(client.person,))
 
 
 @asynccontextmanager
@@ -150,6 +148,8 @@ async def use_tool(
     arguments: dict[str, Any] | None = None,
     size: int = 0,
     agreed: bool = False,
+    *,
+    asker: Asker = PROGRAM,
 ) -> Form:
     """Call a tool for a client of MCP, of `size` bytes; refused before anything is done if the client's file
     does not allow it or its arguments do not fit.
@@ -160,6 +160,8 @@ async def use_tool(
     """
     who, values = daemon.clients.client(client), dict(arguments or {})
     try:
+        if agreed:
+            check_may(daemon, asker, "agree")
         daemon.clients.take(who, size)
         agent = values.pop("agent", "") if tool in TOOLS else ""
         if not isinstance(agent, str):

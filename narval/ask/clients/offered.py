@@ -8,7 +8,7 @@ from narval.agent.request_keys import check_key
 from narval.agent.run import Run
 from narval.agent.turn import Turn
 from narval.ask import json_forms
-from narval.ask.asker import NOBODY, Asker
+from narval.ask.asker import CALLER, NOBODY, Asker
 from narval.ask.clients.calling import followed_form
 from narval.ask.documents import admitted
 from narval.ask.labels import giving
@@ -21,9 +21,6 @@ from narval.core.elements.element import Element
 from narval.core.errors import ElementError, NotOfferedError, RequestError
 from narval.daemon.daemon import Daemon
 from narval.files.agents.senders import CALL_ORIGIN, Caller
-
-WAY = "http"
-"""The way of an asker that comes by HTTP."""
 
 MOST_WAIT = 60.0
 """The longest wait for the end of a run, in seconds."""
@@ -60,7 +57,7 @@ async def call_offered(
     for element in parsed:
         if (name := Element(0, element).name) in CONTROLS:
             raise ElementError("reserved", f"a caller cannot give <{name}>, which narval obeys")
-    asker = Asker(who.person, NOBODY, WAY, labels=(who.person,))
+    asker = Asker(who.person, NOBODY, CALLER, labels=(who.person,))
 
     def work(turn: Turn) -> tuple[Run | int, bool]:
         sender, of_definition = f"{CALL_ORIGIN}{caller}", f"{definition} {key}" if key else ""

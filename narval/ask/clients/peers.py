@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from narval.ask.asker import NOBODY, Asker, Scope
+from narval.ask.asker import NOBODY, PEER, Asker, Scope
 from narval.ask.operations import OPERATIONS, invoke
 from narval.ask.registry import operation
 from narval.core.errors import RequestError
@@ -12,24 +12,11 @@ from narval.core.memory.labels import STORE
 from narval.daemon.daemon import Daemon
 from narval.files.outside.peers import PEERS_FILE, PeerSettings, load_peers
 
-WAY = "peer"
-"""The way of an asker in another home."""
-
-NOT_FOR_PEERS = frozenset(
-    {
-        "ask_for_peer", "exchange", "note_link", "take_hook", "note_refused", "use_tool", "client_tools",
-        "client_run", "client_resource", "cancel_call", "call_offered", "offered_run",
-    }
-)  # fmt: skip
-"""The operations in which programs of this home speak for others, whose names they have checked; so are all
-that begin with `chat_`.
-"""
-
 
 def asker_of(peer: PeerSettings) -> Asker:
     """The asker for a peer: no person, and never the owner of the home."""
     scopes: frozenset[Scope] = frozenset(peer.asks)
-    return Asker("", NOBODY, WAY, peer.name, scopes=scopes, labels=(f"{STORE}{peer.name}",))
+    return Asker("", NOBODY, PEER, peer.name, scopes=scopes, labels=(f"{STORE}{peer.name}",))
 
 
 @operation("write")
@@ -50,13 +37,7 @@ async def ask_for_peer(
     if table is None:
         raise RequestError(f"there is no peer {peer!r:.80} in {PEERS_FILE}")
     asked = OPERATIONS.get(method)
-    if (
-        method in NOT_FOR_PEERS
-        or method.startswith("chat_")
-        or (asked is not None and asked.scope == "people")
-    ):
-        raise RequestError(f"{method} cannot be asked from another home")
-    if asked is not None and asked.scope not in table.asks:
+    if asked is not None and asked.scope != "people" and asked.scope not in table.asks:
         may = " and ".join(table.asks) or "ask nothing"
         why = f"{method} needs the right to {asked.scope}, and the peer {peer} may {may} there"
         raise RequestError(f'{why}; its owner allows it in {PEERS_FILE}: asks = ["{asked.scope}"]')

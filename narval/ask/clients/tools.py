@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from types import UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
-from narval.ask.asking_person import asks_permission
 from narval.ask.clients.descriptions import DESCRIPTIONS
 from narval.ask.documents import elements_in
 from narval.ask.labels import secrets_of
@@ -144,13 +143,6 @@ async def _trial(daemon: Daemon, client: McpClient, arguments: Arguments) -> Non
     await check_elements(client, arguments.get("elements"))
 
 
-async def _answer(daemon: Daemon, client: McpClient, arguments: Arguments) -> None:
-    """Refuse to answer a question whether something may be done: only people may."""
-    run = daemon.agent.runs.get(arguments["item"])
-    if run is not None and asks_permission(run):
-        raise RequestError(f"item {arguments['item']} asks if a call may be made: no client may agree to it")
-
-
 async def _send(daemon: Daemon, client: McpClient, arguments: Arguments) -> None:
     if arguments["to"] not in client.agents:
         raise RequestError(f"the client {client.name} may not send to {arguments['to']!r:.80}")
@@ -202,7 +194,7 @@ TOOLS: Mapping[str, OperationTool] = {
     "check": OperationTool(("texts",), _anything),
     "explore": OperationTool(("kind", "name"), _trial),
     "worklist": OperationTool(("state", "name", "limit", "after"), _anything),
-    "answer": OperationTool(("item", "outcome", "fields", "shown"), _answer),
+    "answer": OperationTool(("item", "outcome", "fields", "shown"), _anything),
     "send": OperationTool(("to", "elements", "keep"), _send),
     "propose": OperationTool(("name", "texts", "wish"), _anything),
 }  # fmt: skip

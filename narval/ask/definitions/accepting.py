@@ -12,7 +12,6 @@ import msgspec
 
 from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, Asker
-from narval.ask.definitions.grants import require_granting
 from narval.ask.definitions.judging import TextsBeside
 from narval.ask.definitions.proposing import home_as_read, home_of
 from narval.ask.registry import operation
@@ -44,7 +43,6 @@ async def accept(
     answer is `{"name", "by", "at", "files", "granted", "digest"}`. Raises RequestError.
     """
     home = home_of(daemon)
-    require_granting(daemon, asker)
     by = asker.person or "a program"
     accepted = await daemon.renewal.alter(
         home, name, partial(_accept, home, name, digest, by, untried=untried)
@@ -62,7 +60,6 @@ async def unaccept(daemon: Daemon, name: str, *, asker: Asker = PROGRAM) -> dict
     Raises RequestError where it was not accepted, or somebody has altered a file since.
     """
     home = home_of(daemon)
-    require_granting(daemon, asker)
     accepted = await daemon.renewal.alter(home, name, partial(_unaccept, home, name))
     log.info("proposal %s is accepted no more, by %s", name, asker.person or "a program")
     return {**accepted, **await _end_untouched(daemon, name, accepted["files"], asker)}

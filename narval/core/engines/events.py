@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from narval.core.agreeing import Who
+
 Plain = str | int | float | bool | None | list[Any] | dict[str, Any]
 """Plain data; the contents of lists and tables are plain too."""
 
@@ -263,6 +265,8 @@ class PersonsAct(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     way: str
     session: str = ""
     token: str = ""
+    who: Who | None = None
+    """The asker as the table of who may agree knows it; None for one of that name, by mail or in Python."""
 
 
 class Signalled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):

@@ -172,7 +172,7 @@ async def test_C9_who_may_grant_does_so_by_chat(tmp_path: Path) -> None:
         asked = await chat.service.answers(3)
         assert "w.send" in asked[0].text
         assert "<need>host here</need>" in asked[0].text, "the server of the chat"
-        assert "only the owner and operators" in await says(chat, "1", "ben@example.org")
+        assert "that is for the owner of the home and operators" in await says(chat, "1", "ben@example.org")
         assert "rob is a reader" in await says(chat, "1", "rob@example.org")
         assert (await says(chat, "grant")).endswith("is done: grant")
         await start(chat, "w.send", b'<chat-out to="ann">Hello</chat-out>')
@@ -206,7 +206,9 @@ async def test_C9_C11_what_came_from_outside_is_sent_by_chat_once_somebody_says_
         asked = await chat.service.answers(3)
         assert all("Call: chat.send" in message.text for message in asked)
         assert "is labelled file; the rule on line 1 of etc/trust.toml asks" in asked[0].text
-        assert "only the owner and operators" in await says(chat, "always", "ben@example.org")
+        assert "that is for the owner of the home and operators" in await says(
+            chat, "always", "ben@example.org"
+        )
         assert re.fullmatch(r"\d+ is done: once", await says(chat, "once"))
         async with asyncio.timeout(60):
             while "It says: [*click*](https://x.example) @all" not in chat.service.texts:

@@ -6,7 +6,7 @@ from typing import Any
 
 from narval.agent.run import Run
 from narval.ask.asker import PROGRAM, Asker
-from narval.ask.asking_person import onlooker
+from narval.ask.asking_person import why_not_administering
 from narval.ask.lookup import command, find_run
 from narval.ask.registry import operation
 from narval.core.errors import RequestError, TaskRefusedError
@@ -64,11 +64,7 @@ def _instance(daemon: Daemon, asker: Asker, eid: int) -> Run:
         raise RequestError(f"run {eid} of {run.name} is no task: {listed}")
     if not run.active:
         raise TaskRefusedError("over", f"task {eid} of {run.name} is over: it is {run.status}")
-    person = onlooker(daemon, asker)
     responsible = run.state.user if run.state is not None else ""
-    if person in (None, responsible, run.by) or daemon.agent.lookup.people.is_admin(str(person)):
-        return run
-    whose = f"{responsible}, " if responsible else ""
-    raise TaskRefusedError(
-        "not-responsible", f"task {eid} of {run.name} is for {whose}administrators, the home's owner and root"
-    )
+    if why := why_not_administering(daemon, asker, responsible, run.by):
+        raise TaskRefusedError("not-responsible", why)
+    return run

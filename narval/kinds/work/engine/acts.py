@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from narval.core.definitions.people.directory import ALWAYS, GRANTING, ONCE
+from narval.core.agreeing import Act, Who, refusal, sentence
+from narval.core.definitions.people.directory import ALWAYS, FOR_A_CLIENT, GRANTING, ONCE
 from narval.core.definitions.suggestions import closest, nearest
 from narval.core.definitions.wall import in_zone
 from narval.core.engines import commands
@@ -37,6 +38,7 @@ def act(decision: WorkDecision, event: Signalled) -> None:
     state, definition = decision.state, decision.definition
     assert event.act is not None, event
     row = ACTS_ON_ITEMS[event.name]
+    _check_may(decision, event, "agree" if _asks_permission(decision) else "people")
     ways = definition.ways_of(decision.people)
     if row.who != "admin" and event.act.way not in ways:
         message = f"{event.act.way or 'this'} is no way to answer this; use {' or '.join(ways)}"
@@ -58,7 +60,7 @@ def act(decision: WorkDecision, event: Signalled) -> None:
     if isinstance(cell, No) and not (row.who == "claimant or admin" and is_admin and claim is not None):
         raise _refused(decision, cell.kind)
     if row.who == "admin" and not is_admin:
-        raise NotSoError("not-eligible", "this is for administrators; ask one ([admin] in etc/people.toml)")
+        raise NotSoError("not-eligible", sentence("administer", "person", event.by))
     _ACTS[event.name](decision, event)
 
 
@@ -169,29 +171,41 @@ def _is_asked(decision: WorkDecision, person: str) -> bool:
 
 
 def _answer(decision: WorkDecision, event: Signalled) -> None:
-    right = may_answer(decision, event.by)
+    right, state = may_answer(decision, event.by), decision.state
     outcome = _outcome(decision, event)
-    ways = task_ways(decision.state, decision.view.element)
+    ways = task_ways(state, decision.view.element)
     if ways is not None and outcome.name not in ways.ends:
         there = f"answer {' or '.join(ways.ends)}, or move it first"
         raise NotSoError(
             "no-outcome", f"from {ways.at or 'where it is'} the task cannot end in {outcome.name}; {there}"
         )
     _check_always(decision, event, outcome)
-    _check_granting(decision, event)
+    if state.caller is None and decision.definition.full_name == GRANTING:
+        _check_may(decision, event, "grant")
     fields = checked(decision, outcome, given_values(decision, _values(event)))
     if decision.definition.is_voted:
         votes.vote(decision, event, right, outcome, fields)
     else:
         ending.answer(decision, event, right, outcome.name, fields)
-    state, own = decision.state, votes.answered(decision.definition, decision.state, event.by)
+    own = votes.answered(decision.definition, state, event.by)
     decision.answer(
         event, state=state.status, outcome=outcome.name, answer=state.answer or None, answered=own
     )
 
 
-WAYS_FOR_ALWAYS = ("terminal", "web", "mail", "chat")
-"""The ways by which a person may have a rule added, or grant something."""
+def _asks_permission(decision: WorkDecision) -> bool:
+    """True if an item asks if something may be done: a call, what a client asks for, or a grant."""
+    caller = decision.state.caller
+    is_held = caller is not None and caller.held is not None
+    return is_held or decision.definition.full_name in (FOR_A_CLIENT, GRANTING)
+
+
+def _check_may(decision: WorkDecision, event: Signalled, act: Act) -> None:
+    """Raise NotSoError unless whoever acts on an item may do such an act."""
+    assert event.act is not None, event
+    in_person: Who = "operator" if decision.people.is_operator(event.by) else "person"
+    if why := refusal(act, event.act.who or in_person, event.by, event.actor):
+        raise NotSoError("not-eligible", why)
 
 
 def _check_always(decision: WorkDecision, event: Signalled, outcome: WorkOutcome) -> None:
@@ -200,27 +214,10 @@ def _check_always(decision: WorkDecision, event: Signalled, outcome: WorkOutcome
     held = caller.held if caller is not None else None
     if held is None or not held.parts or outcome.name != ALWAYS:
         return
-    if not _may_alter_the_home(decision, event):
-        message = 'only the owner and operators (web = "operator" in etc/people.toml) may answer always'
-        raise NotSoError("not-eligible", f"{message}, by {', '.join(WAYS_FOR_ALWAYS)}; answer {ONCE}")
+    _check_may(decision, event, "always")
     if not held.always:
         message = "what is shown cannot be said in a rule: it is long, has parts, or is several"
         raise NotSoError("no-outcome", f"{message}; answer {ONCE}, or write a rule into etc/trust.toml")
-
-
-def _check_granting(decision: WorkDecision, event: Signalled) -> None:
-    """Raise NotSoError if a person may not decide whether a definition gets what it needs."""
-    is_asked_by_home = decision.state.caller is None and decision.definition.full_name == GRANTING
-    if is_asked_by_home and not (_may_alter_the_home(decision, event) and not event.actor):
-        message = 'only the owner and operators (web = "operator" in etc/people.toml) may answer this'
-        by_hand = "the owner of the home can do the same by `narval grant NAME`"
-        raise NotSoError("not-eligible", f"{message}, in their own name; {by_hand}")
-
-
-def _may_alter_the_home(decision: WorkDecision, event: Signalled) -> bool:
-    """True if a person may have a rule added, or grant something, and acts in person."""
-    way = event.act.way if event.act is not None else ""
-    return decision.people.is_operator(event.by) and way in WAYS_FOR_ALWAYS
 
 
 def _outcome(decision: WorkDecision, event: Signalled) -> WorkOutcome:

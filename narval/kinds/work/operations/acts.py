@@ -11,7 +11,7 @@ from narval.agent.forgetting import forget_at_once
 from narval.agent.replay import state_of
 from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, PYTHON, Asker
-from narval.ask.asking_person import asks_permission, onlooker, person_of
+from narval.ask.asking_person import person_of, who_asks, why_not_administering
 from narval.ask.labels import signal_in
 from narval.ask.registry import Operation, operation
 from narval.core.definitions.people.directory import GRANTING
@@ -32,9 +32,7 @@ async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: P
     """Tell an item what a person does, and return the result. Raises WorkRefusedError."""
     person = person_of(daemon, asker)
     run, _, _ = WorkView(daemon, person).item(item)
-    if asker.call and asks_permission(run):
-        why = f"item {item} asks if something may be done; {asker.program} may not answer it, a person does"
-        raise WorkRefusedError("not-eligible", why)
+    who = who_asks(daemon, asker)
     way = TERMINAL if asker.way in ("", "socket", PYTHON) else asker.way
     event = Signalled(
         0,
@@ -45,7 +43,9 @@ async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: P
         {name: [*value] if isinstance(value, tuple) else value for name, value in arguments.items() if value},
         person,
         asker.through,
-        PersonsAct(way, asker.once or asker.session),
+        PersonsAct(
+            way, asker.once or asker.session, who=None if asker.way == PYTHON and who == "owner" else who
+        ),
     )
     if run.active:
         answers: list[Answer] = await daemon.host.submit(partial(signal_in, run=run.eid, event=event))
@@ -104,17 +104,11 @@ reassign = _operation("reassign")
 
 def check_may_renew(daemon: Daemon, asker: Asker, item: int) -> None:
     """Raise RequestError unless the item is open and the asker may have it offered again (P79)."""
-    _check_may_administer(daemon, asker)
+    if why := why_not_administering(daemon, asker):
+        raise RequestError(why)
     run, _, state = WorkView(daemon, None).item(item)
     if not run.active or state.status == "ready":
         raise WorkRefusedError("over", f"it is {run.status}; only what is open can be offered anew")
-
-
-def _check_may_administer(daemon: Daemon, asker: Asker) -> None:
-    """Raise RequestError unless the asker is the home's owner, root, or an administrator."""
-    own = onlooker(daemon, asker)
-    if own is not None and not daemon.agent.lookup.people.is_admin(own):
-        raise RequestError("this is for administrators, the home's owner and root")
 
 
 @operation("write")
@@ -125,7 +119,8 @@ async def forget_person(daemon: Daemon, person: str, *, asker: Asker = PROGRAM) 
     of memory stay, including answers, which are elements like any other. Items stay while their top-level run
     is under way, which may still ask who answered.
     """
-    _check_may_administer(daemon, asker)
+    if why := why_not_administering(daemon, asker):
+        raise RequestError(why)
     concerned = [
         run.eid
         for run, _, state in WorkView(daemon, None).items_over()

@@ -1,0 +1,110 @@
+"""The table of who may agree to what, and the one function that operations and engines ask.
+
+An asker is known by the way that it comes. What a person may in their own right, such as an administrator or
+one to whom an item is offered, is decided besides, where people are known, and never instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal, NamedTuple
+
+Who = Literal["owner", "operator", "person", "another", "file", "program", "client", "caller", "peer"]
+Act = Literal["people", "agree", "always", "grant", "endorse", "administer", "serve", "speak"]
+
+ASKERS: Mapping[Who, str] = MappingProxyType(
+    {
+        "owner": "the owner of the home or root at a terminal, or the program that opened the home",
+        "operator": 'a person with `web = "operator"` in `etc/people.toml`',
+        "person": "another person",
+        "another": "the owner or root in the name of another (`--as`)",
+        "file": "a file in the folder of a person",
+        "program": "a program that a run has started",
+        "client": "a client of MCP",
+        "caller": "a program that calls by HTTP",
+        "peer": "another home",
+    }
+)
+"""The askers; people come by terminal, page, chat or mail."""
+
+
+class Row(NamedTuple):
+    """An act: its words, the askers who may do it with the words for them, and what others can do instead."""
+
+    does: str
+    may: tuple[Who, ...]
+    only: str
+    instead: str
+
+
+OWNERS: tuple[Who, ...] = ("owner", "operator")
+PEOPLE: tuple[Who, ...] = (*OWNERS, "person", "another", "file")
+_OPERATORS = 'the owner of the home and operators (web = "operator" in etc/people.toml), in their own name'
+
+ACTS: Mapping[Act, Row] = MappingProxyType(
+    {
+        "people": Row(
+            "do what people do themselves, such as answer work", (*PEOPLE, "program", "client"),
+            "people, and their programs and clients", "ask a person by work",
+        ),
+        "agree": Row(
+            "agree to what a person is to decide", PEOPLE,
+            "people", "`narval work` lists what waits for them",
+        ),
+        "always": Row(
+            "answer always, which adds a rule", OWNERS, _OPERATORS, "answer once",
+        ),
+        "grant": Row(
+            "grant, accept a proposal or edit a definition", OWNERS, _OPERATORS,
+            "the owner does it by `narval grant NAME`",
+        ),
+        "endorse": Row(
+            "endorse an element", ("owner",),
+            "the owner of the home and root, in their own name", "they do by `narval trust EID --endorse`",
+        ),
+        "administer": Row(
+            "administer what others do", (*OWNERS, "person", "another", "program"),
+            "administrators, the owner of the home and root", "ask one ([admin] in etc/people.toml)",
+        ),
+        "serve": Row(
+            "speak for a client of MCP", ("owner", "program"),
+            "programs of the owner", "ask in your own name",
+        ),
+        "speak": Row(
+            "speak for a chat, a webhook, a caller or a peer", ("owner",),
+            "programs that the owner has started, or the daemon keeps", "ask in your own name",
+        ),
+    }
+)  # fmt: skip
+"""The acts by which something is agreed to, or somebody spoken for."""
+
+
+def refusal(act: Act, who: Who, by: str = "", actor: str = "") -> str:
+    """The reason why an asker may not do an act, `by` the name of a person and `actor` of who really asks; ""
+    if it may.
+    """
+    return "" if who in ACTS[act].may else sentence(act, who, by, actor)
+
+
+def sentence(act: Act, who: Who, by: str = "", actor: str = "") -> str:
+    """The sentence that refuses an act: who may not do what, why, and what can be done instead."""
+    row = ACTS[act]
+    return f"{_named(who, by, actor)} may not {row.does}: that is for {row.only}; {row.instead}"
+
+
+def _named(who: Who, by: str, actor: str) -> str:
+    if who == "another":
+        return f"{actor} in another's name"
+    if who == "file":
+        return f"a file of {by}"
+    return actor or by or ASKERS[who]
+
+
+def rows() -> list[str]:
+    """The table for docs/explanation/security.md."""
+    lines = [f"| | {' | '.join(ASKERS)} |", f"|---{'|---' * len(ASKERS)}|"]
+    for row in ACTS.values():
+        cells = ("yes" if who in row.may else "" for who in ASKERS)
+        lines.append(f"| {row.does} | {' | '.join(cells)} |")
+    return lines
