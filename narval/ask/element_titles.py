@@ -6,7 +6,8 @@ from collections.abc import Collection
 from itertools import islice
 
 from narval.agent.agent import AgentState
-from narval.core.elements.element import Element
+from narval.core.elements.element import Element, text_within
+from narval.core.elements.error_element import read_error
 from narval.core.elements.titles import NAMING, title_of
 from narval.core.source.secrets import hide_secrets, without_secrets
 
@@ -29,12 +30,22 @@ def title(agent: AgentState, eid: int) -> str:
     return " · ".join(filter(None, (element.name, title_in(element)))) if element is not None else ""
 
 
+def _text_of(element: Element) -> str:
+    """The text of an element, with a space between elements that have none; of an error its message alone."""
+    if element.name == "error":
+        return read_error(element)[1]
+    tree = element.tree()
+    for node in tree.iter():
+        node.tail = node.tail or " "
+    return text_within(tree)
+
+
 def title_in(element: Element) -> str:
     """The words that tell an element apart from others of its name, for people; "" if it has none."""
     attributes = {
         name: value for name, value in element.attributes.items() if name != "eid" and name[0] != "{"
     }
     if len(element.xml) <= BRIEF and not any(attributes.get(name) for name in NAMING):
-        text = without_secrets(element.text).strip()
+        text = without_secrets(_text_of(element)).strip()
         attributes |= {"title": text} if text else {}
     return title_of(hide_secrets(attributes))

@@ -301,7 +301,7 @@ def _job(agent: AgentState, run: int, job: Job | None) -> str:
         return f"forget run {job.run}"
     if isinstance(job, GiveUpCall):
         return f"wait no more for what run {job.run} gave up"
-    return f"wake run {run} of {agent.runs[run].name}"
+    return f"run {run} of {agent.runs[run].name} goes on"
 
 
 def description(by_language: Mapping[str, str]) -> str:

@@ -135,6 +135,15 @@ def test_M24_provenance_goes_both_ways_with_who_made_what(agent: Agent) -> None:
     assert [(node["eid"], node["depth"]) for node in backward["back"]] == [(verdict, 1), (mail, 2)]
 
 
+def test_the_title_of_an_element_is_its_words_and_that_of_an_error_its_message(agent: Agent) -> None:
+    told = {
+        "<error type='odd'><message>no paper</message><detail>m.py:3 in f</detail></error>": "no paper",
+        "<note><b>Hello</b><b>there</b>, Ann</note>": "Hello there, Ann",
+    }
+    for xml, title in told.items():
+        assert agent.ask("element", eid=agent.add(xml))["title"] == title
+
+
 def test_M23_what_holds_it_and_when_it_goes(agent: Agent) -> None:
     mail = agent.add("<mail from='ada'>Hello</mail>")
     assert agent.ask("element", eid=mail)["forgotten"] is None

@@ -29,6 +29,9 @@ def fails(): raise ValueError("no ground below")
 
 @action(runs="inline", inputs=[Input("order", "order")])
 def takes(order): pass
+
+@action(runs="inline", inputs=[Input("order", "order")])
+def takes_in_vain(order): raise ValueError("no ground below")
 """
 RECIPE = """<recipe group="r" name="walk" start_step="one" end_step="three">
 <step id="one" type="action" target="m.takes"/>
@@ -37,6 +40,10 @@ RECIPE = """<recipe group="r" name="walk" start_step="one" end_step="three">
 <transition id="a"><in idref="one"/><out idref="two"/></transition>
 <transition id="b"><in idref="two"/><out idref="three"/></transition></recipe>"""
 MENDED = RECIPE.replace("m.fails", "basic.nothing")
+
+
+TRIED = """<recipe group="r" name="tried" start_step="one" end_step="one">
+<step id="one" type="action" target="m.takes_in_vain" retries="2"/></recipe>"""
 
 
 @pytest.fixture
@@ -107,6 +114,16 @@ def test_M34_a_page_begins_where_the_one_before_it_ended(agent: Any) -> None:
     assert after["entries"] == []
     with pytest.raises(RequestError, match="expected limit to be 1 or more"):
         agent.ask("replay", run=run, limit=0)
+
+
+def test_M37_what_may_be_used_again_is_named_once_however_often_it_was_tried(agent: Any) -> None:
+    agent.load(TRIED)
+    order = agent.add("<order/>")
+    run = agent.start("r.tried")
+    agent.elapse(hours=1)
+    assert len([row for row in agent.ask("timeline", run=run)["rows"] if row["call"]]) == 3
+    used = {"part": "one", "input": "order", "elements": [order]}
+    assert agent.ask("retry_plan", run=run)["reused"] == [used]
 
 
 def test_M37_a_plan_of_a_retry_says_what_it_would_do_and_does_nothing(agent: Any) -> None:

@@ -85,6 +85,7 @@ def test_of_many_moments_the_nearest_are_told_in_order(agent: Agent) -> None:
     status = agent.ask("status")
     assert len(status["later"]) == SHOWN
     assert status["later"][0]["at"] == status["next"]
+    assert status["later"][0]["what"].endswith(" of s.seven goes on")
     assert status["later"] == sorted(status["later"], key=lambda line: line["at"])
 
 

@@ -311,6 +311,8 @@ class TestWhatIsSeen:
             box = bar.bounding_box()
             assert 0 < box["x"] < box["x"] + box["width"] <= width  # it is in view without scrolling
             page.get_by_text("narval gantt").wait_for()
+            shown = page.locator(".gantt .names").first.evaluate("e => getComputedStyle(e).display")
+            assert shown == "block"  # else a long name is cut without a sign
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             page.goto(f"{BASE}/definitions/demo.fail")
             page.locator(f".dots a[href='{BASE}/runs/{failed}']").click()

@@ -155,7 +155,7 @@ async def _set(agent: AgentState, first: float, last: float) -> tuple[list[Form]
             limits |= {(eid, wait.id): (wait.until or at, run, wait) for wait in later}
             if not waits and at >= first:
                 heeds = isinstance(run.engine, HeedsPeople)
-                forms.append(_entry(at, "reminder" if heeds else "wake", run))
+                forms.append(_entry(at, "reminder", run) if heeds else _entry(at, "wake", run, text=GOES_ON))
         elif isinstance(job, StartRun) and at >= first:
             forms.append(_entry(at, "start", None, text="begins again, after its back-off", name=job.name))
     set_already = {(form["run"], form["part"]) for form in forms}
@@ -171,6 +171,9 @@ async def _set(agent: AgentState, first: float, last: float) -> tuple[list[Form]
     ]
     return forms, dates, seen > MOST
 
+
+GOES_ON = "it goes on"
+"""The words for the moment of a run that does not say what it waits for."""
 
 _WHAT = {"time": "date", "try": "back-off", "again": "back-off", "limit": "deadline"}
 """The words for moments, by what a part waits for."""

@@ -49,7 +49,10 @@ async def retry_plan(
             {"id": part.id, "state": part.state, "elements": list(part.eids)} for part in carried.values()
         ],
         "again": [id for id in reached if id not in carried],
-        "reused": [{"part": one.id, "input": one.slot, "elements": list(one.eids)} for one in resume.again],
+        "reused": [
+            {"part": part, "input": slot, "elements": list(eids)}
+            for part, slot, eids in dict.fromkeys((one.id, one.slot, tuple(one.eids)) for one in resume.again)
+        ],
         "definition": definition.digest,
         "before": found.digest,
         "differences": _differences(daemon, found, definition.digest),
