@@ -492,3 +492,12 @@ def test_M14_what_waits_for_a_person_is_listed_however_many_began_since(pages: P
     assert text.index(f"{BASE}/runs/{asks}") < text.index(f"{BASE}/runs/{others[-1]}")
     for run in (asks, *others):
         pages.ask("cancel", run=run)
+
+
+def test_M14_what_ended_last_is_first_though_it_began_long_before(pages: PagesOfHome) -> None:
+    failed = pages.start("demo.slow")
+    others = [pages.over(name) for name in ("disk.copy", "demo.fail")]
+    pages.ask("cancel", run=failed)
+    text = pages.shows("/", "Ended lately")
+    places = [text.index(f'{BASE}/runs/{run}"') for run in (failed, *others[::-1])]
+    assert places == sorted(places)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from operator import itemgetter
 from typing import Any
 
 from narval.surfaces.http.page import Follows, Shown, Visit, page, segment
@@ -31,9 +32,9 @@ async def status_page(visit: Visit) -> Shown:
     )
     needs = status["attention"]
     ended: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for run in latest:
-        if run["phase"] != "active":
-            ended.setdefault((run["name"], run["phase"]), []).append(run)
+    over = {run["eid"]: run for run in (*latest, *status["failures"]) if run["phase"] != "active"}
+    for run in sorted(over.values(), key=itemgetter("ended"), reverse=True):
+        ended.setdefault((run["name"], run["phase"]), []).append(run)
     values = {
         "status": status,
         "active": list({run["eid"]: run for run in (*asking, *active)}.values())[:LISTED],
