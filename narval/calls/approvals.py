@@ -34,6 +34,7 @@ from narval.core.engines.decision import Inputs
 from narval.core.engines.events import Failure, HeldCalls, Returned
 from narval.core.errors import NarvalError
 from narval.core.kinds import ASKING, UNDOING
+from narval.core.memory.memory import Memory
 from narval.core.trust.allowing import allowing_rules
 from narval.core.trust.parts import Part, elements_given
 from narval.core.trust.rules import Verdict, decide
@@ -135,27 +136,31 @@ class Approvals:
         return verdict
 
     def _next_work(self, run: Run, call: Call, verdict: Verdict | None) -> str:
-        """The work that asks next whether a call may be made; "" if none has to.
+        """The work that asks next whether a call may be made; "" if none has to. That of the home's people
+        and of the step takes the place of no other: it may be anybody's, and may agree by itself.
 
         An agreement to another version of the action no longer counts.
         """
         works: list[str] = []
         if call.kind == Action.kind:
             works += [rule.work for rule in self._agent.lookup.people.approvals if self._fits(rule, call)]
-            if call.approve and call.approve not in works:
-                works.append(call.approve)
-        if not works:
-            if verdict is not None:
-                works += [BY_A_RULE] * (verdict.then == "ask")
-            elif self._agent.lookup.rules is None and comes_of_a_model(self._agent, run, call):
-                works += [AFTER_A_MODEL] * self._goes_outside(run, call)
-            if not works and self._agent.lookup.asks_first(call.name):
-                works += [DESTROYING]
+            works += [call.approve] * bool(call.approve)
+        if own := self._own_work(run, call, verdict):
+            works.append(own)
         if not works:
             return ""
         called = self._called(run, call)
         agreed = call.approved if called is not None and called.version == call.version else ()
         return next((work for work in works if work not in agreed), "")
+
+    def _own_work(self, run: Run, call: Call, verdict: Verdict | None) -> str:
+        """The work by which narval itself asks whether a call may be made; "" if it does not."""
+        if verdict is not None and verdict.then == "ask":
+            return BY_A_RULE
+        hears = self._agent.lookup.rules is None and comes_of_a_model(self._agent, run, call)
+        if hears and self._goes_outside(run, call):
+            return AFTER_A_MODEL
+        return DESTROYING if self._agent.lookup.asks_first(call.name) else ""
 
     def _add_rules(self, call: Call, verdict: Verdict | None) -> None:
         """Add the rules that a person agreed to with a call, if it would still ask."""
@@ -228,18 +233,8 @@ class Approvals:
             for call in calls:
                 turn.tell(eid, refused(call, Failure("unknown-target", why, final=True)))
             return
-        for together in self._listed(calls):
+        for together in _listed(self._agent.memory, calls):
             self._offer(turn, run, called, work, together)
-
-    def _listed(self, calls: list[Call]) -> Iterator[list[Call]]:
-        """The calls that each item lists: all in one, unless they are too many or too large to be read."""
-        given = {eid for call in calls for _, eids in call.inputs for eid in eids}
-        found = (self._agent.memory.element(eid) for eid in given)
-        size = sum(len(element.xml) for element in found if element is not None)
-        if len(calls) <= MOST_CALLS and size <= MOST_BYTES:
-            yield calls
-        else:
-            yield from ([call] for call in calls)
 
     def _offer(self, turn: Turn, run: Run, called: Called, work: str, calls: list[Call]) -> None:
         first = calls[0]
@@ -286,6 +281,16 @@ class Approvals:
             tuple(one.part for one in verdict.judgements if one.then == "ask"),
             allowing_rules(verdict, facts, inputs),
         )
+
+
+def _listed(memory: Memory, calls: list[Call]) -> Iterator[list[Call]]:
+    """The calls that each item lists: all in one, unless they are too many or too large to be read."""
+    given = {eid for call in calls for _, eids in call.inputs for eid in eids}
+    size = sum(len(element.xml) for element in map(memory.element, given) if element is not None)
+    if len(calls) <= MOST_CALLS and size <= MOST_BYTES:
+        yield calls
+    else:
+        yield from ([call] for call in calls)
 
 
 def _tell_not_added(why: str, turn: Turn) -> None:

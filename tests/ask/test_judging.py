@@ -204,3 +204,22 @@ def test_D10_a_place_that_no_file_names_is_a_warning(home: HomeAsRead) -> None:
     assert "It reaches the folder that elements name while it runs, which neither" in judgement.unnamed[0]
     memory = '<memory><folder path="data/in"/></memory>'
     assert not TextsBeside(home, {"a.xml": text, "memory.xml": memory}).judge().faults
+
+
+@pytest.mark.parametrize(("outcome", "sentences"), [("approve", 1), ("reject", 0), ("", 0)])
+def test_work_that_agrees_by_itself_is_told_first(home: HomeAsRead, outcome: str, sentences: int) -> None:
+    agrees = f'outcome="{outcome}"' if outcome else ""
+    text = RECIPE.format(target="mail.write", argument=DRAFT.format("eve@evil.example"))
+    text = text.replace(' group="mine"', "").replace('"mail.write"', '"mail.write" approve="mine.yes"')
+    work = f"""<work name="yes"><title>ok?</title><outcome name="approve"/><outcome name="reject"/>
+      <deadline after="1s" {agrees}/></work>"""
+    text = f'<cookbook group="mine">{work}{text}</cookbook>'
+    judgement = TextsBeside(home, {"a.xml": text}).judge(seconds=0)
+    said = (
+        "step 'tell' of mine.tell is done though nobody agreed: "
+        "the work mine.yes says yes by itself if nobody has answered in time."
+    )
+    assert judgement.unnamed.count(said) == sentences, judgement.unnamed
+    assert not sentences or judgement.unnamed[0] == said
+    told = " ".join(str(one["text"]) for one in judgement.sentences)
+    assert ("asked to agree by the work mine.yes, which says yes by itself" in told) is bool(sentences)

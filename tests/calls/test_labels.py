@@ -225,12 +225,13 @@ def test_a_run_that_a_start_plan_begins_asks_too(agent: Any, home: Path) -> None
     assert sent(home) == []
 
 
-def test_one_that_is_asked_by_the_step_is_not_asked_twice(agent: Any, home: Path) -> None:
+def test_the_work_of_a_step_takes_the_place_of_no_question_of_the_home(agent: Any, home: Path) -> None:
     agent.start("w.own", PROMPT)
-    agent.until_idle()
-    (item,) = asked(agent)
-    assert agent.work_item(item)["work"] == "w.mine"
-    agent.answer(item, "approve")
+    for work in ("w.mine", "model.approve"):
+        agent.until_idle()
+        (item,) = asked(agent)
+        assert (agent.work_item(item)["work"], sent(home)) == (work, [])
+        agent.answer(item, "approve")
     agent.until_idle()
     assert sent(home) == ["letter"]
 

@@ -22,6 +22,7 @@ from narval.ask.definitions.out_of_reach import OutOfReach
 from narval.ask.definitions.telling import told
 from narval.ask.json_forms import fault as form_of
 from narval.core.definitions.library import Definition, Library, RunDefinition, named_by
+from narval.core.definitions.people.approvals import unasked
 from narval.core.definitions.telling.words import listed
 from narval.core.elements.canonical import elements_of
 from narval.core.errors import DefinitionError, ElementError, Fault, RequestError
@@ -66,8 +67,8 @@ class Judgement(msgspec.Struct, frozen=True):
     needs: list[Form] = []
     """The needs of each definition, outside and inside the home."""
     unnamed: list[str] = []
-    """The sentences on acts outside in ways that neither the wish nor the settings name, the gravest first,
-    and on what its elements do to what is there already.
+    """The sentences on work that agrees without anybody, on acts outside in ways that neither the wish nor
+    the settings name, the gravest first, and on what its elements do to what is there already.
     """
     is_explored: bool = msgspec.field(name="explored", default=True)
     """False if the exploring ran out of time before it was complete."""
@@ -127,7 +128,11 @@ class TextsBeside:
             ],
             findings=findings,
             needs=[_need(one, need) for one in self._standings for need in one.needs],
-            unnamed=list(dict.fromkeys([*self._unnamed(wish), *self._new_elements.effects()])),
+            unnamed=list(
+                dict.fromkeys(
+                    [*unasked(library, self.definitions), *self._unnamed(wish), *self._new_elements.effects()]
+                )
+            ),
             is_explored=is_explored,
         )
 

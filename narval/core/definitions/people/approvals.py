@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from narval.core.definitions.library import Library
+from narval.core.definitions.library import Definition, Library, named_by
 from narval.core.definitions.people.directory import APPROVED, Approval
 from narval.core.definitions.reading.xml import Place, Reading
 from narval.core.definitions.suggestions import closest
@@ -17,6 +17,10 @@ ACTION = "action"
 """The kind of the calls before which somebody can be asked."""
 
 
+_APPROVE_OF = "approve of "
+"""The beginning of what a part is to people that names such work."""
+
+
 def refer_to_approval(reading: Reading, place: Place, kind: str, work: str, what: str) -> None:
     """Note the work that is to agree to the calls of a part, which calls a definition of a kind."""
     if kind != ACTION:
@@ -24,7 +28,7 @@ def refer_to_approval(reading: Reading, place: Place, kind: str, work: str, what
         reading.fault_at(place, message)
         return
     check = partial(_check_outcome, path=reading.source.path, place=place)
-    reading.refer(place, ASKING, work, f"approve of {what}", check)
+    reading.refer(place, ASKING, work, f"{_APPROVE_OF}{what}", check)
 
 
 def _check_outcome(work: Any, *, path: str, place: Place) -> list[Fault]:
@@ -49,6 +53,26 @@ def doubts_of_rules(rules: Iterable[Approval], library: Library) -> Iterator[tup
             yield position, f"{message}; no call of {rule.action} is made"
         elif (lack := _lacks_outcome(work)) is not None:
             yield position, lack
+
+
+def agrees_by_itself(work: object) -> bool:
+    """True of work that lets the call waiting for it be made if nobody has answered by its deadline."""
+    deadline = getattr(work, "deadline", None)
+    return deadline is not None and bool(deadline.outcome == APPROVED)
+
+
+def unasked(library: Library, new: Collection[Definition]) -> Iterator[str]:
+    """The sentences on calls that wait until somebody agrees by work that then agrees by itself, if the
+    definition that calls or the work is new.
+    """
+    for one in library:
+        for reference in one.references:
+            if reference.kind == ASKING and reference.what.startswith(_APPROVE_OF):
+                work, _ = named_by(reference, library)
+                if work is not None and agrees_by_itself(work) and (one in new or work in new):
+                    part = reference.what.removeprefix(_APPROVE_OF)
+                    why = f"the work {work.full_name} says yes by itself if nobody has answered in time"
+                    yield f"{part} of {one.full_name} is done though nobody agreed: {why}."
 
 
 def _lacks_outcome(work: Any) -> str | None:

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Library
+from narval.core.definitions.people.approvals import agrees_by_itself
 from narval.core.definitions.prototype import EMPTY, Prototype
 from narval.core.definitions.requirements import TransitionCondition
 from narval.core.definitions.telling.calls import (
@@ -25,6 +26,7 @@ from narval.core.definitions.telling.slots import looked_for, narrowed, takes, w
 from narval.core.definitions.telling.words import length, listed, names, quoted, sentence, verbatim
 from narval.core.definitions.tool import Tool, ToolArgument
 from narval.core.errors import DefinitionError
+from narval.core.kinds import ASKING
 from narval.kinds.recipe.language.definition import Recipe, Step, Transition
 from narval.kinds.recipe.language.parser import TO_SELECTED
 
@@ -150,7 +152,7 @@ def _of_step(step: Step, library: Library) -> Iterator[Sentence]:
     else:
         does = _sends(step) if step.sending is not None else call(step.kind, step.target, step.agent, found)
         yield Sentence(f"{quoted(step.id)} {does}.", step.line)
-    for text in _details(step):
+    for text in _details(step, library):
         yield Sentence(text, step.line, depth=1)
     for text, deeper in _taking(step, prototype if isinstance(prototype, Prototype) else None):
         yield Sentence(text, step.line, depth=1 + deeper)
@@ -177,13 +179,15 @@ def _sends(step: Step) -> str:
     return f"sends elements to {whom}{rest}"
 
 
-def _details(step: Step) -> Iterator[str]:
+def _details(step: Step, library: Library) -> Iterator[str]:
     """The sentences about the rest of a step."""
     if step.foreach is not None:
         yield f"It does so once for each element that is {element_phrase(step.foreach)}."
         yield from at_once(step.max_parallel, "such call")
     if step.approve:
-        yield f"Before that, people must agree: they are asked by the work {step.approve}."
+        work = library.get(ASKING, step.approve)
+        unless = ", which says yes by itself if nobody has answered in time" * agrees_by_itself(work)
+        yield f"Before that, people are asked to agree by the work {step.approve}{unless}."
     if step.on_withdraw:
         yield f"If something that it was given is withdrawn, {_THEN[step.on_withdraw]}"
     if step.undo:
