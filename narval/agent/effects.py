@@ -16,7 +16,6 @@ from narval.agent.runs import (
     cannot_start,
     deliver_signal,
     end_run,
-    is_withheld,
     start_run,
     take_back,
 )
@@ -267,24 +266,34 @@ def start_again(transaction: Transaction, job: StartRun) -> None:
         "laps": job.laps,
     }
     with transaction.coming_with(memory.labels.number(recorded(job.labels, job.hearsay))):
-        run = start_run(transaction, job.name, there, **more)
-    if run is None:
-        log.warning("%s was to start again, but no such definition is loaded, or it cannot start", job.name)
+        start_run(transaction, job.name, there, **more)
 
 
 def keeps_from_beginning(agent: AgentState, job: StartRun) -> str:
-    """The reason why a run cannot begin yet: the agent has as many as it may, or its needs are not granted;
-    "" if it can.
+    """The reason why a run cannot begin yet: the agent has as many as it may, or its definition is not loaded
+    or cannot start, such as one whose needs are not granted; "" if it can.
     """
     if over := agent.excess_of_runs():
         return f"{OVER_LIMIT}: {over}"
     definition = runnable(agent.library, job.name)
-    return (cannot_start(agent, definition) or ("", ""))[1] if definition and is_withheld(definition) else ""
+    if definition is None:
+        return f"no definition {job.name} is loaded"
+    return (cannot_start(agent, definition) or ("", ""))[1]
+
+
+def drop_starts(transaction: Transaction, name: str) -> int:
+    """Drop the runs of a definition that are to begin, and return how many these were."""
+    clockwork = transaction.agent.clockwork
+    dropped = [identifier for identifier, job in clockwork.starts.items() if job.name == name]
+    for identifier in dropped:
+        clockwork.drop_start(identifier)
+    transaction.batch.moments_done.extend(dropped)
+    return len(dropped)
 
 
 def start_what_may(transaction: Transaction) -> None:
-    """Begin the runs that were kept from beginning, and may begin now: a run has ended, or other grants or
-    limits count.
+    """Begin the runs that were kept from beginning, and may begin now: a run has ended, or other definitions,
+    grants or limits count.
     """
     agent, begun = transaction.agent, 0
     for identifier, job in list(agent.clockwork.held.items()):

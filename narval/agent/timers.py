@@ -240,7 +240,7 @@ class Clockwork:
         self.starts: dict[str, StartRun] = {}
         """The runs that are to begin, by the identifier of the job: few among very many timers."""
         self.held: dict[str, StartRun] = {}
-        """The runs among them that wait for no moment, but for a grant or for room."""
+        """The runs among them that wait for no moment, but for their definition, a grant, or room."""
         self.idle = IdleTracker(forget_after) if forget_after is not None else None
         self.late: list[LateMoment] = []
         self.fresh = 0

@@ -9,7 +9,9 @@ import pytest
 
 import narval
 from narval import SimulatedClock
+from narval.core.errors import RequestError
 from narval.surfaces.python.agent import Agent
+from tests.daemon.home_in_time import HomeInTime
 
 MODULE = """
 from narval import Input, Output, action
@@ -137,3 +139,58 @@ def test_N36_a_source_begins_anew_when_the_element_it_watches_is_edited(tmp_path
     agent.elapse(seconds=1)
     assert [seen.attributes["path"] for seen in agent.memory("seen")] == ["a", "b"]
     assert agent.ask("show", run=run)["state"] == "running"
+
+
+HEARS = f"""<recipe group="w" name="hears" start_step="wait" end_step="do" restart="parallel">
+  {WAITS.replace("tick", "count")}<step id="do" type="action" target="w.look"/></recipe>"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> HomeInTime:
+    """A home with a recipe that listens for counts."""
+    plan = '<memory><start-plan recipe="w.hears"/></memory>'
+    files = {"modules/w.py": MODULE, "recipes/hears.xml": HEARS, "data/memory.xml": plan}
+    return HomeInTime(tmp_path, "2026-03-02T10:00:00Z", files)
+
+
+def without_its_file(home: HomeInTime, agent: Agent) -> None:
+    """A run ends while the file of its definition is away."""
+    agent.until_idle()
+    (home.path / "recipes/hears.xml").unlink()
+    agent.ask("reload")
+    agent.add("<count of='mine' n='1'/>")
+    agent.add("<count of='mine' n='2'/>")
+    agent.until_idle()
+    assert values(agent, "seen") == [("mine", "1")]
+
+
+def test_N28_what_restarts_waits_for_its_definition_while_the_file_is_away(home: HomeInTime) -> None:
+    with home.open() as agent:
+        without_its_file(home, agent)
+        (away,) = agent.ask("attention")
+        assert (away["what"], away["grave"]) == ("file", "high")
+        assert away["text"].startswith("w.hears begins again once it may: no definition w.hears is loaded; ")
+        (over,) = agent.runs(name="w.hears")
+        assert "no definition w.hears is loaded" in str(agent.ask("why", run=over["eid"]))
+    with home.open() as agent:
+        agent.until_idle()
+        assert values(agent, "seen") == [("mine", "1")]
+        home.write("recipes/hears.xml", HEARS)
+        agent.ask("reload")
+        agent.until_idle()
+        assert values(agent, "seen") == [("mine", "1"), ("mine", "2")]
+        assert agent.ask("attention") == []
+        assert len(agent.runs(name="w.hears", state="active")) == 1
+
+
+def test_N28_a_definition_that_is_gone_for_good_begins_no_more_by_a_word(home: HomeInTime) -> None:
+    with home.open() as agent:
+        without_its_file(home, agent)
+        assert agent.ask("cancel", name="w.hears") == {"name": "w.hears", "starts": 1}
+        assert agent.ask("attention") == []
+        with pytest.raises(RequestError, match=r"no run of w\.hears is active"):
+            agent.ask("cancel", name="w.hears")
+    home.write("recipes/hears.xml", HEARS)
+    with home.open() as agent:
+        agent.until_idle()
+        assert agent.runs(name="w.hears", state="active") == []

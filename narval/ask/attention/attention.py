@@ -13,9 +13,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from narval.agent.agent import AgentState
+from narval.agent.effects import keeps_from_beginning
 from narval.agent.incidents import IncidentRow
 from narval.agent.pacing import slowed_text
-from narval.agent.runs import cannot_start
+from narval.agent.runs import NOT_GRANTED, cannot_start
 from narval.ask import json_forms
 from narval.ask.attention.incident_lines import incident_lines
 from narval.ask.attention.incident_rows import OpenIncidents
@@ -23,6 +24,7 @@ from narval.ask.attention.sentence import SHOWN, Form, item
 from narval.ask.attention.waiting_calls import calls_that_wait
 from narval.ask.daemon.links import links_in_trouble
 from narval.ask.lookup import (
+    command,
     files_of,
     store_away,
     withheld_in,
@@ -34,7 +36,7 @@ from narval.ask.text import counted, fault_line, of_others, size
 from narval.ask.turn_index import up_to_date
 from narval.core.definitions.telling.words import listed
 from narval.core.definitions.wall import in_zone
-from narval.core.engines.registry import asking_kinds
+from narval.core.engines.registry import asking_kinds, runnable
 from narval.core.kinds import ASKING
 from narval.daemon.agents.open_matters import NOTHING_OPEN
 from narval.daemon.daemon import Daemon
@@ -75,6 +77,7 @@ async def attention(daemon: Daemon) -> list[dict[str, Any]]:
         *_files(daemon, rows),
         *incidents,
         *_slowed(daemon.agent),
+        *_kept(daemon),
         *_chats(daemon),
         *_links(daemon),
         *_suspended(daemon),
@@ -190,6 +193,25 @@ def _slowed(agent: AgentState) -> Iterator[Form]:
     if len(slowed) > SHOWN:
         more = counted(len(slowed) - SHOWN, "more definition")
         yield item("slowed", "high", f"{more} begin later and later", {"page": "definitions"})
+
+
+def _kept(daemon: Daemon) -> Iterator[Form]:
+    """The definitions that are to begin again, and are not loaded or cannot start. What a grant or room keeps
+    from that is said elsewhere.
+    """
+    agent, kept = daemon.agent, dict[str, str]()
+    for job in agent.clockwork.held.values():
+        definition = runnable(agent.library, job.name)
+        refused = cannot_start(agent, definition) if definition is not None else ("", "")
+        if refused is not None and refused[0] != NOT_GRANTED:
+            kept[job.name] = keeps_from_beginning(agent, job)
+    for name, why in islice(kept.items(), SHOWN):
+        no_more = command(daemon, f"cancel --name {name}")
+        text = f"{name} begins again once it may: {why}; to have it begin no more: {no_more}"
+        yield item("file", "high", text, {"page": "definitions"})
+    if len(kept) > SHOWN:
+        more = counted(len(kept) - SHOWN, "more definition")
+        yield item("file", "high", f"{more} begin again once they are loaded", {"page": "definitions"})
 
 
 def _withheld(daemon: Daemon) -> Iterator[Form]:

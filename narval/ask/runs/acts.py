@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from narval.agent.effects import drop_starts
 from narval.agent.loop import Delivery
 from narval.agent.request_keys import check_key
 from narval.agent.run import Run
@@ -131,10 +132,15 @@ async def cancel(
 ) -> dict[str, Any]:
     """End a run: its calls are given up.
 
-    It may be given by the `name` of its definition: refused if none or several of that are active.
+    It may be given by the `name` of its definition: refused if several of that are active. If none is, the
+    runs of it that are to begin do not, and `starts` says how many these were.
     """
     if (run is None) == (name is None):
         raise RequestError("expected the number of a run or the name of its definition, and not both")
+    if run is None and not any(active.name == name for active in daemon.agent.runs.active.values()):
+        starts = await daemon.host.submit(lambda turn: drop_starts(turn.transaction, name or ""))
+        if starts:
+            return {"name": name, "starts": starts}
     found = active_run(daemon, run) if run is not None else active_run_of(daemon, name or "")
     if daemon.agent.signals.standing.get(found.name) == found.eid:
         why = f"it stands as long as {found.name} is loaded; to end it, take that out of its file"

@@ -227,7 +227,15 @@ def cancel(session: Session, run: int | None, name: str | None, every: bool, yes
     if (run is None) == (name is None):
         raise click.UsageError("expected RUN or --name, and not both")
     answer = session.ask("cancel", run=run, name=name, reason=reason)
-    session.give(answer, lambda reply: click.echo(f"run {reply['eid']} is {reply['state']}"))
+    session.give(answer, _print_ended)
+
+
+def _print_ended(answer: Row) -> None:
+    """Print what has become of a run, or of those that were to begin."""
+    if "starts" in answer:
+        click.echo(f"{answer['name']} does not begin again")
+    else:
+        click.echo(f"run {answer['eid']} is {answer['state']}")
 
 
 def _cancel_all(session: Session, name: str | None, reason: str, *, yes: bool) -> None:
