@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from functools import partial
 
+from narval.agent.agent import AgentState
 from narval.agent.effects import notify_of_gone
 from narval.agent.jobs import ForgetRun
 from narval.agent.run import Run
 from narval.agent.transaction import Transaction
+from narval.core.definitions.library import Library, RunDefinition
 from narval.core.elements import changes
-from narval.core.elements.changes import Forgotten
+from narval.core.elements.changes import Forgotten, MarkScope
+from narval.core.engines.decision import resolve
 from narval.core.engines.engine import HeedsPeople
 from narval.core.engines.registry import is_standing
+from narval.core.index.index import Index
 from narval.core.memory.retention import IdleTracker, next_chunk
 
 IN_USE = 60.0
@@ -65,11 +69,11 @@ def forget_run(transaction: Transaction, job: ForgetRun) -> None:
     top = runs.get(job.run)
     if top is None or top.active or runs.families.needs(top) or _keep(transaction, top):
         return
-    stays = partial(_stays, transaction)
+    stays, is_awaited = partial(_stays, transaction), partial(_is_awaited, transaction.agent)
     room, goes_too = FORGOTTEN_AT_ONCE, partial(runs.is_over_within, job.run)
     while room > 0:
         run = runs.innermost(job.run, stays)
-        going, staying, last = next_chunk(memory, run, goes_too, room)
+        going, staying, last = next_chunk(memory, run, goes_too, is_awaited, room)
         if not transaction.in_use.eids().isdisjoint(going):
             transaction.later(transaction.at + IN_USE, job)
             return
@@ -83,6 +87,41 @@ def forget_run(transaction: Transaction, job: ForgetRun) -> None:
             return
         room -= len(going) + len(staying) + 1
     transaction.later(transaction.at, job)
+
+
+def _is_awaited(agent: AgentState, eid: int) -> bool:
+    """True for an element that a condition with `use` has yet to take, of a definition that is under way or
+    begins again: it may wait for another element, or be busy.
+    """
+    memory, takers = agent.memory, _takers(agent.library)
+    element = memory.element(eid)
+    if element is None or eid in memory.outdated or eid in memory.withdrawn:
+        return False
+    if not takers.interested(element.name):
+        return False
+    starts = agent.clockwork.starts.values()
+    return any(
+        eid not in memory.marks.get(scope, ())
+        and (name in agent.runs.names or any(job.name == name for job in starts))
+        for name, scope in takers.wakes(memory.tree(element))
+    )
+
+
+def _takers(library: Library) -> Index[tuple[str, MarkScope]]:
+    """The definitions of a library that use elements up, each with where it marks them, by condition. What
+    depends on a run, for it has variables, is left out.
+    """
+    takers: Index[tuple[str, MarkScope]] | None = library.built.get(_takers)
+    if takers is None:
+        takers = library.built[_takers] = Index()
+        for definition in library:
+            for part, conditions in definition.waits if isinstance(definition, RunDefinition) else ():
+                for (bound, scope), each in zip(
+                    resolve(conditions, definition.full_name, part, lambda _: {}), conditions, strict=True
+                ):
+                    if scope is not None and not each.condition.variables:
+                        takers.add((definition.full_name, scope), bound)
+    return takers
 
 
 def _stays(transaction: Transaction, run: Run) -> bool:

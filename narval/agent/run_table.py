@@ -118,7 +118,7 @@ class RunTable(dict[int, Run]):
 
     __slots__ = (
         "_failures", "_memory", "_render", "_rendered", "_show", "active", "by_call", "children", "counts",
-        "erred", "families", "retrying",
+        "erred", "families", "names", "retrying",
     )  # fmt: skip
 
     def __init__(self, memory: Memory, render: Callable[[Run], bytes], home: CurrentSettings) -> None:
@@ -132,6 +132,8 @@ class RunTable(dict[int, Run]):
         self.children: dict[int, dict[int, None]] = {}
         self.counts: Counter[tuple[str, str]] = Counter()
         """The number of runs by kind and phase."""
+        self.names: Counter[str] = Counter()
+        """The number of runs under way by the name of their definition."""
         self.erred = SortedInts()
         """The runs that failed, or ended with an error."""
         self.families = Families(home)
@@ -150,6 +152,7 @@ class RunTable(dict[int, Run]):
             self._note_error(run)
         if run.phase == "active":
             self.active[run.eid] = run
+            self.names[run.name] += 1
             if run.retry_of:
                 self.note_retry(run)
         if run.caller is not None:
@@ -166,6 +169,9 @@ class RunTable(dict[int, Run]):
         """Count a run among those that have ended."""
         if self.active.pop(run.eid, None) is not None:
             self.retrying.pop(run.eid, None)
+            self.names[run.name] -= 1
+            if not self.names[run.name]:
+                del self.names[run.name]
             self.families.leave(run)
             self.counts[run.kind, "active"] -= 1
             self.counts[run.kind, run.phase] += 1

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import msgspec
 
 from narval.core.definitions.remote_calls import Addressed, RemoteCall
+from narval.core.definitions.requirements import TransitionCondition
 from narval.core.definitions.suggestions import closest, nearest
 from narval.core.definitions.tool import Tool
 from narval.core.errors import DefinitionError, Fault
@@ -170,6 +171,11 @@ class RunDefinition(Definition, frozen=True, eq=False, kw_only=True):
         return None
 
     @property
+    def waits(self) -> Iterator[tuple[str, tuple[TransitionCondition, ...]]]:
+        """The parts of it that wait for elements, each with its conditions."""
+        return iter(())
+
+    @property
     def own_needs(self) -> Iterator[OwnNeed]:
         """The needs that its parts have themselves, beside what they call."""
         return iter(())
@@ -244,7 +250,7 @@ class Library:
         self._by_name = by_name
         self._called: dict[str, dict[str, list[Definition]]] = {}
         self._listeners: Mapping[str, int] | None = None
-        self.built: dict[Any, Any] = {}  # what an engine has made of parts and of their targets here
+        self.built: dict[Any, Any] = {}  # what others have made of its definitions, kept as long as it is
 
     def get(self, kind: str, full_name: str) -> Definition | None:
         """The definition of that kind and name."""

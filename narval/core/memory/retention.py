@@ -28,17 +28,24 @@ class ForgetChunk(NamedTuple):
     last: bool
 
 
-def next_chunk(memory: Memory, run: int, goes_too: Callable[[int], bool], most: int) -> ForgetChunk:
+def next_chunk(
+    memory: Memory,
+    run: int,
+    goes_too: Callable[[int], bool],
+    is_awaited: Callable[[int], bool],
+    most: int,
+) -> ForgetChunk:
     """The oldest `most` eids of a run's context, divided into those to forget and those that stay.
 
     An element is forgotten when every run that holds it is (`goes_too`), unless memory.xml or the library
-    declares it or a call has reserved it.
+    declares it, a call has reserved it, or it is still to be used (`is_awaited`).
     """
     going, staying = [], []
     held = tuple(islice(memory.contexts.of(run), most + 1))
     for eid in held[:most]:
         alone = not memory.is_run(eid) and _free(memory, eid)
-        if alone and all(holder == run or goes_too(holder) for holder in memory.contexts.holders(eid)):
+        is_last = alone and all(holder == run or goes_too(holder) for holder in memory.contexts.holders(eid))
+        if is_last and not is_awaited(eid):
             going.append(eid)
         else:
             staying.append(eid)

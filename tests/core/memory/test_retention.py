@@ -28,19 +28,23 @@ def alone(run: int) -> bool:
     return False
 
 
+def nobody(eid: int) -> bool:
+    return False
+
+
 def test_N5_a_plan_is_forgotten_with_each_element_of_its_context() -> None:
     made = with_runs(memory(), run10=(1, 2))
-    assert next_chunk(made, 10, alone, 100) == ((1, 2), (), True)
+    assert next_chunk(made, 10, alone, nobody, 100) == ((1, 2), (), True)
 
 
 def test_N5_an_element_that_another_run_holds_stays() -> None:
     made = with_runs(memory(), run10=(1, 2), run11=(2, 3))
-    assert next_chunk(made, 10, alone, 100) == ((1,), (2,), True)
+    assert next_chunk(made, 10, alone, nobody, 100) == ((1,), (2,), True)
 
 
 def test_N5_an_element_goes_when_all_runs_that_hold_it_go() -> None:
     made = with_runs(memory(), run10=(1, 2), run11=(2, 3))
-    assert next_chunk(made, 10, {10, 11}.__contains__, 100) == ((1, 2), (), True)
+    assert next_chunk(made, 10, {10, 11}.__contains__, nobody, 100) == ((1, 2), (), True)
 
 
 def test_N5_an_element_declared_or_reserved_stays() -> None:
@@ -48,20 +52,25 @@ def test_N5_an_element_declared_or_reserved_stays() -> None:
     made.apply(changes.Added(Element(7, b"<user/>"), declared="memory.xml:1"))
     made = with_runs(made, run10=(1, 2, 7))
     made.apply(changes.Reserved((1,)))
-    assert next_chunk(made, 10, alone, 100) == ((2,), (1, 7), True)
+    assert next_chunk(made, 10, alone, nobody, 100) == ((2,), (1, 7), True)
+
+
+def test_N5_an_element_that_is_still_to_be_used_stays() -> None:
+    made = with_runs(memory(), run10=(1, 2))
+    assert next_chunk(made, 10, alone, {2}.__contains__, 100) == ((1,), (2,), True)
 
 
 def test_N5_a_run_in_a_context_is_no_element_to_forget() -> None:
     made = with_runs(memory(), run10=(), run11=(1, 10))
-    assert next_chunk(made, 11, alone, 100) == ((1,), (10,), True)
+    assert next_chunk(made, 11, alone, nobody, 100) == ((1,), (10,), True)
 
 
 def test_N5_a_long_context_goes_in_chunks() -> None:
     made = with_runs(memory(), run10=(1, 2, 3, 4, 5), run11=(2,))
-    assert next_chunk(made, 10, alone, 2) == ((1,), (2,), False)
+    assert next_chunk(made, 10, alone, nobody, 2) == ((1,), (2,), False)
     made.apply(changes.Forgotten((1,)))
     made.apply(changes.Unheld(10, (2,)))
-    assert next_chunk(made, 10, alone, 3) == ((3, 4, 5), (), True)
+    assert next_chunk(made, 10, alone, nobody, 3) == ((3, 4, 5), (), True)
 
 
 # --- idle elements --------------------------------------------------------------------------------------

@@ -234,6 +234,11 @@ class Process(RunDefinition, frozen=True, eq=False, kw_only=True):
         return node.line if node is not None else self.line
 
     @property
+    def waits(self) -> Iterator[tuple[str, tuple[TransitionCondition, ...]]]:
+        """Its nodes, each with its conditions."""
+        return ((node.id, node.conditions) for node in self.nodes.values())
+
+    @property
     def remote_calls(self) -> Iterator[RemoteCall]:
         """The nodes that call definitions of other agents."""
         for node in self.nodes.values():

@@ -252,6 +252,11 @@ class Recipe(RunDefinition, frozen=True, eq=False):
         return part in self.steps and not any(link.on_error and link.step.id == part for link in links)
 
     @property
+    def waits(self) -> Iterator[tuple[str, tuple[TransitionCondition, ...]]]:
+        """Its transitions, each with its conditions."""
+        return ((transition.id, transition.conditions) for transition in self.transitions.values())
+
+    @property
     def remote_calls(self) -> Iterator[RemoteCall]:
         """The steps that call definitions of other agents."""
         for step in self.steps.values():
