@@ -73,6 +73,7 @@ def forget_run(transaction: Transaction, job: ForgetRun) -> None:
     room, goes_too = FORGOTTEN_AT_ONCE, partial(runs.is_over_within, job.run)
     while room > 0:
         run = runs.innermost(job.run, stays)
+        transaction.agent.pacing.note_forgotten(runs[run])
         going, staying, last = next_chunk(memory, run, goes_too, is_awaited, room)
         if not transaction.in_use.eids().isdisjoint(going):
             transaction.later(transaction.at + IN_USE, job)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -30,7 +31,18 @@ MOST_SPACED = 1000
 MOST_AT_ONCE = 100
 """The most runs whose causes are examined at once: more are no chain."""
 
+MOST_GONE = 10_000
+"""The most forgotten runs of which is kept what fed them."""
+
 log = logging.getLogger("narval.turn")
+
+
+class _Gone(NamedTuple):
+    """A run that is forgotten: its definition, its top-level run, and the runs that made what it used."""
+
+    name: str
+    top: int
+    makers: tuple[int, ...]
 
 
 class Pacing:
@@ -44,6 +56,8 @@ class Pacing:
         """The definitions that the log has reported as slowed."""
         self._spaced: dict[int, float] = {}
         """By run, the beginning of its last descendant of the same definition."""
+        self._gone: dict[int, _Gone] = {}
+        """The runs of restarting definitions that are forgotten, the last of them."""
 
     @property
     def most(self) -> int:
@@ -64,7 +78,7 @@ class Pacing:
             if starts < self.most and run.laps <= self.most:
                 self._recent[run.name] = (since, starts + 1)
                 return at, job
-            self._recent.pop(run.name, None)
+            self._recent[run.name] = (now, 0)
             length, circle = self._chain(run)
             laps = max(self.most, run.laps) + 1 if length >= self.most else 0
         if laps <= self.most:
@@ -142,30 +156,62 @@ class Pacing:
             if any(user == run for _, user in self._memory.used_by(eid)):
                 yield eid
 
+    def note_forgotten(self, run: Run) -> None:
+        """Keep what fed a run that is about to be forgotten, if its definition restarts: a chain of starts
+        leads on through it.
+        """
+        *_, top = self._runs.with_callers(run)
+        if run.eid in self._gone or not (top.name in self._recent or top.name in self._slowed):
+            return
+        self._gone[run.eid] = _Gone(run.name, top.eid, self._makers(run.eid) if top is run else ())
+        if len(self._gone) > MOST_GONE:
+            del self._gone[next(iter(self._gone))]
+
     def _chain(self, run: Run) -> tuple[int, tuple[str, ...]]:
         """The number of runs of its definition that led to a run, each by what it made and the next one used,
         at most `most`; and the definitions on the way from one of them to the next.
         """
-        length, circle, newest, seen = 0, dict.fromkeys((run.name,)), {run.eid: run}, {run.eid}
+        length, circle, newest, seen = 0, dict.fromkeys((run.name,)), [run.eid], {run.eid}
         while length < self.most and 0 < len(newest) <= MOST_AT_ONCE:
-            makers: dict[int, Run] = {}
-            for each in newest.values():
-                has_begun = True
-                for eid in self._used_by(each.eid):
-                    element = self._memory.element(eid)
-                    maker = self._runs.get(element.origin.run) if element and element.origin else None
-                    if maker is None:
-                        return length, tuple(circle)
-                    *_, maker = self._runs.with_callers(maker)
-                    if maker.eid != each.eid:  # it was not woken by what it made itself
-                        makers[maker.eid], has_begun = maker, False
-                if has_begun:
+            makers: dict[int, None] = {}
+            for each in newest:
+                fed = self._makers(each)
+                if not fed:
                     return length, tuple(circle)
-            circle.update(dict.fromkeys(reversed([maker.name for maker in makers.values()])))
-            length += any(maker.name == run.name for maker in makers.values())
-            newest = {eid: maker for eid, maker in makers.items() if eid not in seen}
+                makers.update(dict.fromkeys(fed))
+            names = [maker.name for eid in makers if (maker := self._runs.get(eid) or self._gone.get(eid))]
+            if len(names) < len(makers):
+                return length, tuple(circle)
+            circle.update(dict.fromkeys(reversed(names)))
+            length += run.name in names
+            newest = [eid for eid in makers if eid not in seen]
             seen.update(newest)
         return length, tuple(circle)
+
+    def _makers(self, run: int) -> tuple[int, ...]:
+        """The other top-level runs that made what a run has used; () if something came from elsewhere, or if
+        nothing but itself woke it.
+        """
+        if run in self._gone:
+            return self._gone[run].makers
+        makers: dict[int, None] = {}
+        for eid in self._used_by(run):
+            element = self._memory.element(eid)
+            maker = self._top(element.origin.run) if element and element.origin else 0
+            if not maker:
+                return ()
+            if maker != run:
+                makers[maker] = None
+        return tuple(makers)
+
+    def _top(self, eid: int | None) -> int:
+        """The top-level run that a run belongs to; 0 if it is forgotten, and not noted."""
+        run = self._runs.get(eid or 0)
+        if run is not None:
+            *_, top = self._runs.with_callers(run)
+            return top.eid
+        gone = self._gone.get(eid or 0)
+        return gone.top if gone is not None else 0
 
 
 def slowed_text(job: StartRun) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from narval.ask.attention.attention import attention
 from narval.ask.memory.changing import add
 from narval.ask.runs.acts import start
@@ -108,6 +110,36 @@ async def test_recipes_that_wake_one_another_are_slowed_and_lose_nothing(tmp_pat
     elements = [memory.element(eid) for eid in memory.elements]
     [other] = [one for one in elements if one is not None and one.attributes.get("from")]
     assert memory.used_by(other.eid)  # late, and not lost
+    await scene.end()
+
+
+@in_a_loop
+@pytest.mark.parametrize("decay", ["0", "4"])
+async def test_so_are_those_whose_runs_are_forgotten_soon(tmp_path: Path, decay: str) -> None:
+    two = listener("a", "x", "make_y"), listener("b", "y", "make_x")
+    scene = scene_in(tmp_path, *(one.replace("restart=", f'decay="{decay}" restart=') for one in two))
+    daemon = await scene.open()
+    await start(daemon, "w.a")
+    await start(daemon, "w.b")
+    await add(daemon, [b"<x/>"])
+    await daemon.main_loop.elapse(200)
+    [first, *_] = await slowed(daemon)
+    assert "wake one another" in first
+    assert daemon.agent.memory.next_eid < 400, "some begin a minute, and not some a second"
+    await scene.end()
+
+
+@in_a_loop
+async def test_what_is_fed_by_runs_that_are_forgotten_soon_is_not(tmp_path: Path) -> None:
+    fed = listener("a", "x", "make_y").replace("restart=", 'decay="0" restart=')
+    scene = scene_in(tmp_path, fed, listener("b", "y", "nothing"))
+    daemon = await scene.open()
+    await start(daemon, "w.a")
+    await start(daemon, "w.b")
+    await add(daemon, [b"<x/>"] * 60)
+    await daemon.main_loop.elapse(200)
+    assert runs_of(daemon) == {"w.a": 1, "w.b": 61}
+    assert await slowed(daemon) == []
     await scene.end()
 
 
