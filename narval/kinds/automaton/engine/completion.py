@@ -7,7 +7,6 @@ from __future__ import annotations
 from narval.core.engines import commands
 from narval.core.engines.calls.backoff import wait
 from narval.core.engines.events import Returned
-from narval.core.engines.graph import clipped
 from narval.kinds.automaton.engine.changes import (
     CallFailed,
     CallGone,
@@ -18,11 +17,9 @@ from narval.kinds.automaton.engine.changes import (
     StateInterrupted,
 )
 from narval.kinds.automaton.engine.decision import AutomatonDecision
+from narval.kinds.automaton.engine.explain import last_line
 from narval.kinds.automaton.engine.start import call, go_on, make_ready
 from narval.kinds.automaton.language.definition import END, SIGNAL, SUCCESS, TIMEOUT, State
-
-LONGEST_SAID = 160
-"""The most characters of the last line of a program's output that its error has."""
 
 Ended = tuple[str, ...]
 """The labels for the end of a call, most precise first."""
@@ -150,7 +147,7 @@ def _lead_nowhere(decision: AutomatonDecision, state: State, labels: Ended) -> N
     how = "its time limit" if labels[0] == TIMEOUT else how
     message = f"state {state.name} ended with {how}, and no transition leads on from there"
     output = decision.state.of(state.name).output
-    if last := clipped(output.strip().rpartition("\n")[2], LONGEST_SAID):
+    if last := last_line(output):
         message += f"; it said last: “{last}”"
     where: dict[str, str | int | None] = {"status": labels[0]}
     decision.end("failed", decision.add_error_element("status", message, state.name, output, where=where))

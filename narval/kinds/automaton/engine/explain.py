@@ -13,10 +13,14 @@ from narval.core.definitions.schedule import text_of
 from narval.core.elements.error_element import xml_safe
 from narval.core.engines.commands import Watch
 from narval.core.engines.engine import Wait
+from narval.core.engines.graph import clipped
 from narval.core.engines.run_state import element_of, finished
 from narval.core.engines.story import Fact, Story
-from narval.kinds.automaton.engine.state import TIMED, AutomatonState
-from narval.kinds.automaton.language.definition import Automaton, State, signal_of
+from narval.kinds.automaton.engine.state import TIMED, AutomatonState, StateRun
+from narval.kinds.automaton.language.definition import SUCCESS, Automaton, State, signal_of
+
+LONGEST_SAID = 160
+"""The most characters of the last line of a program's output in a sentence."""
 
 
 def render(definition: Automaton, state: AutomatonState, context: Iterable[int]) -> bytes:
@@ -83,7 +87,16 @@ def _held(definition: Automaton, state: AutomatonState, part: State) -> tuple[st
     if run.hold == "back-off" and run.tries:
         text = "another try: {command} has failed {tries} time" + "s" * (run.tries > 1)
     names = {"signal": part.wait, "most": definition.max_parallel, "tries": run.tries}
-    return what, text.format(command=_called(part, state), **names)
+    text = text.format(command=_called(part, state), **names)
+    return what, text + _last_end(run) if what == "try" else text
+
+
+def _last_end(run: StateRun) -> str:
+    """Words for how the last program of a state failed, and what it said last; "" if another state failed."""
+    if run.label in ("", SUCCESS):
+        return ""
+    said = last_line(run.output)
+    return f"; it ended with {run.label}" + (f", and said last: “{said}”" if said else "")
 
 
 def _called(target: State, state: AutomatonState) -> str:
@@ -113,6 +126,11 @@ def _part(part: State, state: AutomatonState) -> dict[str, Any]:
         "seconds": {state: round(run.spent.get(state, 0.0), 3) for state in TIMED},
         "follow": {label: [one.name for one in ones] for label, ones in part.follow.items()},
     }
+
+
+def last_line(output: str) -> str:
+    """The last line that a program has put out, cut if it is long."""
+    return clipped(output.strip().rpartition("\n")[2], LONGEST_SAID)
 
 
 def explain(definition: Automaton, state: AutomatonState, identifier: str | None) -> str | None:

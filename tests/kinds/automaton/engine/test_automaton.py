@@ -187,8 +187,9 @@ def test_A7_quick_deaths_in_a_row_are_slowed_and_only_these() -> None:
     for _ in range(20):
         said.ends("start", "SIGKILL")
         assert said.running == {"start"}, "at first it is started again at once"
-    said.ends("start", "SIGKILL")
+    said.ends("start", 78, "starting\nconfig missing\n")
     assert said.states_of["start"] == "held: quick"
+    assert "several times in a row; it ended with 78, and said last: “config missing”" in said.why("start")
     assert 0.1 <= said.until_woken() <= 0.15
     said.ends("start", "SIGKILL")
     assert 0.2 <= said.until_woken() <= 0.3
