@@ -72,7 +72,10 @@ def who_asks(daemon: Daemon, asker: Asker) -> Who:
         return _ELSEWHERE[asker.way]
     if asker.way not in BY_LOGIN and asker.uid in (None, 0, _owner(daemon)):
         return "another" if asker.actor else "owner"
-    return "operator" if daemon.agent.lookup.people.is_operator(asker.person) else "person"
+    people = daemon.agent.lookup.people
+    person = people.person(asker.person)
+    is_reader = person is not None and person.web == "reader" and asker.way in BY_LOGIN
+    return "operator" if people.is_operator(asker.person) else "reader" if is_reader else "person"
 
 
 def check_may(daemon: Daemon, asker: Asker, act: Act) -> None:

@@ -93,6 +93,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
 OPERATIONS_OF: Mapping[Act, tuple[str, ...]] = {
     "grant": (
         "grant", "revoke", "accept", "unaccept", "save_edit", "take_back_edit", "take_example",
+        "set_agent_settings",
     ),
     "endorse": ("endorse",),
     "agree": ("confirm",),
@@ -106,6 +107,9 @@ OPERATIONS_OF: Mapping[Act, tuple[str, ...]] = {
 """The operations by which something is agreed to, or somebody spoken for."""
 
 _ACT_OF: Mapping[str, Act] = {name: act for act, names in OPERATIONS_OF.items() for name in names}
+
+_OF_WORK = frozenset({"worklist", "work_item", "work_log", "reminders"})
+"""The operations that only read, and that show a person their own; anyone may ask them by a chat."""
 
 AT_ONCE = frozenset({"status", "metrics", "attention", "health", "log", "stop"})
 """The operations that do not wait until everything is recorded, as the store may be away."""
@@ -143,8 +147,10 @@ async def invoke(daemon: Daemon, asker: Asker, name: str, arguments: Mapping[str
         raise RequestError(f"there is no operation {name!r}; there are {', '.join(sorted(OPERATIONS))}")
     if asker.call:
         asker = as_program(daemon, asker)
-    if act := _ACT_OF.get(name, "people" if operation.scope == "people" else None):
-        check_may(daemon, asker, act)
+    if name in _ACT_OF:
+        check_may(daemon, asker, _ACT_OF[name])
+    if operation.scope == "people" or (asker.way == CHAT and name not in _OF_WORK):
+        check_may(daemon, asker, operation.scope)
     if operation.scope not in asker.scopes:
         has = " and ".join(sorted(asker.scopes)) or "none"
         raise RequestError(
@@ -155,13 +161,11 @@ async def invoke(daemon: Daemon, asker: Asker, name: str, arguments: Mapping[str
         await _recorded(daemon, operation)
     else:
         await daemon.rounds.recorded()
-    if asker.way == CHAT:
-        from narval.ask.chat.rights import check_may_ask, once
+    if asker.way == CHAT and asker.once:
+        from narval.ask.chat.rights import once
 
-        check_may_ask(daemon, asker, operation)
-        if asker.once:
-            async with once(daemon, asker, name):
-                return await _answered(daemon, asker, operation, arguments)
+        async with once(daemon, asker, name):
+            return await _answered(daemon, asker, operation, arguments)
     return await _answered(daemon, asker, operation, arguments)
 
 

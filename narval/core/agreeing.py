@@ -8,15 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
-Who = Literal["owner", "operator", "person", "another", "file", "program", "client", "caller", "peer"]
-Act = Literal["people", "agree", "always", "grant", "endorse", "administer", "serve", "speak"]
+Role = Literal["reader", "person", "operator"]
+"""The rights that a person has on pages and in chats (M66)."""
+
+Who = Role | Literal["owner", "another", "file", "program", "client", "caller", "peer"]
+Act = Literal[
+    "read", "write", "people", "agree", "always", "grant", "endorse", "administer", "serve", "speak"
+]
 
 ASKERS: Mapping[Who, str] = MappingProxyType(
     {
         "owner": "the owner of the home or root at a terminal, or the program that opened the home",
         "operator": 'a person with `web = "operator"` in `etc/people.toml`',
+        "reader": 'a person with `web = "reader"`, by page or chat',
         "person": "another person",
         "another": "the owner or root in the name of another (`--as`)",
         "file": "a file in the folder of a person",
@@ -40,10 +46,21 @@ class Row(NamedTuple):
 
 OWNERS: tuple[Who, ...] = ("owner", "operator")
 PEOPLE: tuple[Who, ...] = (*OWNERS, "person", "another", "file")
+_ROLES = "`web` in etc/people.toml gives a person the right"
 _OPERATORS = 'the owner of the home and operators (web = "operator" in etc/people.toml), in their own name'
 
 ACTS: Mapping[Act, Row] = MappingProxyType(
     {
+        "read": Row(
+            "see what the home remembers and does",
+            (*OWNERS, "reader", "another", "program", "client", "caller", "peer"),
+            "readers and operators", _ROLES,
+        ),
+        "write": Row(
+            "alter what the home remembers and does",
+            (*OWNERS, "another", "program", "client", "caller", "peer"),
+            "operators", _ROLES,
+        ),
         "people": Row(
             "do what people do themselves, such as answer work", (*PEOPLE, "program", "client"),
             "people, and their programs and clients", "ask a person by work",
@@ -56,7 +73,7 @@ ACTS: Mapping[Act, Row] = MappingProxyType(
             "answer always, which adds a rule", OWNERS, _OPERATORS, "answer once",
         ),
         "grant": Row(
-            "grant, accept a proposal or edit a definition", OWNERS, _OPERATORS,
+            "grant, accept a proposal, or edit definitions and settings", OWNERS, _OPERATORS,
             "the owner does it by `narval grant NAME`",
         ),
         "endorse": Row(
@@ -99,6 +116,11 @@ def _named(who: Who, by: str, actor: str) -> str:
     if who == "file":
         return f"a file of {by}"
     return actor or by or ASKERS[who]
+
+
+def roles(act: Act) -> tuple[Role, ...]:
+    """The rights on pages and in chats that allow an act."""
+    return tuple(role for role in get_args(Role) if role in ACTS[act].may)
 
 
 def rows() -> list[str]:

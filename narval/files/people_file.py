@@ -11,13 +11,13 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any, get_args
 
+from narval.core.agreeing import Role
 from narval.core.definitions.people.directory import (
     WAYS,
     Approval,
     Away,
     Directory,
     Person,
-    WebRole,
     chat_key,
 )
 from narval.core.definitions.suggestions import closest
@@ -79,7 +79,7 @@ PEOPLE_READERS: Mapping[str, Mapping[str, toml.Reader]] = {
         "mail": toml.listed(_address, "addresses, such as ann@example.org"),
         "chat": toml.listed(_chat, "addresses with their kind, such as xmpp:ann@example.org"),
         "roles": _NAMES,
-        "web": toml.one_of(*get_args(WebRole)),
+        "web": toml.one_of(*get_args(Role)),
         "away": toml.as_it_is,
         "zone": toml.zone,
         "quiet": _hours,

@@ -28,6 +28,8 @@ login = "{ME}"
 [people.ann]
 web = "operator"
 [people.ben]
+[people.rob]
+web = "reader"
 [people.desk]
 login = "mcp:desk"
 """
@@ -47,6 +49,8 @@ ASKED: tuple[tuple[Who, Asker], ...] = (
     ("owner", Asker(ME, UID, "socket")),
     ("operator", Asker("ann", UID, WEB, "7")),
     ("operator", Asker("ann", UID, CHAT, "home")),
+    ("reader", Asker("rob", UID, WEB, "7")),
+    ("reader", Asker("rob", UID, CHAT, "home")),
     ("person", Asker("ben", UID, WEB, "7")),
     ("person", Asker("ben", UID, CHAT, "home")),
     ("another", Asker("ann", UID, "socket", actor=ME)),

@@ -1,4 +1,4 @@
-"""The rights of people who write by a chat, and doing once what a message asks."""
+"""The boxes of chats, and doing once what a message asks."""
 
 from __future__ import annotations
 
@@ -10,34 +10,12 @@ from weakref import WeakValueDictionary
 
 from narval.agent.turn import Turn
 from narval.ask.asker import Asker
-from narval.ask.asking_person import no_such_person
-from narval.ask.registry import Operation
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import RequestError
 from narval.daemon.agents.agent_host import WITHIN, Work
 from narval.daemon.daemon import Daemon
 from narval.files.outside.chats import ChatSettings
 from narval.people.chat.boxes import ChatBox
-
-OF_WORK = frozenset({"worklist", "work_item", "work_log", "reminders"})
-"""The operations that only read and that anyone who may answer work may ask: they show a person their own."""
-
-
-def check_may_ask(daemon: Daemon, asker: Asker, operation: Operation[..., Any]) -> None:
-    """Raise RequestError unless a person may ask an operation by a chat; the rights are those on pages."""
-    people = daemon.agent.lookup.people
-    person = people.person(asker.person)
-    if person is None:
-        raise RequestError(no_such_person(asker.person, people))
-    role = "operator" if people.is_operator(person.name) else person.web
-    scopes = {"reader": ("read",), "person": ("people",), "operator": ("read", "write", "people")}[role]
-    if operation.scope not in scopes and not (role == "person" and operation.name in OF_WORK):
-        is_for = {"read": "readers and operators", "write": "operators", "people": "people with work"}
-        raise RequestError(
-            f"this is for {is_for[operation.scope]}; {person.name} is a {role} "
-            f'([people.{person.name}] web = "{role}")'
-        )
-
 
 _UNDER_WAY: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
 """The locks for acts in progress because of messages, by box and message."""

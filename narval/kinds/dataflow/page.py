@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from narval.surfaces.http.page import READERS, Follows, Redirect, Role, Shown, Visit, act, page, segment
+from narval.core.agreeing import Role
+from narval.surfaces.http.page import READERS, Follows, Redirect, Shown, Visit, act, page, segment
 
 LISTED = 50
 """Names or items on a page."""

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from narval.core.agreeing import Role
 from narval.core.errors import RequestError, TaskRefusedError
 from narval.kinds.task.operations.overview import STATES
 from narval.kinds.task.operations.sentences import sentence
-from narval.surfaces.http.page import READERS, Follows, Redirect, Role, Shown, Visit, act, page, segment
+from narval.surfaces.http.page import READERS, Follows, Redirect, Shown, Visit, act, page, segment
 
 LISTED = 50
 """Rows on a page."""

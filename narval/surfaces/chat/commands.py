@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
+from narval.core.agreeing import Role, roles
 from narval.core.definitions.reminder import may_be_reminder
 from narval.core.errors import DaemonGoneError, NarvalError
 from narval.surfaces.chat import short_forms
@@ -20,9 +21,8 @@ from narval.surfaces.chat.line import Dealt, Line
 from narval.surfaces.chat.short_forms import Clock
 from narval.system.zone import machine_zone
 
-READERS, WORKERS = frozenset({"reader", "operator"}), frozenset({"person", "operator"})
-OPERATORS = READERS & WORKERS
-EVERYBODY = READERS | WORKERS
+READERS, WORKERS, OPERATORS = roles("read"), roles("people"), roles("write")
+EVERYBODY: tuple[Role, ...] = get_args(Role)
 """The rights on pages that allow a command."""
 
 NUMBER = r"(?P<number>[0-9]{1,18})"
@@ -44,7 +44,7 @@ class ChatCommand(NamedTuple):
     """The rest of it, as help shows it."""
     does: str
     """Its effect, in one line."""
-    roles: frozenset[str]
+    roles: tuple[Role, ...]
     """The rights on pages that allow it."""
     rest: str = ""
     """The pattern of its rest."""
@@ -224,7 +224,7 @@ async def remind(line: Line) -> Dealt | None:
     return Dealt.saying(text, private_to=line.name if line.is_in_room else "")
 
 
-def may(line: Line, roles: frozenset[str]) -> bool:
+def may(line: Line, roles: tuple[Role, ...]) -> bool:
     """True if the sender of a line has one of these rights on pages; the operations decide."""
     return line.person["web"] in roles
 

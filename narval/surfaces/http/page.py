@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol, get_args
 from urllib.parse import quote, unquote, urlencode
 
 import msgspec
 
+from narval.core.agreeing import Role, roles
 from narval.surfaces.http.bulk import BulkActs
 
-Role = Literal["reader", "person", "operator"]
-"""The rights of a visitor: to look at everything, to do their own work, to do everything."""
-
-READERS: tuple[Role, ...] = ("reader", "operator")
-WORKERS: tuple[Role, ...] = ("person", "operator")
-EVERYBODY: tuple[Role, ...] = ("reader", "person", "operator")
-OPERATORS: tuple[Role, ...] = ("operator",)
+READERS, WORKERS, OPERATORS = roles("read"), roles("people"), roles("write")
+EVERYBODY: tuple[Role, ...] = get_args(Role)
+"""The rights of visitors: to look at everything, to do their own work, to do everything; and any of these."""
 
 
 class Visitor(msgspec.Struct, frozen=True):

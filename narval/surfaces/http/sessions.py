@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from narval.core.definitions.people.directory import WebRole
+from narval.core.agreeing import Role
 
 LINK = 600.0
 """Seconds for which a login link is valid."""
@@ -71,7 +71,7 @@ class WebSession(msgspec.Struct, frozen=True):
     digest: str
     number: int
     person: str
-    role: WebRole
+    role: Role
     begun: float
     seen: float
     browser: str = ""
@@ -124,7 +124,7 @@ class Sessions:
         links = self._read().still(self._clock()).links
         return next((link for link in links if link.digest == digest), None)
 
-    def log_in(self, token: str, person: str, role: WebRole, browser: str = "") -> str | None:
+    def log_in(self, token: str, person: str, role: Role, browser: str = "") -> str | None:
         """Use a link up, in a browser if it is known; returns the secret of a new session, or None if it was
         used up already.
         """

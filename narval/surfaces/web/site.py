@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from narval.ask.text import in_shown_zone, zone
+from narval.core.agreeing import Role
 from narval.core.errors import NarvalError
 from narval.core.kinds import KINDS
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.application import Site
 from narval.surfaces.http.live.hub import Hub
-from narval.surfaces.http.page import EVERYBODY, OPERATORS, READERS, PageRoute, Role, Visit
+from narval.surfaces.http.page import EVERYBODY, OPERATORS, READERS, PageRoute, Visit
 from narval.surfaces.http.rendering import environment
 from narval.surfaces.http.static import StaticFiles
 from narval.surfaces.web.drawing.layout import Layouts

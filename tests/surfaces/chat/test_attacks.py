@@ -95,12 +95,15 @@ async def test_C13_a_room_is_heard_where_the_settings_name_it_and_a_line_the_ass
 async def test_C5_a_person_may_ask_by_chat_what_they_may_on_pages(tmp_path: Path) -> None:
     async with chat_at_work(make_chat_home(tmp_path)) as chat:
         said = await chat.says("status", "ben@example.org")
-        assert said == 'this is for readers and operators; ben is a person ([people.ben] web = "person")'
+        assert said == (
+            "ben may not see what the home remembers and does: that is for readers and operators; "
+            "`web` in etc/people.toml gives a person the right"
+        )
         assert "under way" in await chat.says("status", "rob@example.org")
         as_rob = {"acting_as": "rob", "session": "chat:phone"}
-        with pytest.raises(RequestError, match="this is for operators; rob is a reader"):
+        with pytest.raises(RequestError, match=r"rob may not alter .* that is for operators"):
             await chat.ask("add", elements=[b"<note/>"], **as_rob)
-        with pytest.raises(RequestError, match=r"there is no person 'bob' in etc/people\.toml"):
+        with pytest.raises(RequestError, match="bob may not see "):
             await chat.ask("status", acting_as="bob", session="chat:phone")
 
 

@@ -87,14 +87,34 @@ async def test_what_one_may_not_do_is_refused_in_the_words_of_the_operation(tmp_
     async with chat_at_work(home_of(tmp_path)) as chat:
         item = await asked(chat)
         for sender, words, refusal in (
-            (BEN, "status", "this is for readers and operators; ben is a person"),
-            (BEN, "start w.note", "this is for operators; ben is a person"),
-            (BEN, f"cancel {item - 1}", "this is for operators; ben is a person"),
+            (BEN, "status", "ben may not see what the home remembers and does: that is for readers and oper"),
+            (
+                BEN,
+                "start w.note",
+                "ben may not alter what the home remembers and does: that is for operators; `web` in",
+            ),
+            (
+                BEN,
+                f"cancel {item - 1}",
+                "ben may not alter what the home remembers and does: that is for operators; `web` in",
+            ),
             (BEN, "show 1", "there is no item 1 that you may see"),
-            (ROB, "start w.out", "this is for operators; rob is a reader"),
-            (ROB, "add <x/>", "this is for operators; rob is a reader"),
+            (
+                ROB,
+                "start w.out",
+                "rob may not alter what the home remembers and does: that is for operators; `web` in",
+            ),
+            (
+                ROB,
+                "add <x/>",
+                "rob may not alter what the home remembers and does: that is for operators; `web` in",
+            ),
             (ROB, "reminders", "no reminders to come"),
-            (ROB, "remind me in 2h: x", "this is for people with work; rob is a reader"),
+            (
+                ROB,
+                "remind me in 2h: x",
+                "rob may not do what people do themselves, such as answer work: that is for people",
+            ),
         ):
             assert refusal in await chat.says(words, sender), words
         assert "A desk" in await chat.says("work", BEN)

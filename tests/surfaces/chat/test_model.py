@@ -95,5 +95,5 @@ async def test_a_wish_is_drafted_once_and_not_accepted(tmp_path: Path, server: C
         await chat.settled()
         (row,) = await chat.ask("chats")
         assert (row["inbox"], row["owed"]) == (0, 0)
-        assert "this is for operators" in await chat.says("propose tea", BEN)
+        assert "that is for operators" in await chat.says("propose tea", BEN)
         assert "nothing waits for it" in await chat.says("accept tell-me-when")

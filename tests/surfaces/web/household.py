@@ -14,11 +14,12 @@ from urllib.parse import parse_qsl, urlencode
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from narval.core.agreeing import Role
 from narval.files.home import Home
 from narval.surfaces.cli.without_daemon import serving
 from narval.surfaces.control.client import Client
 from narval.surfaces.http.application import application
-from narval.surfaces.http.page import FIELDS, VISITOR, Fields, Role, Visitor
+from narval.surfaces.http.page import FIELDS, VISITOR, Fields, Visitor
 from narval.surfaces.web.site import PAGES, make_site
 from tests.surfaces.cli.command_line import make_home
 

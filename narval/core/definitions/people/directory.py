@@ -9,15 +9,12 @@ import hashlib
 from collections.abc import Collection, Iterator, Mapping
 from datetime import date, datetime
 from functools import cached_property
-from typing import Literal
 
 import msgspec
 
+from narval.core.agreeing import Role
 from narval.core.definitions.wall import zone_named
 from narval.core.patterns.pattern import Condition, compile_pattern
-
-WebRole = Literal["reader", "person", "operator"]
-"""The rights that a person has on pages (M66)."""
 
 MAIL, CHAT = WRITTEN = ("mail", "chat")
 """The ways by which people are written to."""
@@ -79,7 +76,7 @@ class Person(msgspec.Struct, frozen=True):
     """The addresses of mail: they write from any, and are written to at the first."""
     roles: tuple[str, ...] = ()
     """The roles that they hold."""
-    web: WebRole = "person"
+    web: Role = "person"
     """The rights that they have on pages."""
     away: Away | None = None
     """The absence of the person, None without one."""
