@@ -290,9 +290,10 @@ def fill(home: Home) -> dict[str, int | str]:
         for n in (1, 2):
             client.ask("send", to="shop", elements=[f"<order n='{n}' item='milk'/>".encode()])
         client.ask("remove_agent", name="shop", now=True)
-        for n in (1, 2, 3):
-            client.ask("take_hook", name="build", element=f"<build n='{n}' state='failed'/>".encode())
-        client.ask("note_refused", name="build", statuses={"401": 2, "429": 14})
+        with Client(socket) as owner:
+            for n in (1, 2, 3):
+                owner.ask("take_hook", name="build", element=f"<build n='{n}' state='failed'/>".encode())
+            owner.ask("note_refused", name="build", statuses={"401": 2, "429": 14})
         wish = "forward invoices to my accountant"
         client.ask("propose", name="forward-invoices", texts={"invoices.xml": PROPOSED}, wish=wish)
         job = client.ask("try_on_past", definition="mail.triage", since="1d")["job"]
