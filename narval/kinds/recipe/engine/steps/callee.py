@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from narval.core.definitions.action.definition import Action
-from narval.core.definitions.library import Library
 from narval.core.definitions.prototype import Prototype
 from narval.core.engines.commands import Call
 from narval.core.engines.events import Failure
@@ -36,23 +35,16 @@ class Callee(msgspec.Struct, frozen=True):
 
 def callee_of(decision: RecipeDecision, step: Step) -> Callee:
     """The callee of a step, in the version that counts for its plan."""
-    built = decision.view.library.built
-    callee: Callee | None = built.get(step)
+    library = decision.view.library
+    callee: Callee | None = library.built.get(step)
     if callee is None:
-        target = decision.view.definition(step.kind, step.target) if not step.agent else None
-        callee = _callee(step, target)
-        if step.agent or _stays(decision.view.library, step, target):
-            built[step] = callee
+        if step.agent:
+            callee = library.built[step] = _callee(step, None)
+        elif step.kind not in NESTS_CURRENT and (target := library.get(step.kind, step.target)) is not None:
+            callee = library.built[step] = _callee(step, target)
+        else:  # another library has a say
+            callee = _callee(step, decision.view.definition(step.kind, step.target))
     return callee
-
-
-def _stays(library: Library, step: Step, target: Any) -> bool:
-    """True if a target is that of this library, and no other library has a say."""
-    return (
-        target is not None
-        and step.kind not in NESTS_CURRENT
-        and library.get(step.kind, step.target) is target
-    )
 
 
 def _callee(step: Step, target: Any) -> Callee:
