@@ -252,11 +252,26 @@ def _nest(agent: AgentState, run: Run) -> None:
 
 def row_of(run: Run) -> RunRow:
     """A run as a row of the store; if another agent called it, the row names the agent in place of a step."""
-    caller: tuple[int | None, str, str] = (None, "", "")
-    if run.caller is not None:
-        caller = run.caller.run, run.caller.agent or run.caller.step, run.caller.call
-    row = (run.eid, run.kind, run.name, run.digest, run.status, run.phase, run.started, run.ended)
-    return RunRow._make((*row, *caller, run.attempt, run.error, run.by, run.actor))
+    parent, step, call = None, "", ""
+    if (caller := run.caller) is not None:
+        parent, step, call = caller.run, caller.agent or caller.step, caller.call
+    return RunRow(
+        run.eid,
+        run.kind,
+        run.name,
+        run.digest,
+        run.status,
+        run.phase,
+        run.started,
+        run.ended,
+        parent,
+        step,
+        call,
+        run.attempt,
+        run.error,
+        run.by,
+        run.actor,
+    )
 
 
 def run_of(row: RunRow) -> Run:

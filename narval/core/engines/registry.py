@@ -15,6 +15,7 @@ from narval.core.engines.engine import Engine
 from narval.core.kinds import KINDS
 
 
+@cache
 def engine_of(kind: str) -> Engine:
     """The engine of a kind of definitions, such as `recipe`. Raises KeyError for one that is not run."""
     return _engine(KINDS[kind].engine)
@@ -71,7 +72,7 @@ def runnable(library: Library, name: str) -> Definition | None:
     """
     definitions, asks = library.by_kind_and_name, None
     for kind, row in KINDS.items():
-        if row.engine and (definition := definitions.get((kind, name))) is not None:
+        if row.run and (definition := definitions.get((kind, name))) is not None:
             if not row.asks:
                 return definition
             asks = definition
