@@ -121,33 +121,35 @@ class Turn:
 
         `is_labelled`: what comes in with it has its labels already.
         """
-        run, memory = self.agent.runs.active.get(run_eid), self.agent.memory
+        agent, transaction = self.agent, self.transaction
+        run = agent.runs.active.get(run_eid)
         if run is None:
             return False
         if type(event) is Returned or type(event) is Produced:
-            call, lookup = run.calls.get(event.call), self.agent.lookup
+            call, lookup = run.calls.get(event.call), agent.lookup
             if call is None:
                 return False
             if not is_labelled:
-                if event.elements and self.agent.home.now.mail is not None:
+                if event.elements and agent.home.now.mail is not None:
                     event = self.host_api.hear(self, event)
-                brings_in = call.kind in BRINGING_IN or call.name in lookup.bringing_in
-                if brings_in and (labels := _labels_of_what_came(self.transaction, run, call, event)):
-                    with self.transaction.coming_with(labels):
+                brings_in = call.name in lookup.bringing_in or call.kind in BRINGING_IN
+                if brings_in and (labels := _labels_of_what_came(transaction, run, call, event)):
+                    with transaction.coming_with(labels):
                         return self.tell(run_eid, event, is_labelled=True)
-            if memory.labels.pages or lookup.grants is not None:
-                event = _looked_through(self.transaction, run, call, event)
+            if lookup.grants is not None or agent.memory.labels.pages:
+                event = _looked_through(transaction, run, call, event)
             if event.elements:
                 if event.elements[-1].to:
                     return self.host_api.tell_and_send(self, run, event)
-                if (free := self.agent.free).eids < memory.next_eid or free.bytes < memory.elements.bytes:
-                    event = _within_limits(self.transaction, run, event)
+                free, memory = agent.free, agent.memory
+                if free.eids < memory.next_eid or free.bytes < memory.elements.bytes:
+                    event = _within_limits(transaction, run, event)
         elif type(event) is CallStarting or type(event) is CallApproved:
             if event.call not in run.calls:
                 return False
-        elif type(event) is Matched and not self.agent.may_take(run, event):
+        elif type(event) is Matched and not agent.may_take(run, event):
             return False
-        telling = self.transaction.telling
+        telling = transaction.telling
         try:
             if run.state is None:
                 self.fail_unreadable(run)
@@ -155,14 +157,14 @@ class Turn:
             if telling.poisonous and (why := telling.reason(run_eid, event)):
                 self.fail(run, "internal-error", why)
                 return True
-            event = replace(event, id=self.agent.numbers.last + 1, at=self.transaction.at)
+            event = replace(event, id=agent.numbers.last + 1, at=transaction.at)
             try:
                 decision = self.view.decision(run, event)
                 run.engine.advance(decision, event)
                 self.view.leave()
                 decided, wished = decision.changes, decision.commands
-                if wished and self.agent.lookup.made_once:
-                    wished = [*map(self.agent.lookup.as_recorded, wished)]
+                if wished and agent.lookup.made_once:
+                    wished = [*map(agent.lookup.as_recorded, wished)]
             except StoreError:
                 raise
             except ActionError as error:  # what was asked within the decision did not answer
@@ -177,7 +179,7 @@ class Turn:
                 if decided or wished or type(event) is not Matched:
                     self._record(run, event, decided, wished)
                 if type(event) is CallApproved and event.call in run.calls:
-                    self.transaction.outer.append((run, run.calls[event.call]))
+                    transaction.outer.append((run, run.calls[event.call]))
         except Exception:
             telling.blame(run_eid, event)
             raise
@@ -198,22 +200,24 @@ class Turn:
 
     def _record(self, run: Run, event: Event, decided: list[Any], wished: list[Command]) -> None:
         """Record what one advance decided, and apply its deferred commands."""
-        transaction = self.transaction
+        agent, transaction = self.agent, self.transaction
         if transaction.unsettled:
             transaction.settle()
             if transaction.pending.controls:
                 self.controls.execute_all()
-        self.agent.numbers.draw(1 + len(decided) + len(wished))
+        agent.numbers.draw(1 + len(decided) + len(wished))
         transaction.batch.journal.append(Advance(run.eid, event.id, event, tuple(decided), tuple(wished)))
         run.note(event)
-        self._effects.complete(run, wished)
+        if wished:
+            self._effects.complete(run, wished)
         if decided or wished:  # its context may have grown though its state is as before
             if run.restate():
                 transaction.alter(run)
-            if run.kind in self.agent.watches.altered:
-                self.agent.watches.altered[run.kind][run.eid] = None
-            if self.agent.watches.index.interested(run.kind):
-                _show(self.transaction, run)
+            watches, kind = agent.watches, run.kind
+            if kind in watches.altered:
+                watches.altered[kind][run.eid] = None
+            if watches.index.interested(kind):
+                _show(transaction, run)
         if transaction.unsettled:
             transaction.settle()
             if transaction.pending.controls:
