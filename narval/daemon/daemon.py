@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from narval.daemon.fleet.fleet import Fleet
     from narval.daemon.fleet.gate import LeaseGate
     from narval.daemon.fleet.renewer_client import RenewerClient
+    from narval.daemon.fleet.roaming import RoamingAgents
+    from narval.daemon.fleet.stored_settings import StoredSettings
     from narval.daemon.watcher import FileWatcher
     from narval.store.postgresql.leases import Leases
 
@@ -258,7 +260,7 @@ class Daemon:
         self.files.follow(host)
         if self.record_only:
             await host.submit(partial(resume_own, host, self.files, ()))
-            await follow(self.home, self.store, self.renewal, self.agents, self.fleet)
+            await follow(self.store, self.files, self.agents)
             if self.fleet is not None:
                 self.fleet.start()
             return
@@ -269,7 +271,7 @@ class Daemon:
         await self.calls.executor.end_former()
         host.dispatcher.resume()
         await host.submit(partial(resume_own, host, self.files, acted_before(host)))
-        await follow(self.home, self.store, self.renewal, self.agents, self.fleet)
+        await follow(self.store, self.files, self.agents)
         self.agents.start(self.rounds)
         if self.fleet is not None:
             self.fleet.start(listens=self.files.settings.listen)
@@ -365,7 +367,8 @@ def assemble(
 
     logbook = Logbook(home.log if home is not None else None, began.log_level, writes=not record_only)
     in_force = SettingsInForce(settings, calls, stop, logbook)
-    files_in_force = FilesInForce(snapshot, in_force, record_only=record_only)
+    stored = _stored_settings(home, store, rows)
+    files_in_force = FilesInForce(snapshot, in_force, stored, record_only=record_only)
     office = _office(store, rows, files_in_force)
     folder = files.path if files is not None else None
     environment = Environment(store, folder, main_loop, office, settings, zone, record_only)
@@ -375,7 +378,8 @@ def assemble(
     renewal = Renewal(home, files_in_force, host)
     grant_answers = GrantAnswers(home, renewal)
 
-    supervisor = Supervisor(host, rows, environment, files_in_force)
+    roaming = _roaming(home, store, stored, renewal)
+    supervisor = Supervisor(host, rows, environment, files_in_force, roaming)
     if leases is None or gate is None:
         agents, fleet = Agents(host, rows, supervisor, store, supervisor.begin_all), None
     else:
@@ -407,6 +411,26 @@ def _office(store: Store, rows: AgentRows, files: FilesInForce) -> PostOffice:
     addresses = Addresses(rows.address, lambda: files.snapshot.peers, elsewhere)
     room = MailboxRoom(lambda name: files.settings_of(name).messages)
     return PostOffice(store.letters, addresses, room)
+
+
+def _stored_settings(home: Home | None, store: Store, rows: AgentRows) -> StoredSettings | None:
+    """The settings of agents that any daemon of the store may have; None where at most one works on it."""
+    if home is None or store.published is None:
+        return None
+    from narval.daemon.fleet.stored_settings import StoredSettings
+
+    return StoredSettings(store, rows)
+
+
+def _roaming(
+    home: Home | None, store: Store, stored: StoredSettings | None, renewal: Renewal
+) -> RoamingAgents | None:
+    """The agents that any daemon of the store may have."""
+    if home is None or store.published is None or stored is None:
+        return None
+    from narval.daemon.fleet.roaming import RoamingAgents
+
+    return RoamingAgents(home.path, store.published, stored, renewal)
 
 
 def _gate(clock: Clock) -> LeaseGate:

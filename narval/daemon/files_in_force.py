@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Container, Iterable
+from collections.abc import Awaitable, Callable, Container
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from narval.agent.declared import declare_library, declare_memory, declare_requests, start_declared
 from narval.agent.effects import start_what_changed, start_what_may
@@ -22,13 +22,15 @@ from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.grant_items import offer_items, settle_errors
 from narval.daemon.settings_in_force import SettingsInForce
 from narval.daemon.standing_runs import follow_newest, keep_standing
-from narval.files.agents.settings import AgentSettings, Given
+from narval.files.agents.settings import AgentSettings
 from narval.files.grants import granted
 from narval.files.loaded import Loaded
-from narval.files.reading import Reading
 from narval.files.settings import Settings
 from narval.files.shipped import shipped_modules
 from narval.files.snapshot import AgentFiles, Changes, Snapshot, changes
+
+if TYPE_CHECKING:  # a store of one daemon has none
+    from narval.daemon.fleet.stored_settings import StoredSettings
 
 _NOTHING = AgentFiles()
 """The files of a row that stands for a peer, which follows none."""
@@ -37,50 +39,23 @@ PEOPLE = "people"
 """The fact of the store that says which directory of people an agent used last."""
 
 
-class Roaming(Protocol):
-    """The agents that any daemon of a store may have (`fleet/roaming.py`)."""
-
-    def given(self, name: str) -> Given:
-        """The settings that the store has of an agent. Raises StoreError."""
-
-    def text(self, name: str) -> str:
-        """The text of an agent's settings; "" where it has none. Raises StoreError."""
-
-    async def check(self, text: str) -> None:
-        """Check that a text can be the settings of an agent. Raises DefinitionError, RequestError,
-        StoreError.
-        """
-
-    async def give(self, name: str, text: str) -> None:
-        """Give an agent settings from now on. Raises NotFetchedError, RequestError, StoreError."""
-
-    def require(self, name: str) -> None:
-        """Check that all that an agent follows has been read as published; else the agent waits until it has.
-        Raises NotFetchedError, StoreError.
-        """
-
-    def hear(self, published: Iterable[tuple[str, str]]) -> None:
-        """Record the digests that a beat tells, and fetch what is not here."""
-
-    async def fetch_for(self, name: str) -> None:
-        """Fetch all that an agent follows, if that is possible. Raises StoreError."""
-
-    def read(self, files: Snapshot, reading: Reading, before: Snapshot) -> Snapshot:
-        """The files of the home, with the published collections that agents follow."""
-
-    async def close(self) -> None:
-        """Stop fetching."""
-
-
 class FilesInForce:
     """The definitions, schemas, settings and people that count for the agents of a home: those of `snapshot`.
 
     Agents with a folder have files of their own; those without one follow what the home's own agent follows,
-    or collections that are published. With `record_only` no agent advances anything.
+    or collections that are published, as their `stored` settings say; None where at most one daemon works on
+    the store. With `record_only` no agent advances anything.
     """
 
-    def __init__(self, snapshot: Snapshot, settings: SettingsInForce, *, record_only: bool) -> None:
-        self._settings, self._record_only = settings, record_only
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        settings: SettingsInForce,
+        stored: StoredSettings | None,
+        *,
+        record_only: bool,
+    ) -> None:
+        self._settings, self._stored, self._record_only = settings, stored, record_only
         self._hosts: dict[AgentHost, AgentFiles | None] = {}
         """The hosts of agents besides the home's own, each with what it follows of published collections, as
         it was taken over last.
@@ -89,8 +64,6 @@ class FilesInForce:
         self._use(snapshot)
         self.unread: tuple[Fault, ...] = ()
         """The reason why files were not read the last time, or are not read yet."""
-        self.roaming: Roaming | None = None
-        """The agents that any daemon of a store may have; None where at most one daemon works on it."""
         self.on_change: list[Callable[[], Awaitable[None]]] = []
         """The functions that are awaited after each change that was taken over."""
 
@@ -115,10 +88,6 @@ class FilesInForce:
         given = ((name, files.given or {}) for name, files in self.snapshot.agents.items())
         return frozenset(name for name, said in given if said.get("always_active"))
 
-    def roam(self, roaming: Roaming) -> None:
-        """Let any daemon of the store have the agents without a folder."""
-        self.roaming = roaming
-
     def note_unread(self, *faults: Fault) -> None:
         """Note why files are not read; without a fault, that all are."""
         self.unread = faults
@@ -135,34 +104,25 @@ class FilesInForce:
 
     def settings_of(self, name: str) -> AgentSettings:
         """The settings that count for an agent."""
-        files, roaming, settings = self.snapshot.agents.get(name), self._roaming_of(name), self.settings
+        files, stored, settings = self.snapshot.agents.get(name), self._stored_of(name), self.settings
         if name == settings.name:
             return settings.own
         if files is not None:
             return settings.usual.with_given(files.given or {})
-        return settings.usual.with_given(roaming.given(name)) if roaming is not None else settings.usual
+        return settings.usual.with_given(stored.given(name)) if stored is not None else settings.usual
 
     def followed(self, name: str) -> AgentFiles | None:
         """The collections of the store that an agent follows; None where it follows the home's own files."""
-        if self._roaming_of(name) is None:
+        if not self.roams(name):
             return None
         return self.snapshot.followed.get(self.settings_of(name).collections)
 
-    def require(self, name: str) -> None:
-        """Check that all that an agent follows is here as published. Raises NotFetchedError, and StoreError
-        where that cannot be told.
-        """
-        if (roaming := self._roaming_of(name)) is not None:
-            roaming.require(name)
+    def roams(self, name: str) -> bool:
+        """True of an agent that any daemon of the store may have."""
+        return self._stored_of(name) is not None
 
-    async def fetch_for(self, name: str) -> None:
-        """Fetch all that an agent follows, if that is possible. Raises StoreError."""
-        if (roaming := self._roaming_of(name)) is not None:
-            await roaming.fetch_for(name)
-
-    def _roaming_of(self, name: str) -> Roaming | None:
-        """The agents that any daemon of a store may have, if this may be one of them."""
-        return None if name in self.snapshot.agents or stands_for_peer(name) else self.roaming
+    def _stored_of(self, name: str) -> StoredSettings | None:
+        return None if name in self.snapshot.agents or stands_for_peer(name) else self._stored
 
     def _use(self, files: Snapshot) -> None:
         """Use these files from now on: definitions that are not granted are withheld, and engines imported

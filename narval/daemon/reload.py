@@ -20,6 +20,7 @@ from narval.core.errors import DefinitionError, Fault, NarvalError, RequestError
 from narval.core.source.text import Source
 from narval.daemon.agents.agent_host import AgentHost, apart
 from narval.daemon.files_in_force import FilesInForce
+from narval.daemon.fleet.shared_files import WantedFiles, with_shared
 from narval.daemon.grant_items import RequestAnswer, answer_of, write_answer
 from narval.files.home import Home
 from narval.files.loaded import Loaded
@@ -57,6 +58,11 @@ class Renewal:
         """Set while reading does not end."""
         self._left: set[asyncio.Task[bool]] = set()
         """The readings that nobody waits for any more."""
+        self._wanted = WantedFiles()
+
+    def want(self, wanted: WantedFiles) -> None:
+        """Read these collections of the store with the files of the home, from the next reading on."""
+        self._wanted = wanted
 
     async def load(self, text: str | Path) -> None:
         """Add the definitions of a file, or of a text, to the library. Raises DefinitionError."""
@@ -166,9 +172,8 @@ class Renewal:
 
     def _read(self, home: Home, before: Snapshot, first: Callable[[], None]) -> Snapshot:
         first()
-        reading, roaming = Reading(home.path, before), self.files.roaming
-        files = reading.snapshot()
-        return files if roaming is None else roaming.read(files, reading, before)
+        reading = Reading(home.path, before)
+        return with_shared(home.path, reading.snapshot(), reading, before, self._wanted)
 
     def _adopt(self, files: Snapshot, turn: Turn) -> None:
         """Make what was read count from now on."""

@@ -137,7 +137,7 @@ def _settings_form(daemon: Daemon, host: AgentHost) -> dict[str, Any]:
     folder = f"{AGENTS}/{name}" if name in daemon.files.snapshot.agents else None
     place = daemon.home.path / (folder or "") if daemon.home is not None and (folder or own) else None
     text, settings = None, daemon.files.settings_of(name)
-    is_roaming = daemon.files.roaming is not None or daemon.store.is_shared
+    is_roaming = daemon.agents.supervisor.roaming is not None or daemon.store.is_shared
     if is_roaming and not (own or folder):
         text = host.agent.facts.get(SETTINGS, "")
         settings = daemon.files.settings.usual.with_given(parse_stored_settings(text)[0] or {})
@@ -164,11 +164,11 @@ async def add_agent(daemon: Daemon, name: str, collections: list[str] | None = N
     """
     if not collections:
         return _form(daemon, await daemon.agents.add(name))
-    if (roaming := daemon.files.roaming) is not None:
+    if (roaming := daemon.agents.supervisor.roaming) is not None:
         text = collections_text(collections)
         await roaming.check(text)
         await daemon.agents.add(name)
-        await roaming.give(name, text)
+        await daemon.agents.give_settings(roaming, name, text)
         return _form(daemon, daemon.agents.rows.find(name))
     if daemon.home is None:
         raise RequestError("a home in memory has no collections")
@@ -184,14 +184,14 @@ async def set_agent_settings(daemon: Daemon, name: str, text: str) -> dict[str, 
     """Set the settings of an agent to a text in the form of `agent.toml`; for an agent without a folder,
     which any daemon of the store may have.
     """
-    roaming, own = daemon.files.roaming, daemon.files.settings.name
+    roaming, own = daemon.agents.supervisor.roaming, daemon.files.settings.name
     if name == own:
         raise RequestError(f"the settings of {name} are the table [agent] of etc/narval.toml")
     await daemon.agents.here(name)
     if roaming is None or name in daemon.files.snapshot.agents:
         raise RequestError(f"the settings of {name} are in its folder: {AGENTS}/{name}/{AGENT_FILE}")
     await roaming.check(text)
-    await roaming.give(name, text)
+    await daemon.agents.give_settings(roaming, name, text)
     return await show_agent(daemon, name)
 
 

@@ -52,10 +52,10 @@ async def add_agents(
     made = read_template(daemon.home.path, template)
     new = list(_new_agents(made, rows if rows is not None else [{}] * many, _taken(daemon), first))
     await _check(daemon, made, new)
-    if new[0].settings and (roaming := daemon.files.roaming) is not None:
+    if new[0].settings and (roaming := daemon.agents.supervisor.roaming) is not None:
         for one in new:
             await daemon.agents.add(one.name)
-            await roaming.give(one.name, one.settings)
+            await daemon.agents.give_settings(roaming, one.name, one.settings)
     elif new[0].settings:
         await asyncio.to_thread(_make_folders, daemon.home.path, new)
         await daemon.renewal.reload()
@@ -91,7 +91,7 @@ def _new_agents(
 
 async def _check(daemon: Daemon, template: AgentTemplate, new: list[NewAgent]) -> None:
     """Check settings and elements. Raises RequestError, ElementError."""
-    roaming, home = daemon.files.roaming, daemon.home
+    roaming, home = daemon.agents.supervisor.roaming, daemon.home
     assert home is not None
     for text in dict.fromkeys(one.settings for one in new if one.settings):
         if roaming is not None:

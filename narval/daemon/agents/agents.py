@@ -28,6 +28,7 @@ from narval.store.links import answered
 from narval.store.store import Store
 
 if TYPE_CHECKING:  # a store of one daemon has none
+    from narval.daemon.fleet.roaming import RoamingAgents
     from narval.store.postgresql.leases import Leases
 
 log = logging.getLogger("narval.daemon")
@@ -219,6 +220,17 @@ class Agents:
         for row in rows:
             self.rows.note(row)
         return rows[-1]
+
+    async def give_settings(self, roaming: RoamingAgents, name: str, text: str) -> None:
+        """Give an agent without a folder settings from now on.
+
+        Raises NotFetchedError where what it would follow is not here, RequestError, StoreError.
+        """
+        with roaming.settings.coming(name, text):
+            async with self.asked(name) as host:
+                await roaming.fetch_for(name)
+                roaming.require(name)
+                await host.submit(partial(roaming.record, host, text))
 
     async def suspend(self, name: str, why: str) -> AgentRow:
         """Suspend an agent until it is resumed: it only records requests. Raises RequestError."""

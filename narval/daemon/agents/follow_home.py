@@ -12,13 +12,10 @@ from narval.core.errors import ElsewhereError, RequestError
 from narval.daemon.agents.agents import Agents
 from narval.daemon.agents.folder_agents import FolderAgents
 from narval.daemon.files_in_force import FilesInForce
-from narval.daemon.reload import Renewal
-from narval.files.home import Home
 from narval.files.outside.peers import PEERS_FILE
 from narval.store.store import Store
 
 if TYPE_CHECKING:  # a store of one daemon has none
-    from narval.daemon.fleet.fleet import Fleet
     from narval.store.postgresql.leases import Leases
 
 log = logging.getLogger("narval.links")
@@ -118,18 +115,20 @@ def _naming(store: Store, leases: Leases, peer: str, own: str) -> list[str]:
     return [home for home, found in holders if found and found[1] is not None and found[1].until > now]
 
 
-async def follow(
-    home: Home | None, store: Store, renewal: Renewal, agents: Agents, fleet: Fleet | None
-) -> None:
+async def follow(store: Store, files: FilesInForce, agents: Agents) -> None:
     """Have agents follow their folders and, where daemons share the store, what is published; keep the rows
     of peers in line with the file that names these.
     """
-    if store.published is not None and home is not None:
-        from narval.daemon.fleet.roaming import RoamingAgents
+    supervisor = agents.supervisor
+    if (roaming := supervisor.roaming) is not None:
 
-        roaming = RoamingAgents(home.path, store, store.published, renewal, agents)
+        async def go_on() -> None:
+            """Continue the agents whose collections are here now."""
+            roaming.restore_folders()
+            for name in sorted(roaming.waiting):
+                supervisor.need(name, at_once=True)
+
+        files.on_change.append(go_on)
         await roaming.begin()
-        if fleet is not None:
-            fleet.follow(roaming)
-    await FolderAgents(agents, renewal.files).follow()
-    await PeerRows(agents, renewal.files, store).follow()
+    await FolderAgents(agents, files).follow()
+    await PeerRows(agents, files, store).follow()

@@ -14,6 +14,7 @@ import logging
 from collections import deque
 from collections.abc import Container, Generator, Iterable, Iterator, Sized
 from functools import partial
+from typing import TYPE_CHECKING
 
 from narval.agent.loop import Request
 from narval.agent.recovery import PIECE, Read, at_once, restoring
@@ -42,6 +43,9 @@ from narval.daemon.rounds import Alarm, Rounds
 from narval.daemon.waiters import future, settle
 from narval.store.batch import ACTIVE, PASSIVE, SUSPENDED, AgentRow
 
+if TYPE_CHECKING:  # a store of one daemon has none
+    from narval.daemon.fleet.roaming import RoamingAgents
+
 log = logging.getLogger("narval.daemon")
 
 BETWEEN = (lifecycle.RESTORING, lifecycle.PASSIVATING)
@@ -49,12 +53,21 @@ BETWEEN = (lifecycle.RESTORING, lifecycle.PASSIVATING)
 
 
 class Supervisor:
-    """The lives of the agents besides `own`: their hosts share an environment, and they follow `files`."""
+    """The lives of the agents besides `own`: their hosts share an environment, and they follow `files`.
+
+    `roaming` are those that any daemon of the store may have; None where at most one daemon works on it.
+    """
 
     def __init__(
-        self, own: AgentHost, rows: AgentRows, environment: Environment, files: FilesInForce
+        self,
+        own: AgentHost,
+        rows: AgentRows,
+        environment: Environment,
+        files: FilesInForce,
+        roaming: RoamingAgents | None,
     ) -> None:
         self._own, self._rows, self._environment, self._files = own, rows, environment, files
+        self.roaming = roaming
         self._rounds: Rounds = environment.main_loop.rounds
         self.calls = environment.main_loop.calls
         self._lives: dict[str, Life] = {}
@@ -158,7 +171,8 @@ class Supervisor:
 
         Raises RequestError where there is none, StoreError where it cannot be restored.
         """
-        await self._files.fetch_for(name)
+        if self.roaming is not None:
+            await self.roaming.fetch_for(name)
         await self.settled(name)
         if name not in self._rows:
             self._rows.find(name)  # says which there are
@@ -226,8 +240,8 @@ class Supervisor:
     async def close(self) -> None:
         """Stop restoring: agents that are not restored yet are dropped, as if killed."""
         self._is_closed = True
-        if self._files.roaming is not None:
-            await self._files.roaming.close()
+        if self.roaming is not None:
+            await self.roaming.close()
         if self._restoring:
             await asyncio.wait([task for task in self._restoring if task is not None])
 
@@ -302,7 +316,8 @@ class Supervisor:
             self._restoring.add(asyncio.create_task(self._restore_after_calls(name, row.agent)))
             return
         try:
-            self._files.require(name)
+            if self.roaming is not None:
+                self.roaming.require(name)
             host = self._hosts[name] = self._blank(row)
             work = restoring(host.agent)
             try:

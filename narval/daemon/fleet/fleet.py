@@ -13,7 +13,6 @@ from narval.daemon.fleet.holding import TakingOver
 from narval.daemon.fleet.mail import FleetMail
 from narval.daemon.fleet.members import Members
 from narval.daemon.fleet.renewer_client import RenewerClient
-from narval.daemon.fleet.roaming import RoamingAgents
 from narval.daemon.main_loop import MainLoop
 from narval.store.postgresql.leases import Leases
 from narval.store.store import Store
@@ -47,7 +46,6 @@ class Fleet:
         at_hand = (leases, agents, main_loop, gate, taking_over, in_thread)
         self.members = Members(*at_hand, main_loop.calls.executor.programs.reaper.hold_until)
         self.mail = FleetMail(store, agents, in_thread, main_loop.wake)
-        self._roaming: RoamingAgents | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_started = asyncio.Event()
         self.renewer = renewer
@@ -65,8 +63,10 @@ class Fleet:
 
     def start(self, *, listens: bool = False) -> None:
         """Beat from now on, and hear what others send, with `listens` at once; a daemon that only records
-        hears nothing.
+        hears nothing. Agents that any daemon may have follow what beats report as published.
         """
+        if (roaming := self._agents.supervisor.roaming) is not None:
+            self.members.on_beat.append(lambda beat: roaming.hear(beat.published))
         if self._agents.takes == "all":
             if listens:
                 self.mail.listen()
@@ -78,11 +78,6 @@ class Fleet:
         """Beat, once the daemon has started."""
         await self._is_started.wait()
         await self.members.run()
-
-    def follow(self, roaming: RoamingAgents) -> None:
-        """Have the agents that any daemon may have follow what beats report as published."""
-        self._roaming = roaming
-        self.members.on_beat.append(lambda beat: roaming.hear(beat.published))
 
     async def beat(self) -> None:
         """Beat once. Raises FencedError where all is lost."""
@@ -128,8 +123,6 @@ class Fleet:
         self.members.departures.close()
         await self.mail.close()
         await self.taking_over.close()
-        if self._roaming is not None:
-            await self._roaming.close()
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from functools import partial
 from pathlib import Path
 
 from narval.agent.turn import Turn
@@ -25,9 +24,8 @@ from narval.core.errors import (
     SurroundingsError,
 )
 from narval.daemon.agents.agent_host import AgentHost
-from narval.daemon.agents.agents import Agents
-from narval.daemon.files_in_force import Roaming
-from narval.daemon.fleet.shared_files import WantedFiles, lacking, with_shared
+from narval.daemon.fleet.shared_files import WantedFiles, lacking
+from narval.daemon.fleet.stored_settings import StoredSettings
 from narval.daemon.reload import Renewal
 from narval.files.agents.packed import unpack
 from narval.files.agents.published_folders import (
@@ -37,58 +35,27 @@ from narval.files.agents.published_folders import (
     remove_published,
     write_published,
 )
-from narval.files.agents.settings import HOME_COLLECTION, OWN, SETTINGS, Given, parse_stored_settings
-from narval.files.reading import Reading
-from narval.files.snapshot import Snapshot
+from narval.files.agents.settings import HOME_COLLECTION, OWN, SETTINGS, parse_stored_settings
 from narval.store.postgresql.published import Published
-from narval.store.store import Store
 
 log = logging.getLogger("narval.collections")
 
 
-class RoamingAgents(Roaming):
-    """The settings of agents that any daemon may have, and the folders of the collections they follow.
+class RoamingAgents:
+    """The agents that any daemon may have, and the folders of the collections that they follow.
 
-    `agents` are those of the home; they continue once what they follow is here.
+    They continue once what they follow is here.
     """
 
-    def __init__(
-        self,
-        home: Path,
-        store: Store,
-        published: Published,
-        renewal: Renewal,
-        agents: Agents,
-    ) -> None:
-        self._home, self._store, self._published, self._agents = home, store, published, agents
+    def __init__(self, home: Path, published: Published, settings: StoredSettings, renewal: Renewal) -> None:
+        self._home, self._published, self.settings = home, published, settings
         self._renewal, self._files = renewal, renewal.files
-        self._given: dict[str, Given] = {}
-        """The settings of agents by name, once they were asked for."""
-        self._coming: dict[str, str] = {}
-        """The texts of settings that are being recorded."""
         self._wanted = WantedFiles()
-        self._waiting: set[str] = set()
+        self.waiting: set[str] = set()
+        """The agents that wait for what they follow."""
         self._fetching = Fetching(self._fetch_all)
 
     # --- settings -------------------------------------------------------------------------------------
-
-    def given(self, name: str) -> Given:
-        """The settings that the store has of an agent. Raises StoreError."""
-        if self._agents.rows.number(name) is None and name not in self._coming:
-            return {}
-        if name not in self._given:
-            given, faults = parse_stored_settings(self.text(name))
-            for fault in faults:
-                log.error("the settings of agent %s do not count: %s", name, fault)
-            self._given[name] = given or {}
-        return self._given[name]
-
-    def text(self, name: str) -> str:
-        """The text of an agent's settings; "" where it has none. Raises StoreError."""
-        if name in self._coming:
-            return self._coming[name]
-        number = self._agents.rows.number(name)
-        return self._store.of(number).meta.get(SETTINGS, "") if number is not None else ""
 
     async def check(self, text: str) -> None:
         """Check that a text can be the settings of an agent. Raises DefinitionError with all its faults,
@@ -104,53 +71,32 @@ class RoamingAgents(Roaming):
                 todo = f"publish it first: narval collection publish collections/{name}"
                 raise RequestError(f"there is no published collection {name}; {known}; {todo}")
 
-    async def give(self, name: str, text: str) -> None:
-        """Give an agent settings from now on, which it takes over in the turn that records them.
-
-        Raises NotFetchedError where what it would follow is not here, RequestError, StoreError.
-        """
-        self._coming[name] = text
-        self._forget(name)
-        try:
-            async with self._agents.asked(name) as host:
-                await self._files.fetch_for(name)
-                self._files.require(name)
-                await host.submit(partial(self._record, host, text))
-        finally:
-            del self._coming[name]
-            self._forget(name)
-
-    def _record(self, host: AgentHost, text: str, turn: Turn) -> None:
+    def record(self, host: AgentHost, text: str, turn: Turn) -> None:
+        """Record a text as the settings of an agent, which takes them over within the same turn."""
         turn.transaction.batch.meta.append((SETTINGS, text))
         self._files.take_over(host, turn)
 
-    def _forget(self, name: str) -> None:
-        """Forget the settings of an agent, to look them up when they are next asked for."""
-        self._given.pop(name, None)
-
     # --- what is followed -----------------------------------------------------------------------------
-
-    def read(self, files: Snapshot, reading: Reading, before: Snapshot) -> Snapshot:
-        """The files of the home, with the published collections that agents follow."""
-        return with_shared(self._home, files, reading, before, self._wanted)
 
     def require(self, name: str) -> None:
         """Check that all that an agent follows has been read as published; else the agent waits until it has.
         Raises NotFetchedError, StoreError.
         """
-        self._forget(name)  # another daemon may have altered its settings
+        if not self._files.roams(name):
+            return
+        self.settings.forget(name)  # another daemon may have altered its settings
         files, published = self._files, self._wanted.published
         names = files.settings_of(name).collections
         missing = lacking(self._home, names, published, files.snapshot.published)
         follows_home = HOME_COLLECTION not in published and {*names} <= {HOME_COLLECTION, OWN}
         if missing is None and (follows_home or files.followed(name) is not None):
-            self._waiting.discard(name)
+            self.waiting.discard(name)
             return
-        if not self._waiting:
+        if not self.waiting:
             log.info("agents wait for collections that are not here as they are published, %s first", name)
-        self._waiting.add(name)
+        self.waiting.add(name)
         if names not in self._wanted.followed:
-            self._wanted = self._wanted._replace(followed=self._wanted.followed | {names})
+            self._want(self._wanted._replace(followed=self._wanted.followed | {names}))
             self._fetching.begin()
         if missing is None or missing in published:
             why = f"of which this daemon does not have the published version yet: {missing or names[0]}"
@@ -158,21 +104,21 @@ class RoamingAgents(Roaming):
             why = f"one of which is not published, and not in collections/ here: {missing}"
         raise NotFetchedError(f"{name} follows collections {why}; `narval collection list` tells which are")
 
-    async def go_on(self) -> None:
-        """Continue the agents whose collections are here now; rewrite folders that were changed."""
+    def restore_folders(self) -> None:
+        """Write folders again that are not as published."""
         if self._files.snapshot.published != self._wanted.published:
             self._fetching.begin()
-        for name in sorted(self._waiting):
-            self._agents.supervisor.need(name, at_once=True)
+
+    def _want(self, wanted: WantedFiles) -> None:
+        self._wanted = wanted
+        self._renewal.want(wanted)
 
     # --- fetching -------------------------------------------------------------------------------------
 
     async def begin(self) -> None:
         """Fetch all that is published, before any agent is activated. Raises StoreError."""
-        self._files.roam(self)
-        self._files.on_change.append(self.go_on)
         rows = await asyncio.to_thread(self._published.all)
-        self._wanted = WantedFiles({row.name: row.digest for row in rows})
+        self._want(WantedFiles({row.name: row.digest for row in rows}))
         if self._wanted.published or published_here(self._home):
             await self._fetch_all()
 
@@ -180,7 +126,7 @@ class RoamingAgents(Roaming):
         """Record the digests that a beat tells, and fetch what is not here."""
         now = dict(published)
         if now != self._wanted.published or self._fetching.failed:
-            self._wanted = self._wanted._replace(published=now)
+            self._want(self._wanted._replace(published=now))
             self._fetching.begin()
 
     async def fetch_for(self, name: str) -> None:

@@ -58,7 +58,7 @@ def put(folder: Path, group: str, name: str = "r", word: str = "1") -> Path:
 
 
 def roaming(daemon: Daemon) -> RoamingAgents:
-    found = daemon.files.roaming
+    found = daemon.agents.supervisor.roaming
     assert found is not None
     return found
 

@@ -1,0 +1,57 @@
+"""Stored settings: those of agents that any daemon of a store may have (G58)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from narval.daemon.agents.agent_rows import AgentRows
+from narval.files.agents.settings import SETTINGS, Given, parse_stored_settings
+from narval.store.store import Store
+
+log = logging.getLogger("narval.collections")
+
+
+class StoredSettings:
+    """The settings of the agents of `rows` that have no folder, looked up once each until they may differ."""
+
+    def __init__(self, store: Store, rows: AgentRows) -> None:
+        self._store, self._rows = store, rows
+        self._given: dict[str, Given] = {}
+        """The settings by name, once they were asked for."""
+        self._coming: dict[str, str] = {}
+        """The texts of settings that are being recorded."""
+
+    def given(self, name: str) -> Given:
+        """The settings that the store has of an agent. Raises StoreError."""
+        if self._rows.number(name) is None and name not in self._coming:
+            return {}
+        if name not in self._given:
+            given, faults = parse_stored_settings(self._text(name))
+            for fault in faults:
+                log.error("the settings of agent %s do not count: %s", name, fault)
+            self._given[name] = given or {}
+        return self._given[name]
+
+    def forget(self, name: str) -> None:
+        """Forget the settings of an agent, to look them up when they are next asked for."""
+        self._given.pop(name, None)
+
+    @contextmanager
+    def coming(self, name: str, text: str) -> Iterator[None]:
+        """Let a text be the settings of an agent meanwhile: it is being recorded."""
+        self._coming[name] = text
+        self.forget(name)
+        try:
+            yield
+        finally:
+            del self._coming[name]
+            self.forget(name)
+
+    def _text(self, name: str) -> str:
+        """The text of an agent's settings; "" where it has none. Raises StoreError."""
+        if name in self._coming:
+            return self._coming[name]
+        number = self._rows.number(name)
+        return self._store.of(number).meta.get(SETTINGS, "") if number is not None else ""
