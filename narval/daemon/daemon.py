@@ -28,12 +28,13 @@ from narval.daemon.agents.resuming import acted_before, resume_fork, resume_own,
 from narval.daemon.agents.supervisor import Supervisor
 from narval.daemon.clients import Clients
 from narval.daemon.files_in_force import FilesInForce, sync
+from narval.daemon.grant_answers import GrantAnswers
 from narval.daemon.main_loop import MainLoop
 from narval.daemon.messages.addresses import Addresses
 from narval.daemon.messages.post_office import PostOffice
 from narval.daemon.messages.room import MailboxRoom
 from narval.daemon.opening import Note, begin_traces, hold, once_it_answers
-from narval.daemon.reload import GrantAnswers, Renewal, log_start
+from narval.daemon.reload import Renewal, log_start
 from narval.daemon.rounds import Bell, Committer, Rounds
 from narval.daemon.settings_in_force import SettingsInForce
 from narval.daemon.stop import Stop

@@ -1,15 +1,10 @@
 """Items of work that ask for what definitions need: one for each `grant-request` of a home that has the work
-`trust.grant`. The answer of a person who may alter the home is written into `etc/grants.toml`.
-
-An item is withdrawn as soon as its request is gone. If the daemon ends between an answer and its writing, the
-question is asked again.
+`trust.grant`. An item is withdrawn as soon as its request is gone.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 from narval.agent.agent import AgentState
@@ -30,10 +25,6 @@ from narval.core.engines.events import Cancelled, Started
 from narval.core.engines.registry import runnable
 from narval.core.kinds import ASKING
 from narval.files.agents.collections import AGENTS
-from narval.files.grants import grants_of, standings, write_grants
-from narval.files.snapshot import AgentFiles, Snapshot
-
-log = logging.getLogger("narval.daemon")
 
 
 class RequestAnswer(NamedTuple):
@@ -106,23 +97,6 @@ def answer_of(agent: AgentState, run: Run) -> RequestAnswer | None:
     said, root = answer.attributes.get("outcome"), parse(asked.xml)
     needs = tuple(node.text or "" for node in root.iter("need"))
     return RequestAnswer(root.get("kind", ""), root.get("name", ""), needs, said == GRANT, by)
-
-
-def write_answer(home: Path, files: AgentFiles, snapshot: Snapshot, answer: RequestAnswer, at: float) -> None:
-    """Write an answer into the grants of a home, unless the definition asks for something else by now.
-
-    Raises RequestError where the file has faults, OSError.
-    """
-    before = grants_of(home)
-    for one in standings(files, snapshot, answer.name):
-        is_asked = one.decision.standing == "asked" and one.decision.lacking == answer.needs
-        if is_asked and one.definition.kind == answer.kind:
-            library = files.loaded.library
-            grant = one.grant(library, answer.by, at, rejected=not answer.is_granted)
-            write_grants(home, {**before, one.table: grant})
-            did = "granted" if answer.is_granted else "rejected"
-            log.info("%s %s what %s needs: %s", answer.by, did, answer.name, ", ".join(answer.needs))
-            return
 
 
 def _asks(run: Run) -> bool:

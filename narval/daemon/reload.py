@@ -11,8 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from narval.agent.loop import Request
-from narval.agent.run import Run
 from narval.agent.turn import Turn
 from narval.core.definitions.library import Definition, Parsed
 from narval.core.definitions.telling.words import counted
@@ -21,7 +19,6 @@ from narval.core.source.text import Source
 from narval.daemon.agents.agent_host import AgentHost, apart
 from narval.daemon.files_in_force import FilesInForce
 from narval.daemon.fleet.shared_files import WantedFiles, with_shared
-from narval.daemon.grant_items import RequestAnswer, answer_of, write_answer
 from narval.files.home import Home
 from narval.files.loaded import Loaded
 from narval.files.proposals.altering import altering
@@ -198,66 +195,6 @@ async def altered(home: Home, alter: Callable[[], Answer]) -> Answer:
             return alter()
 
     return await asyncio.to_thread(alone)
-
-
-class GrantAnswers:
-    """Writes the answers to items that asked for what definitions need, and makes them count. Where writing
-    fails, an error element says so.
-    """
-
-    def __init__(self, home: Home | None, renewal: Renewal) -> None:
-        self._home, self._renewal = home, renewal
-        self._writing: dict[tuple[AgentHost, int], asyncio.Task[str]] = {}
-        """The writing of each answer, by agent and item; it gives the reason why it failed, or ""."""
-
-    def is_busy(self) -> bool:
-        """True while an answer is being written, or does not count yet."""
-        return bool(self._writing)
-
-    async def written(self, host: AgentHost, item: int) -> None:
-        """Wait until the answer of an item is written, and counts. Raises RequestError where it cannot be, or
-        where the files are not read after it.
-        """
-        writing = self._writing.get((host, item))
-        if writing is not None and (why := await asyncio.shield(writing)):
-            raise RequestError(why)
-
-    def take(self, host: AgentHost, run: Run) -> None:
-        """Take the answer of an ended run, if it is an item that asked."""
-        answer = answer_of(host.agent, run)
-        if answer is not None and self._home is not None:
-            work = self._write(self._home, host, answer, run)
-            task = asyncio.get_running_loop().create_task(work, name="narval-grants")
-            self._writing[host, run.eid] = task
-
-    async def close(self) -> None:
-        """Stop waiting for answers: one that is not written is asked for again."""
-        tasks = [*self._writing.values()]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
-
-    async def _write(self, home: Home, host: AgentHost, answer: RequestAnswer, run: Run) -> str:
-        files, at = self._renewal.files, run.ended or 0.0
-        decided = f"what {answer.name} needs is decided by {answer.by}"
-        try:
-            try:
-                await altered(
-                    home, lambda: write_answer(home.path, files.of(host), files.snapshot, answer, at)
-                )
-            except (OSError, NarvalError) as error:
-                why = f"{decided}, and cannot be written: {error}"
-                host.post(Request(lambda turn: turn.transaction.add_error("grant-not-written", why)))
-                return why
-            try:
-                await self._renewal.take_over()
-            except RequestError as error:
-                return f"{decided}; {error}"
-        finally:
-            self._writing.pop((host, run.eid), None)
-            host.wake()
-        return ""
 
 
 def log_start(home: Home | None, runs: int, files: FilesInForce) -> None:
