@@ -8,9 +8,8 @@ from typing import NamedTuple, Protocol
 from narval.agent.turn import Turn
 from narval.daemon.messages.envelope import Envelope
 from narval.daemon.messages.outbox import Outbox
-from narval.daemon.messages.post_office import PostOffice
 from narval.daemon.messages.remote_calls import RemoteCalls
-from narval.store.batch import AgentRow, MessageRow
+from narval.store.batch import MessageRow
 
 
 class Refusal(NamedTuple):
@@ -27,12 +26,10 @@ OVERDUE = Refusal("expired", "it waited for longer than it was to be kept")
 
 
 class Receiver(Protocol):
-    """An agent that takes a message: its identity, what it may be sent, what it sends in turn, and the calls
-    it makes and answers.
+    """An agent that takes a message: what it sends in turn, the calls it makes and answers, and what it may
+    be sent.
     """
 
-    identity: AgentRow
-    office: PostOffice
     outbox: Outbox
     calls: RemoteCalls
 

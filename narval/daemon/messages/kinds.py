@@ -64,16 +64,16 @@ def take_notice(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envel
     turn.add(row.data, origin)
     if envelope.letter:
         with suppress(UnreadableError):
-            keep_letter(turn, receiver.identity, peer_of(envelope.sender), row.id, envelope.letter)
+            keep_letter(turn, receiver.outbox.sender, peer_of(envelope.sender), row.id, envelope.letter)
     _, why, _ = read_error(Element(0, row.data))
     problem = Failure("undelivered", why, final=True)
-    settle_call(receiver, turn, envelope.run, row.id, problem, sender=envelope.sender)
+    settle_call(receiver.outbox, turn, envelope.run, row.id, problem, sender=envelope.sender)
     return None
 
 
 def take_receipt(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
     """Answer a call that waits until the elements that it sent are taken (G27)."""
-    settle_call(receiver, turn, envelope.run, row.id, sender=envelope.sender)
+    settle_call(receiver.outbox, turn, envelope.run, row.id, sender=envelope.sender)
     return None
 
 

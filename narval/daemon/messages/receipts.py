@@ -8,7 +8,7 @@ from narval.core.engines.commands import Call
 from narval.core.engines.events import Failure, Returned
 from narval.core.errors import ActionError
 from narval.daemon.messages.addressing import addressed
-from narval.daemon.messages.contract import Receiver
+from narval.daemon.messages.outbox import Outbox
 from narval.store.batch import ResultRow
 
 AWAITED = "awaited"
@@ -48,9 +48,10 @@ def _call_of(id: str) -> str:
     return id.partition("/")[0]
 
 
-def is_awaited(sender: Receiver, turn: Turn, call: Call) -> bool:
+def is_awaited(outbox: Outbox, turn: Turn, call: Call) -> bool:
     """True while a message of a call is not taken."""
-    id, office = f"{sender.identity.id}.{call.call}", sender.office
+    sender, office = outbox.sender, outbox.office
+    id = f"{sender.id}.{call.call}"
     try:
         names = {name for name, _ in addressed(turn.agent.memory, call)}
     except ActionError:
@@ -63,12 +64,12 @@ def is_awaited(sender: Receiver, turn: Turn, call: Call) -> bool:
     return any(
         _call_of(waiting) == id
         for receiver in receivers
-        for waiting in office.letters.ids(receiver.agent, sender.identity.agent)
+        for waiting in office.letters.ids(receiver.agent, sender.agent)
     )
 
 
 def settle_call(
-    sent_by: Receiver, turn: Turn, run: int, id: str, problem: Failure | None = None, *, sender: str
+    outbox: Outbox, turn: Turn, run: int, id: str, problem: Failure | None = None, *, sender: str
 ) -> None:
     """Answer the call that sent a message, if it waits for it and nothing else of it is on its way.
 
@@ -78,5 +79,5 @@ def settle_call(
         return
     waiting = turn.agent.runs.active.get(run)
     call = waiting.calls.get(_call_of(id).partition(".")[2]) if waiting is not None else None
-    if call is not None and call.begun and (problem is not None or not is_awaited(sent_by, turn, call)):
+    if call is not None and call.begun and (problem is not None or not is_awaited(outbox, turn, call)):
         turn.tell(run, Returned(0, 0.0, call.call, problem=problem))

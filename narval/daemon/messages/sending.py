@@ -35,7 +35,7 @@ def send_elements(mail: AgentMail, run: Run, call: Call, turn: Turn) -> None:
         turn.tell(run.eid, Returned(0, 0.0, call.call, abandoned=True))
         return
     if run.calls[call.call].begun:  # it was sent before
-        if not is_awaited(mail, turn, call):
+        if not is_awaited(mail.outbox, turn, call):
             turn.tell(run.eid, Returned(0, 0.0, call.call))
         return
     try:

@@ -71,7 +71,7 @@ def take_withdrawal(receiver: Receiver, turn: Turn, row: MessageRow, envelope: E
     for _ in memory.descent.reading:
         pass
     origin = Origin(by=envelope.by, actor=envelope.actor, agent=envelope.sender, message=row.id)
-    ids = (f"{envelope.sender_id}.", f"{receiver.identity.id}.")
+    ids = (f"{envelope.sender_id}.", f"{receiver.outbox.sender.id}.")
     by_reason: dict[str, list[int]] = {}
     doubtful, confirmed = list[int](), list[int]()
     named = (*what.withdrawn, *what.doubtful, *what.confirmed)
