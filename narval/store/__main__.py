@@ -12,7 +12,7 @@ from narval.core.errors import StoreError
 from narval.store import tables
 from narval.store.migrate import keep_before, migrate
 from narval.store.postgresql.drivers import driver_of
-from narval.store.sql import version_of
+from narval.store.releases import version_of
 from narval.store.sqlite import File, refuse_other
 
 

@@ -13,11 +13,13 @@ version for which that holds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from narval import __version__
 from narval.core.errors import RequestError, StoreError
+from narval.store import tables
 from narval.store.batch import STORE
 from narval.store.reading import Driver
 
@@ -34,6 +36,46 @@ OLDEST = 4
 """The oldest version that can be brought up to date."""
 
 _ADDITIVE = "-- additive\n"
+
+_OF_ALEMBIC = "alembic_version"
+"""The table with the version, as text, of a store written before version 5."""
+
+
+def version_of(driver: Driver, connection: Any) -> tuple[int, dict[str, str]]:
+    """The version of the tables, and the small facts. The version may be newer than this narval's if those
+    tables only add to its own.
+
+    Raises StoreError for any other newer version, and if there are no tables of narval's.
+    """
+    names = driver.tables(connection)
+    if not (names >= {"meta", "agents"} and names & {"version", _OF_ALEMBIC}):
+        raise StoreError(
+            f"expected a store of narval in {driver.name}, got a database of something else; "
+            "let `store` in etc/narval.toml name one of its own"
+        )
+    with closing(connection.cursor()) as cursor:
+        if "version" in names:
+            cursor.execute(driver.statements["version"])
+        else:
+            cursor.execute(f"SELECT CAST(version_num AS INTEGER) FROM {_OF_ALEMBIC}")  # noqa: S608
+        versions = cursor.fetchall()
+        cursor.execute(driver.statements["meta"], (STORE,))
+        known = dict(cursor.fetchall())
+    version = versions[0][0] if versions else None
+    if not (isinstance(version, int) and version > 0):
+        raise StoreError(
+            f"the store is damaged: {driver.name}: expected the version of its tables, such as "
+            f"{tables.HEAD}, got {version!r:.40}; put back a backup (docs/reference/store.md)"
+        )
+    if not can_work(known, version, tables.HEAD):
+        writer = known.get("narval", "?")
+        raise StoreError(
+            f"{driver.name} was written by narval {writer} (schema {version}), which is newer than this one, "
+            f"{__version__} (schema {tables.HEAD}); start it with that version or a later one, "
+            f"or have that version take the tables back: python -m narval.store {driver.name} {tables.HEAD}"
+        )
+    refuse_newer(driver.name, known.get(NEEDS, ""))
+    return version, known
 
 
 def note_oldest(driver: Driver, cursor: Any, version: int) -> None:

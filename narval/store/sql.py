@@ -16,15 +16,12 @@ from narval.core.errors import RefusedRowsError, StoreError
 from narval.store import tables
 from narval.store.batch import HOME_AGENT, STORE, Batch
 from narval.store.damage import LOST_PAGES
-from narval.store.reading import Driver, ReadTables, Tables
-from narval.store.releases import NEEDS, can_work, refuse_newer
+from narval.store.reading import ReadTables, Tables
+from narval.store.releases import version_of
 from narval.store.slots import Rows, filled
 from narval.store.sqlite import File
 from narval.store.statements import writes
 from narval.store.store import Store
-
-OF_ALEMBIC = "alembic_version"
-"""The table with the version, as text, of a store written before version 5."""
 
 _NOT_PERFORMED = "nothing of this turn was performed"
 
@@ -162,43 +159,6 @@ def _begin(driver: File, writer: Any, *, is_copy: bool) -> None:
                 raise
         driver.shrink(writer)
         _mark_in_use(cursor, driver.statements, lost)
-
-
-def version_of(driver: Driver, connection: Any) -> tuple[int, dict[str, str]]:
-    """The version of the tables, and the small facts. The version may be newer than this narval's if those
-    tables only add to its own.
-
-    Raises StoreError for any other newer version, and if there are no tables of narval's.
-    """
-    names = driver.tables(connection)
-    if not (names >= {"meta", "agents"} and names & {"version", OF_ALEMBIC}):
-        raise StoreError(
-            f"expected a store of narval in {driver.name}, got a database of something else; "
-            "let `store` in etc/narval.toml name one of its own"
-        )
-    with closing(connection.cursor()) as cursor:
-        if "version" in names:
-            cursor.execute(driver.statements["version"])
-        else:
-            cursor.execute(f"SELECT CAST(version_num AS INTEGER) FROM {OF_ALEMBIC}")  # noqa: S608
-        versions = cursor.fetchall()
-        cursor.execute(driver.statements["meta"], (STORE,))
-        known = dict(cursor.fetchall())
-    version = versions[0][0] if versions else None
-    if not (isinstance(version, int) and version > 0):
-        raise StoreError(
-            f"the store is damaged: {driver.name}: expected the version of its tables, such as "
-            f"{tables.HEAD}, got {version!r:.40}; put back a backup (docs/reference/store.md)"
-        )
-    if not can_work(known, version, tables.HEAD):
-        writer = known.get("narval", "?")
-        raise StoreError(
-            f"{driver.name} was written by narval {writer} (schema {version}), which is newer than this one, "
-            f"{__version__} (schema {tables.HEAD}); start it with that version or a later one, "
-            f"or have that version take the tables back: python -m narval.store {driver.name} {tables.HEAD}"
-        )
-    refuse_newer(driver.name, known.get(NEEDS, ""))
-    return version, known
 
 
 def _mark_in_use(cursor: Any, sql: Mapping[str, str], lost: int) -> None:

@@ -18,8 +18,7 @@ from narval.store import tables
 from narval.store.postgresql.functions import COUNTS, LEASES, OF_SERVERS, record
 from narval.store.postgresql.troubles import server_trouble
 from narval.store.postgresql.urls import of_libpq, shown
-from narval.store.releases import note_oldest, oldest_for
-from narval.store.sql import version_of
+from narval.store.releases import note_oldest, oldest_for, version_of
 from narval.store.statements import make_schema, statements
 from narval.store.tables import POSTGRESQL
 
