@@ -94,13 +94,6 @@ class Tables:
         for rows in self.stream("agents"):
             yield from typed(batch.AgentRow, rows, "agents", self.name)
 
-    def mentions(self, text: str) -> Iterator[bytes]:
-        """The values that contain a text, table by table. Raises StoreError."""
-        for name, count in MENTIONING.items():
-            for rows in self.stream(name, *([text] * count)):
-                for value in chain.from_iterable(rows):
-                    yield value.encode() if isinstance(value, str) else bytes(value or b"")
-
 
 class ReadTables(Store):
     """A store whose rows are read from tables."""
@@ -126,8 +119,11 @@ class ReadTables(Store):
         return dict(self._tables.read("facts of agents", key))
 
     def mentions(self, text: str) -> Iterator[bytes]:
-        """The values of all tables that contain a text. Raises StoreError."""
-        return self._tables.mentions(text)
+        """The values that contain a text, table by table. Raises StoreError."""
+        for name, count in MENTIONING.items():
+            for rows in self._tables.stream(name, *([text] * count)):
+                for value in chain.from_iterable(rows):
+                    yield value.encode() if isinstance(value, str) else bytes(value or b"")
 
     def of(self, agent: int | None = None) -> AgentStore:
         """The store as one agent sees it."""

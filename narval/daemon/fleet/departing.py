@@ -69,10 +69,6 @@ class Departures:
     def _book(self) -> CallBook:
         return self._agents.supervisor.calls
 
-    def pinned(self) -> frozenset[int]:
-        """The agents that have their files in this home, and stay with it."""
-        return self._leases.pinned()
-
     def arrived(self, agents: Iterable[int]) -> None:
         """Keep agents here for a while that another daemon gave to this one."""
         now = self._monotonic()

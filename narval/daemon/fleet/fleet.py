@@ -42,7 +42,8 @@ class Fleet:
         main_loop: MainLoop,
         renewer: RenewerClient | None,
     ) -> None:
-        self._main_loop, self._agents, self.taking_over = main_loop, agents, taking_over
+        self._leases, self._agents = leases, agents
+        self._main_loop, self.taking_over = main_loop, taking_over
         at_hand = (leases, agents, main_loop, gate, taking_over, in_thread)
         self.members = Members(*at_hand, main_loop.calls.executor.programs.reaper.hold_until)
         self.mail = FleetMail(store, agents, in_thread, main_loop.wake)
@@ -111,7 +112,7 @@ class Fleet:
         """
         for name in self._agents.rows.names():
             self._agents.supervisor.passivate(name)
-        pinned = self.members.departures.pinned()
+        pinned = self._leases.pinned()
         return sum(number not in pinned for _, number in self._agents.rows.numbers())
 
     async def close(self) -> None:
