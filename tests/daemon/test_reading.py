@@ -152,7 +152,7 @@ async def test_reading_that_fails_as_a_whole_is_told_until_it_is_well_again(
     scene = Scene(tmp_path)
     daemon = await scene.open()
     with monkeypatch.context() as patched:
-        patched.setattr("narval.files.reading.read_settings", lambda _: {}["y"])
+        patched.setattr("narval.files.reading.read_settings", lambda *_, **__: {}["y"])
         with pytest.raises(KeyError):
             await daemon.renewal.reload()
     ((path, message),) = faults_of(daemon).items()
