@@ -102,14 +102,14 @@ SEQUENCE = "sequence"
 """The fact with a number that an agent's journal and queue have not gone beyond."""
 
 
-def number(facts: Mapping[str, str], key: str, otherwise: int, store: str = "") -> int:
+def number(facts: Mapping[str, str], key: str, otherwise: int) -> int:
     """A small fact that is a whole number. Raises StoreError for any other text."""
     value = facts.get(key)
     if value is None:
         return otherwise
     if not (value.isascii() and value.isdecimal()):
-        what = f"the store is damaged: {store}".removesuffix(": ")
-        raise StoreError(f"{what}: expected the fact {key} to be a number, got {value!r:.40}; {ADVICE}")
+        what = f"expected the fact {key} to be a number, got {value!r:.40}"
+        raise StoreError(f"the store is damaged: {what}; {ADVICE}")
     return int(value)
 
 

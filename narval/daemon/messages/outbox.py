@@ -82,7 +82,7 @@ class Outbox:
                 turn.transaction.taken_back.setdefault(receiver.name, set()).update(bad)  # that follows it
         self.pass_on(turn, receiver, message._replace(envelope=envelope), until)
 
-    def pass_on(self, turn: Turn, receiver: AgentRow, message: Outgoing, until: float | None = None) -> None:
+    def pass_on(self, turn: Turn, receiver: AgentRow, message: Outgoing, until: float | None) -> None:
         """Send a message that was made elsewhere, as its envelope has it."""
         kind, id, envelope, data = message
         if AT in receiver.name:

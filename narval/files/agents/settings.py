@@ -122,7 +122,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def read_agent_file(
-    path: Path, shown: str, known: Container[str], callers: Container[str] = ()
+    path: Path, shown: str, known: Container[str], callers: Container[str]
 ) -> tuple[Given | None, list[Fault]]:
     """The settings in a file, or all its faults; the file may be missing.
 

@@ -103,9 +103,9 @@ def read_zone(said: str) -> str:
         ) from None
 
 
-def maildir_found(environ: Mapping[str, str] = os.environ) -> Path | None:
+def maildir_found() -> Path | None:
     """The Maildir of this user: the one in MAILDIR or MAIL, or at the usual places."""
-    named = [environ[name] for name in ("MAILDIR", "MAIL") if environ.get(name)]
+    named = [os.environ[name] for name in ("MAILDIR", "MAIL") if os.environ.get(name)]
     for place in (*named, "~/Maildir", "~/.maildir", "~/Mail", "~/mail"):
         path = Path(place).expanduser()
         if is_maildir(path):

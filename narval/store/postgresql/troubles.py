@@ -80,7 +80,7 @@ def is_refused(error: BaseException) -> bool:
     return any(re.search(pattern, str(error)) for pattern, _, _ in _REFUSED)
 
 
-def server_trouble(name: str, error: BaseException, consequence: str = "") -> StoreError:
+def server_trouble(name: str, error: BaseException, consequence: str) -> StoreError:
     """The error for the operator: the meaning of a driver's error, and what to do next."""
     away = is_away(error)
     what = "the server of the store does not answer" if away else "the store failed"
