@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from narval.agent.turn import Turn
 from narval.core.definitions.library import Definition, Parsed
@@ -18,7 +18,6 @@ from narval.core.errors import DefinitionError, Fault, NarvalError, RequestError
 from narval.core.source.text import Source
 from narval.daemon.agents.agent_host import AgentHost, apart
 from narval.daemon.files_in_force import FilesInForce
-from narval.daemon.fleet.shared_files import WantedFiles, with_shared
 from narval.files.home import Home
 from narval.files.loaded import Loaded
 from narval.files.proposals.altering import altering
@@ -26,6 +25,9 @@ from narval.files.reading import Reading
 from narval.files.snapshot import Snapshot, first_loaded
 from narval.system.lone_thread import LoneThread
 from narval.system.unexpected import unexpected
+
+if TYPE_CHECKING:  # a store of one daemon has none
+    from narval.daemon.fleet.shared_files import WantedFiles
 
 log = logging.getLogger("narval.daemon")
 
@@ -55,7 +57,10 @@ class Renewal:
         """Set while reading does not end."""
         self._left: set[asyncio.Task[bool]] = set()
         """The readings that nobody waits for any more."""
-        self._wanted = WantedFiles()
+        self._wanted: WantedFiles | None = None
+        """The collections of the store that are read with the files of the home; None where daemons share no
+        store.
+        """
 
     def want(self, wanted: WantedFiles) -> None:
         """Read these collections of the store with the files of the home, from the next reading on."""
@@ -169,8 +174,13 @@ class Renewal:
 
     def _read(self, home: Home, before: Snapshot, first: Callable[[], None]) -> Snapshot:
         first()
-        reading = Reading(home.path, before)
-        return with_shared(home.path, reading.snapshot(), reading, before, self._wanted)
+        reading, wanted = Reading(home.path, before), self._wanted
+        files = reading.snapshot()
+        if wanted is None:
+            return files
+        from narval.daemon.fleet.shared_files import with_shared
+
+        return with_shared(home.path, files, reading, before, wanted)
 
     def _adopt(self, files: Snapshot, turn: Turn) -> None:
         """Make what was read count from now on."""

@@ -37,8 +37,6 @@ def with_shared(
     """The files of a home, with the published collections that are followed. Parts that would come from other
     files than the published ones stay as they were `before`.
     """
-    if not (wanted.published or wanted.followed):
-        return files
     there = {name: digest_here(home, name) for name in wanted.published}
     faults = sorted({*files.own.faults, *own_folder_faults(home, wanted.published, there)})
     instead = f"{COLLECTIONS}/{HOME_COLLECTION}/" if HOME_COLLECTION in there else ""
