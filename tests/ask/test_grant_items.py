@@ -141,7 +141,7 @@ def test_F11_an_answer_that_cannot_be_written_is_told_and_asked_again(asking_hom
 def test_F11_who_answers_is_told_if_the_answer_is_written_and_cannot_be_read(
     asking_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(folder: Path) -> None:
+    def fails(folder: Path, **_: object) -> None:
         raise OSError("the disk is gone")
 
     with narval.open(asking_home, by="ann") as agent:
