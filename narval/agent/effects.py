@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -26,6 +27,7 @@ from narval.core.elements.failure_element import FAILURE
 from narval.core.engines import commands
 from narval.core.engines.commands import Command
 from narval.core.engines.effects import EFFECTS
+from narval.core.engines.engine import Retryable
 from narval.core.engines.events import Matched, Returned
 from narval.core.engines.registry import runnable
 from narval.core.errors import ActionError
@@ -34,6 +36,9 @@ from narval.core.memory.lineage import in_force
 from narval.store.batch import Offer
 
 log = logging.getLogger("narval.turn")
+
+MOST_SETTLED = 1000
+"""The newest failures among which those before a run that ends well are looked up."""
 
 Act = Callable[[Any, Any, Any], None]
 """Given the effects of a turn, the run, and the command."""
@@ -160,6 +165,8 @@ class TurnEffects:
             start_what_may(self._transaction)
         if run.retry_of and run.caller is None and command.phase != "cancelled":
             _settle_failure(self._transaction, run.retry_of)
+        if run.attempt and command.phase == "done" and not isinstance(run.engine, Retryable):
+            _settle_failures_before(self._transaction, run)
 
     # --- outside ----------------------------------------------------------------------------------------
 
@@ -210,6 +217,19 @@ def _settle_failure(transaction: Transaction, run: int) -> None:
         if origin is not None and (origin.run, origin.call) == (run, ""):
             outdate(transaction, (eid,))
             break
+
+
+def _settle_failures_before(transaction: Transaction, run: Run) -> None:
+    """Outdate the failures in a row after which a run began with the same elements, and has ended well: no
+    retry does, for a kind that cannot be retried.
+    """
+    agent, attempt = transaction.agent, run.attempt - 1
+    for eid in list(islice(agent.memory.index.newest_named((FAILURE,)), MOST_SETTLED)):
+        element = agent.memory.element(eid)
+        failed = agent.runs.get(element.origin.run or 0) if element is not None and element.origin else None
+        if failed is not None and (failed.name, failed.attempt) == (run.name, attempt):
+            outdate(transaction, (eid,))
+            attempt -= 1
 
 
 def outdate(transaction: Transaction, eids: tuple[int, ...]) -> None:

@@ -48,6 +48,23 @@ def test_A17_the_moment_is_told_and_counts_though_no_daemon_was_there(tmp_path: 
         assert "not over within 60 s: it was at start" in "\n".join(answers.why(agent.why(run)))
 
 
+def test_M52_what_began_again_and_ended_well_needs_no_attention_any_more(tmp_path: Path) -> None:
+    state = '<state name="start" command="test -e mended"/>'
+    other = automaton(state).replace('name="a"', 'name="once"')
+    files = {"recipes/a.xml": automaton(state, 'restart="yes"'), "recipes/once.xml": other}
+    at = HomeInTime(tmp_path, "2026-03-02T10:00:00Z", files)
+    with at.open() as agent:
+        agent.start("g.once")
+        agent.start("g.a")
+        agent.elapse(seconds=5)
+        once, row = sorted(agent.ask("attention"), key=lambda line: "runs of" in line["text"])
+        assert "3 runs of g.a failed" in row["text"]
+        assert "dealt with: narval errors acknowledge " in once["text"]
+        at.write("mended", "")
+        agent.elapse(seconds=5)
+        assert [line["text"] for line in agent.ask("attention")] == [once["text"]]
+
+
 @in_a_loop
 async def test_A18_it_begins_again_when_its_time_has_come_also_after_the_daemon_was_killed(
     tmp_path: Path,

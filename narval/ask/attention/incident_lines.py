@@ -11,6 +11,8 @@ from narval.agent.run_error import remedy_of
 from narval.ask.attention.sentence import SHOWN, Form, item
 from narval.ask.text import counted, shortened
 from narval.core.definitions.telling.words import listed
+from narval.core.engines.engine import Retryable
+from narval.core.engines.registry import engine_of_run
 from narval.core.kinds import UNDOING
 
 WITHDRAWN = "withdrawn"
@@ -47,7 +49,12 @@ def _of_one_cause(agent: AgentState, alike: list[tuple[str, IncidentRow]]) -> tu
     retries = [again[run] for _, run in of.values() if run in again]
     more = f"; begun again as {listed(list(map(str, retries[:SHOWN])))}, under way" if retries else ""
     link: Form = {"incident": alike[0][0]} if len(alike) == 1 else {"page": "errors"}
-    return min(of.values())[0], link, f"{_sentence(agent, latest.newest, of)}{more}"
+    newest = latest.newest
+    is_final = newest.what == RUN and not isinstance(engine_of_run(newest.kind), Retryable)
+    if is_final and newest.kind not in UNDOING:
+        ends = f"narval errors acknowledge {newest.id}{agent.option} --reason TEXT"
+        more = f"{more}; once it is dealt with: {ends}"
+    return min(of.values())[0], link, f"{_sentence(agent, newest, of)}{more}"
 
 
 def _sentence(agent: AgentState, newest: Incident, of: Mapping[int, tuple[float, int]]) -> str:
