@@ -17,7 +17,7 @@ from narval.calls.confining import limits_of_program
 from narval.calls.context import CallContext
 from narval.calls.programs import reaper
 from narval.calls.programs.commands import CommandRunner, small_environment
-from narval.calls.programs.created_files import CreatedFiles
+from narval.calls.programs.created_files import CreatedFiles, lacking
 from narval.calls.programs.group_end import EndingGroups
 from narval.calls.programs.output import IsKnown, Listen, OutputFolder, ProgramOutput
 from narval.calls.programs.process_group import ProcessGroup
@@ -141,9 +141,7 @@ class ProgramBackend(Backend):
     def is_up_to_date(
         self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...], times: FileTimes
     ) -> bool:
-        """True if the files that a program would create are there and whole, and none that it needs is
-        newer.
-        """
+        """True if the files that a program would create are whole, and none that it needs is newer."""
         return self._created.are_up_to_date(self._absolute(directory), creates, needs, times)
 
     async def close(self) -> None:
@@ -194,8 +192,11 @@ class ProgramBackend(Backend):
             start()
 
     def _start(self, record: CallRecord, directory: str, run: Callable[[ProgramOutput, Over], None]) -> None:
-        self._created.begin(directory, _program(record.call).creates)
-        run(self.outputs.of(record.call), partial(self._over, record, directory))
+        program, output = _program(record.call), self.outputs.of(record.call)
+        for pattern in lacking(directory, program.creates, program.needs):
+            output.add(f"narval: needs={pattern}: no such file, so this is never up to date\n".encode(), True)
+        self._created.begin(directory, program.creates)
+        run(output, partial(self._over, record, directory))
 
     def _run(
         self,

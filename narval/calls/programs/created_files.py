@@ -64,6 +64,11 @@ class CreatedFiles:
         return mark in self._marks or (self._folder is not None and (self._folder / mark).exists())
 
 
+def lacking(directory: str, creates: Iterable[str], needs: Iterable[str]) -> list[str]:
+    """Needs of a program that creates files, which no file fits: it is never up to date."""
+    return [pattern for pattern in needs if _look(directory, pattern, {})[1] < 0] if any(creates) else []
+
+
 def _path(directory: str, pattern: str) -> str:
     # os.path.join takes as long as a look at the file
     return pattern if pattern.startswith("/") else f"{directory}/{pattern}"
