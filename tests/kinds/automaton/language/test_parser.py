@@ -171,6 +171,31 @@ def test_A11_what_may_not_be_meant_is_warned_of(inside: str, warning: str) -> No
     assert any(warning in each.message for each in warnings([found], Library()))
 
 
+@pytest.mark.parametrize(
+    ("command", "word"),
+    [
+        ("echo hi &gt; x.log 2&gt;&amp;1 &amp;&amp; false", "'>'"),
+        ("sort -u in 2&gt;/dev/null", "'2>/dev/null'"),
+        ("ls | wc -l", "'|'"),
+        ("cd data; make", "'data;'"),
+        ("rm -f out/*.o", ""),
+        ("tar cf all.tar src/*.c", "'src/*.c'"),
+        ("cp a $HOME/b", "'$HOME/b'"),
+        ("sh -c 'echo $HOME &gt; x'", ""),
+        ("find . -name '*.c' -exec rm {} ';'", ""),
+        ("awk '{ print $1 &gt; 2 }' in", ""),
+        ("grep 'a;b|c' in", ""),
+    ],
+)
+def test_what_only_a_shell_would_read_in_a_command_is_warned_of(command: str, word: str) -> None:
+    found, faults = read(f'<state name="start" command="{command}"/>')
+    assert (found is not None, faults) == (True, [])
+    told = [each.message for each in warnings([found] if found else [], Library())]
+    assert [f"is given {word} as it is, for no shell reads it" in each for each in told] == [True] * bool(
+        word
+    )
+
+
 def test_A11_what_goes_on_until_it_is_stopped_is_no_mistake() -> None:
     found, _ = read(GOOD + '<transition from="start" label="*" to="start"/>')
     assert found is not None
