@@ -44,6 +44,8 @@ class Reference(msgspec.Struct, frozen=True):
     """The words that stand for something without a definition, and may have been intended."""
     resolve: Resolve | None = None
     """The function that finds faults where a kind has names of its own."""
+    late: bool = False
+    """True if the target is looked up when a run needs it: that it is not there is no fault."""
 
     def fault(self, message: str) -> Fault:
         """A fault at the place of the reference."""
@@ -332,6 +334,8 @@ def check_targets(
             faults.extend([reference.fault(because)] if because else wrong)
             continue
         target, several = named_by(reference, library)
+        if reference.late and target is None:
+            continue
         if several:
             names = " and ".join(definition.full_name for definition in several)
             message = f"{reference.what}: {names} are of this name; write which is meant in full"

@@ -53,13 +53,21 @@ class Page(NamedTuple):
         """The running command, with the options to continue before an eid."""
         return _command(session, before)
 
-    def give(self, session: Session, rows: list[dict[str, Any]], people: Callable[[Any], object]) -> None:
-        """Write what `ask` gave; if there is more, show people the command for it."""
+    def give(
+        self,
+        session: Session,
+        rows: list[dict[str, Any]],
+        people: Callable[[Any], object],
+        number: str = "eid",
+    ) -> None:
+        """Write what `ask` gave; if there is more, show people the command for it, which continues below the
+        `number` of the last row.
+        """
         visible = rows[: self.limit]
         session.give(visible, people)
         if len(visible) < len(rows) and not session.as_json:
             click.echo(
-                f"{len(visible)} shown; the next: {self.going_on(session, visible[-1]['eid'])}", err=True
+                f"{len(visible)} shown; the next: {self.going_on(session, visible[-1][number])}", err=True
             )
 
 

@@ -167,3 +167,24 @@ def test_needs_are_written_as_an_attribute_too() -> None:
 def test_needs_that_say_nothing_clear_are_refused(lists: dict[str, object], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         needs_of(lists)
+
+
+NESTED = """
+<process-definition name="inner"><node name="a" type="action" isStart="true">
+  <custom><target>mail.write</target></custom></node></process-definition>"""
+NESTS = """
+<process-definition name="outer"><node name="a" type="nested" isStart="true">
+  <custom><graph name="{}"/></custom></node></process-definition>"""
+
+
+@pytest.mark.parametrize("name", ["inner", "text.inner"])
+def test_what_a_process_that_a_node_nests_needs_is_needed(name: str) -> None:
+    library = Loaded().with_definitions(NESTED).with_definitions(NESTS.format(name)).library
+    definition = library.get("process", "text.outer")
+    assert definition is not None
+    found = needs_of_definition(definition, library, NamedPlaces())
+    assert "host {outbox/@host}:{outbox/@port}" in [need.text for need in found]
+
+
+def test_that_a_nested_process_is_not_there_yet_is_no_fault() -> None:
+    assert Loaded().with_definitions(NESTS.format("later")).library.get("process", "text.outer") is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -73,6 +74,11 @@ def test_K67_the_overview_has_queues_who_takes_them_and_windows(pages: PagesOfHo
     pages.shows("/tasks/cases", "No case is blocked.", state="blocked")
     assert pages.get("/tasks/cases", state="odd").status_code == 400
     assert data(pages.get("/tasks.json", after="w.fork"))[0]["type"] == "w.scan"
+    newest, oldest = data(pages.get("/tasks/cases.json"))
+    listed = narval(pages.home.path, "task", "cases", "--limit", "1")
+    assert f"task cases --limit 1 --before {newest['case']}" in listed.stderr
+    further = narval(pages.home.path, "task", "cases", "--limit", "1", "--before", newest["case"], "--json")
+    assert [row["case"] for row in json.loads(further.stdout)] == [oldest["case"]]
 
 
 def test_K67_an_object_has_its_way_its_times_and_its_events(pages: PagesOfHome) -> None:

@@ -134,10 +134,13 @@ class Reading:
         *,
         group: str | None = None,
         others: tuple[str, ...] = (),
+        late: bool = False,
     ) -> None:
         """Note that the file names another definition, to be checked once all files are read."""
         path, (line, column) = self.source.path, place
-        self.references.append(Reference(kind, target, what, path, line, column, check, group, others))
+        self.references.append(
+            Reference(kind, target, what, path, line, column, check, group, others, late=late)
+        )
 
     # --- entries ----------------------------------------------------------------------------------------
 

@@ -85,6 +85,8 @@ class QuestionAnswerer:
         if kind == "node-type" and name == SCRIPT:
             return _ask_script(run, arguments)
         definition = agent.lookup.definition(run, kind, name)
+        if definition is None and (kind, name) == BUILT_IN_DATE:
+            return at
         ask = _ASKERS.get(kind)
         if ask is None or not isinstance(definition, Code):
             raise ActionError(

@@ -110,7 +110,7 @@ def _of_node(
     if node.type == "nested":
         yield from _nested(process, node, library)
     for kind, name, line, column in chain(_names(node), _names_of_properties(node, library)):
-        if library.get(kind, name) is None:
+        if library.get(kind, name) is None and (kind, name) != BUILT_IN_DATE:
             hint = closest(name, library.of(kind))
             yield f"there is no {_WORDS[kind]} {name!r}{hint}", line, column
     left = {*node.outs_by_name, *imported.arcs.get((process.full_name, node.name), ())}

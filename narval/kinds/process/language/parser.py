@@ -248,9 +248,9 @@ class _NodeReader:
         elif kind != Process.kind and not re.fullmatch(r"[^\s./]+\.[^\s./]+", target):
             message = f"{key}: expected a full name, such as group.name, found {target!r}"
             self._reading.fault_at(place, message)
-        elif node.type != "nested":  # which is looked up when it runs (section 9)
-            group = self._group if kind == Process.kind else None
-            self._reading.refer(place, kind, target, f"node {node.name!r}", group=group)
+        else:
+            group, late = self._group if kind == Process.kind else None, node.type == "nested"
+            self._reading.refer(place, kind, target, f"node {node.name!r}", group=group, late=late)
 
     def _check_remote(
         self, node: Node, kind: str, target: str, places: Mapping[str, Place], at: Place

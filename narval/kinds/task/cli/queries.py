@@ -102,7 +102,7 @@ def cases(session: Session, state: str | None, page: Page) -> None:
     A case is held while an object of it cannot continue by itself, and blocked after a compensator failed.
     """
     rows = page.ask(session, "task_cases", state=state)
-    page.give(session, rows, lambda listed: listing(CASES, listed, "no case is under way"))
+    page.give(session, rows, lambda listed: listing(CASES, listed, "no case is under way"), "case")
 
 
 @command(
