@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import narval
 from narval.files.reading import load
 from narval.kinds.process.language.definition import CALLS, Process
 from narval.kinds.process.language.joinlang import parse as parse_joinlang
@@ -41,3 +42,21 @@ def test_the_guard_and_the_join_of_the_page_are_read() -> None:
 def test_each_join_and_each_type_of_node_is_on_the_page() -> None:
     names = {*JOINS, *ALIASES, *CALLS, "wait", "script", "nested"}
     assert [name for name in sorted(names) if f"`{name}`" not in PAGE] == []
+
+
+def test_the_process_that_waits_for_an_element_asks_its_guard_again_after_an_hour() -> None:
+    (text,) = (one for one in blocks("xml") if '<process-definition name="answer">' in one)
+    with narval.open(clock=narval.SimulatedClock()) as agent:
+        agent.load(text)
+        run = agent.start("text.answer")
+        agent.until_idle()
+
+        def waits_for() -> str:
+            (waiting,) = agent.ask("why", run=run)["waiting"]
+            return str(waiting["for"])
+
+        agent.add("<signature for='answer'/>")
+        agent.elapse(minutes=59)
+        assert waits_for() == "time"
+        agent.elapse(minutes=2)
+        assert waits_for() == "person", "the guard let it in; people complete the node"

@@ -35,7 +35,7 @@ from narval.core.errors import ActionError
 from narval.kinds.process.calls.tasks import SCRIPT, nearest, script_of, script_target
 from narval.kinds.process.calls.token import Arrival, Delay, Nearest, ProcessEvent, Token
 from narval.kinds.process.calls.transient import Transients
-from narval.kinds.process.language.code import Code
+from narval.kinds.process.language.code import BUILT_IN_DATE, Code
 from narval.kinds.process.language.properties import made
 from narval.kinds.process.language.statements import Accept, Discard, Skip
 from narval.system.scripts.interpreters import Script

@@ -15,7 +15,7 @@ from narval.core.definitions.reading.expressions import Predicate, predicates
 from narval.core.definitions.reading.walks import reached
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import Fault
-from narval.kinds.process.language.code import Code
+from narval.kinds.process.language.code import BUILT_IN_DATE, Code
 from narval.kinds.process.language.definition import MemoryGuard, Node, Process
 from narval.kinds.process.language.properties import statements, within
 from narval.kinds.process.language.rubric import results

@@ -18,6 +18,9 @@ from narval.kinds.process.language.properties import faults
 Kind = Literal["node-type", "predicate", "date-function", "string-function", "join", "listener"]
 Where = Literal["thread", "worker", "inline", "async"]
 
+BUILT_IN_DATE: tuple[Kind, str] = ("date-function", "now")
+"""The date function that needs no code: the moment at which it is asked. One of the home's own counts instead."""
+
 HOOKS = ("guard", "execute", "backtrack", "is_backtrackable")
 """The methods that a node type may have (section 1)."""
 
