@@ -95,8 +95,7 @@ class Reading:
         """The outcome of reading a file; `read` gives its definitions, and None for those it cannot make."""
         definitions: list[Definition] = []
         with suppress(TooManyFaultsError):
-            for definition in read(self, root):
-                definitions += [] if definition is None else [definition]
+            definitions.extend(filter(None, read(self, root)))
         faults = tuple(sorted(set(self.faults)))
         return Parsed(tuple(definitions), tuple(self.references), faults, frozenset(self.names))
 
@@ -137,10 +136,9 @@ class Reading:
         late: bool = False,
     ) -> None:
         """Note that the file names another definition, to be checked once all files are read."""
-        path, (line, column) = self.source.path, place
-        self.references.append(
-            Reference(kind, target, what, path, line, column, check, group, others, late=late)
-        )
+        line, column = place
+        made = Reference(kind, target, what, self.source.path, line, column, check, group, others, late=late)
+        self.references.append(made)
 
     # --- entries ----------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ Kind = Literal["node-type", "predicate", "date-function", "string-function", "jo
 Where = Literal["thread", "worker", "inline", "async"]
 
 BUILT_IN_DATE: tuple[Kind, str] = ("date-function", "now")
-"""The date function that needs no code: the moment at which it is asked. One of the home's own counts instead."""
+"""The date function that needs no code: the moment at which it is asked. A home may declare its own."""
 
 HOOKS = ("guard", "execute", "backtrack", "is_backtrackable")
 """The methods that a node type may have (section 1)."""

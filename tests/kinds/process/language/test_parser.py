@@ -216,9 +216,10 @@ def test_nodes_refer_to_what_they_call() -> None:
         "<node name='c' type='nested'><custom><graph name='whatever'/></custom></node></process-definition>"
     )
     parsed = parse(Source("recipes/g.xml", text.encode()))
-    assert [(each.kind, each.target, each.group) for each in parsed.references] == [
-        ("action", "mail.send", None),
-        ("process", "q", "g"),
+    assert [(each.kind, each.target, each.group, each.late) for each in parsed.references] == [
+        ("action", "mail.send", None, False),
+        ("process", "q", "g", False),
+        ("process", "whatever", "g", True),
     ]
     (found,) = parsed.checked()
     assert isinstance(found, Process)
