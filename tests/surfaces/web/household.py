@@ -139,11 +139,11 @@ class PagesOfHome:
         assert answer.status_code == 303, (path, answer.text)
         return answer.headers["location"].removeprefix(BASE)
 
-    def ask(self, method: str, **params: Any) -> Any:
-        """The answer to an operation."""
+    def ask(self, method: str, *, acting_as: str = "ann", **params: Any) -> Any:
+        """The answer to an operation, asked in a person's name, or in that of the owner."""
         path = self.home.known_socket()
         assert path is not None
-        with Client(path, acting_as="ann") as client:
+        with Client(path, acting_as=acting_as) as client:
             return client.ask(method, **params)
 
     def start(self, name: str, **params: Any) -> int:

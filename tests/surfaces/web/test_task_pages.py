@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -167,9 +168,10 @@ def test_G32_letters_are_listed_paged_sent_again_and_dropped(pages: PagesOfHome)
 def test_a_webhook_tells_what_it_took_last_and_what_it_refused(pages: PagesOfHome) -> None:
     text = pages.shows("/hooks", "<b>build</b>", "never", f'href="{BASE}/memory?xpath=build"')
     assert TOKEN not in text
-    eid = pages.ask("take_hook", name="build", element=b"<build n='1'/>", key="k")["eid"]
-    assert pages.ask("take_hook", name="build", element=b"<build n='1'/>", key="k")["again"]
-    pages.ask("note_refused", name="build", statuses={"401": 2, "429": 1})
+    ask = partial(pages.ask, acting_as="", name="build")
+    eid = ask("take_hook", element=b"<build n='1'/>", key="k")["eid"]
+    assert ask("take_hook", element=b"<build n='1'/>", key="k")["again"]
+    ask("note_refused", statuses={"401": 2, "429": 1})
     pages.shows("/hooks", f"element {eid}</a>", "<b>2</b> a wrong token, <b>1</b> too many a minute")
     [row] = data(pages.get("/hooks.json"))
     assert (row["taken"], row["eid"], row["refused"]) == (1, eid, {"401": 2, "429": 1})
