@@ -63,7 +63,7 @@ ACTS: Mapping[Act, Row] = MappingProxyType(
         ),
         "people": Row(
             "do what people do themselves, such as answer work", (*PEOPLE, "program", "client"),
-            "people, and their programs and clients", "ask a person by work",
+            "people with work, their programs and clients", "ask a person by work",
         ),
         "agree": Row(
             "agree to what a person is to decide", PEOPLE,

@@ -210,7 +210,8 @@ def test_P15_the_file_is_hot_and_its_last_good_version_stays(tmp_path: Path) -> 
         assert daemon.files.faults == []
         file.unlink()
         assert await daemon.renewal.reload()
-        assert daemon.agent.lookup.people.owner == login(os.getuid())
+        assert [person.name for person in daemon.agent.lookup.people.people] == ["ben"]
+        assert [fault.path for fault in daemon.files.faults] == [PEOPLE_FILE]
 
     async def at_work() -> None:
         await changes(await scene.open())

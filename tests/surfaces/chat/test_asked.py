@@ -173,7 +173,7 @@ async def test_C9_who_may_grant_does_so_by_chat(tmp_path: Path) -> None:
         assert "w.send" in asked[0].text
         assert "<need>host here</need>" in asked[0].text, "the server of the chat"
         assert "that is for the owner of the home and operators" in await says(chat, "1", "ben@example.org")
-        assert "rob is a reader" in await says(chat, "1", "rob@example.org")
+        assert "that is for people with work" in await says(chat, "1", "rob@example.org")
         assert (await says(chat, "grant")).endswith("is done: grant")
         await start(chat, "w.send", b'<chat-out to="ann">Hello</chat-out>')
         async with asyncio.timeout(60):
