@@ -40,7 +40,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "trials.past_jobs": ("try_on_past", "job", "jobs", "end_job"),
     "trials.drafting": ("draft", "go_on_drafting", "end_drafting"),
     "attention.incidents": ("incidents", "acknowledge", "retry_incident"),
-    "daemon.people": ("people",),
+    "daemon.people": ("people", "vouch"),
     "daemon.hooks": ("hooks", "take_hook", "note_refused"),
     "daemon.changed": ("changed",),
     "chat.state": ("chats", "chat_state"),
@@ -103,6 +103,7 @@ OPERATIONS_OF: Mapping[Act, tuple[str, ...]] = {
         "chat_state", "chat_take", "chat_inbox", "chat_reply", "chat_element", "chat_outgoing", "chat_begun",
         "chat_sent", "chat_unsent", "chat_link", "chat_linked", "chat_asked",
     ),
+    "vouch": ("vouch",),
 }  # fmt: skip
 """The operations by which something is agreed to, or somebody spoken for."""
 

@@ -15,7 +15,17 @@ Role = Literal["reader", "person", "operator"]
 
 Who = Role | Literal["owner", "another", "file", "program", "client", "caller", "peer"]
 Act = Literal[
-    "read", "write", "people", "agree", "always", "grant", "endorse", "administer", "serve", "speak"
+    "read",
+    "write",
+    "people",
+    "agree",
+    "always",
+    "grant",
+    "endorse",
+    "administer",
+    "serve",
+    "speak",
+    "vouch",
 ]
 
 ASKERS: Mapping[Who, str] = MappingProxyType(
@@ -91,6 +101,10 @@ ACTS: Mapping[Act, Row] = MappingProxyType(
         "speak": Row(
             "speak for a chat, a webhook, a caller or a peer", ("owner",),
             "programs that the owner has started, or the daemon keeps", "ask in your own name",
+        ),
+        "vouch": Row(
+            "make a login, a token or a code by which somebody is known here", ("owner",),
+            "the owner of the home and root, in their own name", "ask them for it",
         ),
     }
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The operation `people`: the directory of people and what they may do (P15, M66)."""
+"""Operations on who is known: the people of the home (P15, M66), and who may make a login or a token."""
 
 from __future__ import annotations
 
@@ -32,3 +32,13 @@ async def people(daemon: Daemon) -> list[dict[str, Any]]:
         }
         for person in directory.people
     ]
+
+
+@operation("read")
+async def vouch(daemon: Daemon) -> bool:
+    """True: the asker may make a login, a token or a code by which somebody is known to this home. Raises
+    RequestError for any other.
+
+    A program that makes one, beside the daemon, asks before it does.
+    """
+    return True

@@ -77,6 +77,7 @@ def add(session: Session, name: str, url: str, ca: str | None, agents: tuple[str
     """
     from narval.files.outside.pairing import NewPeer, add_link
 
+    session.vouch()
     home = session.home
     path = str(Path(ca).absolute()) if ca is not None and not (home.path / ca).exists() else ca
     if path is not None and not (home.path / path).is_file():
@@ -103,6 +104,7 @@ def accept(session: Session, code: str, name: str | None, agents: tuple[str, ...
     from narval.files.outside.pairing import accept_link
     from narval.files.outside.peers import PEERS_FILE
 
+    session.vouch()
     home = session.home
     home.prepare()
     named = accept_link(home.path, code, name, agents, time.time())

@@ -61,6 +61,7 @@ def client(session: Session, act: str | None, name: str | None) -> None:
     from narval.files.mcp_clients import CLIENTS, make_client
     from narval.files.settings import Settings, read_settings
 
+    session.vouch()
     settings = read_settings(session.home.path)[0] or Settings()
     token = make_client(session.home.path, name, settings.name)
     session.give({"client": name, "file": f"{CLIENTS}/{name}.toml", "token": token}, _made)

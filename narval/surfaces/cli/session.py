@@ -108,6 +108,16 @@ class Session:
         with closing(self._reach(lambda: purpose)) as connection:
             yield connection
 
+    def vouch(self) -> None:
+        """Check with the daemon that this program may make a login, a token or a code. Raises RequestError.
+
+        Where no daemon runs no run has programs, so that nobody is asked.
+        """
+        daemon = reach(self.home, lambda: None, self.acting_as)
+        if daemon is not None:
+            with closing(daemon):
+                daemon.ask("vouch")
+
     def reload(self) -> None:
         """Have the daemon of the home, if one runs, read written files at once."""
         with self.connect("look") as connection:

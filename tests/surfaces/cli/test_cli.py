@@ -104,6 +104,7 @@ def test_every_operation_is_asked_by_a_command_but_for_what_only_programs_ask_of
         "chat_asked",
     }  # narval chat does
     by_programs |= {"flow_results", "record_flow_results"}  # a dataflow in the foreground does
+    by_programs |= {"vouch"}  # what makes a login, a token or a code beside the daemon does
     assert set(OPERATIONS) - {operation for _, operation in of_commands()} == by_programs
 
 

@@ -49,3 +49,27 @@ def test_a_program_hands_on_the_labels_of_its_run_even_without_its_environment(h
     assert [pay["labels"] for pay in pays] == [["bank", "program"]] * 3
     assert own["labels"] == []
     assert all(pay["origin"]["actor"].startswith("a program of run ") for pay in pays)
+
+
+LOGS_IN = """import pathlib, subprocess, sys
+made = []
+for words in (["web", "login"], ["mcp", "client", "add", "desk"], ["link", "add", "office", "https://x.org"]):
+    ended = subprocess.run([sys.executable, "-m", "narval", *words], capture_output=True, text=True)
+    made.append(ended.stdout + ended.stderr)
+pathlib.Path(__file__).with_suffix(".txt").write_text("".join(made))
+"""
+
+
+def test_a_program_of_a_run_is_given_no_login_no_token_and_no_code(home: Path) -> None:
+    script = home / "data" / "log_in.py"
+    script.write_text(LOGS_IN)
+    state = f'<state name="start" command="{sys.executable} {script}"/>'
+    (home / "recipes" / "in.xml").write_text(f'<automaton group="w" name="in">{state}</automaton>')
+    with daemon(home):
+        run = data(home, "start", "w.in", "--wait")["eid"]
+        well(home, "mcp", "client", "add", "desk")
+    refused = (
+        f"a program of run {run} may not make a login, a token or a code by which somebody is known here"
+    )
+    lines = script.with_suffix(".txt").read_text().splitlines()
+    assert [line.partition(": that is for")[0] for line in lines] == [f"narval: {refused}"] * 3

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from narval.ask.text import clean, moment
-from narval.core.errors import OperatorError
+from narval.core.errors import OperatorError, RequestError
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import command, command_group
 from narval.surfaces.cli.render.tables import Column, listing, plain
@@ -80,7 +80,7 @@ def web(
     from narval.surfaces.http.address import note, port_of
     from narval.surfaces.http.address import serving as holding
 
-    sessions = _sessions(session)
+    sessions, has_link = _sessions(session), not kept and _may_show_link(session)
     with ExitStack() as stack:
         noted, former = stack.enter_context(holding(_folder(session)))
         place, sockets = _place(stack, port, path, behind, before=port_of(former))
@@ -96,7 +96,7 @@ def web(
 
         def ready() -> None:
             note(noted, place.address)
-            link = "" if kept or _in_journal() else place.login(sessions.new_link("", login(os.getuid())))
+            link = place.login(sessions.new_link("", login(os.getuid()))) if has_link else ""
             summary = {"address": place.address or str(path), "login": link}
             summary |= {name: other.address for name, other in beside.items()}
             session.give(summary, lambda answer: click.echo(_login_text(answer)))
@@ -147,11 +147,19 @@ def _place(
     return WebPlace(at), sockets
 
 
-def _in_journal() -> bool:
-    """True under a service manager, whose journal must not contain a login link."""
+def _may_show_link(session: Session) -> bool:
+    """True if whoever reads the output may log in: it is not the journal of a service manager, nor that of a
+    program which a run has started.
+    """
     from narval.system.systemd import is_journal
 
-    return is_journal(1)
+    if is_journal(1):
+        return False
+    try:
+        session.vouch()
+    except RequestError:
+        return False
+    return True
 
 
 def _folder(session: Session) -> Path:
@@ -181,6 +189,7 @@ def log_in(session: Session, person: str | None) -> None:
     from narval.surfaces.http.place import login_address
     from narval.surfaces.http.sessions import own_person
 
+    session.vouch()
     people = session.ask("people")
     found = _named(people, person) if person else own_person(people, login(os.getuid()))
     if found is None:
