@@ -24,6 +24,7 @@ from narval.core.elements.control_elements import CONTROLS
 from narval.core.elements.element import Element, Origin
 from narval.core.elements.error_element import make_error, read_error
 from narval.core.engines.commands import Call, Finish, Outer
+from narval.core.engines.events import Failure
 from narval.core.engines.registry import is_standing
 from narval.core.kinds import KNOWING_INPUTS
 from narval.core.memory.doubting import is_doubtful
@@ -102,7 +103,7 @@ class Transaction:
         self.at = at
         self.batch = Batch(self.agent.store.agent)
         self.outer: list[tuple[Run, Outer]] = []
-        self.remote: list[tuple[Run, Call | CallGivenUp | Finish]] = []
+        self.remote: list[tuple[Run, Call | CallGivenUp | Finish | Failure]] = []
         self.taken_back: dict[str, set[int]] = {}
         """The agents to tell of a new standing of elements that they were sent, each with those elements."""
         self.ended: list[Run] = []

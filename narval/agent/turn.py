@@ -178,8 +178,9 @@ class Turn:
             else:
                 if decided or wished or type(event) is not Matched:
                     self._record(run, event, decided, wished)
-                if type(event) is CallApproved and event.call in run.calls:
-                    transaction.outer.append((run, run.calls[event.call]))
+                if type(event) is CallApproved and (agreed := run.calls.get(event.call)) is not None:
+                    goes_by = transaction.remote if agreed.agent else transaction.outer
+                    goes_by.append((run, agreed))
         except Exception:
             telling.blame(run_eid, event)
             raise

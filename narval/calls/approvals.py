@@ -1,6 +1,6 @@
 """Calls that are held back until a person agrees: calls of actions for which their step (P72) or home (P73)
-asks, and calls of actions and programs that go outside, by the rules of the home, or, in a home without
-rules, after a language model's answer.
+asks, and calls that go outside, of actions, programs and agents of other homes, by the rules of the home, or,
+in a home without rules, after a language model's answer.
 
 A waiting call is in force like any other, and its item is found by its id, like a run that answers it. So it
 is cancelled, explained and found after a crash in the same ways; nothing else is kept of it. The caller knows
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+from msgspec import structs
 from msgspec.structs import replace
 
 from narval.agent.agent import AgentState
@@ -25,19 +26,21 @@ from narval.agent.run import Run
 from narval.agent.runs import refusal_of_gone
 from narval.agent.turn import Turn
 from narval.calls.book import Post, refused
+from narval.calls.leaving import leaving, shown_call
 from narval.calls.nested_runs import begin_run
 from narval.calls.verdicts import deciding, facts_of, lines_about, question_of, refused_by_rule
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.people.directory import AFTER_A_MODEL, BY_A_RULE, DESTROYING, Approval
-from narval.core.engines.commands import PROGRAM, Call
+from narval.core.engines.commands import PROGRAM, SEND, Call
 from narval.core.engines.decision import Inputs
 from narval.core.engines.events import Failure, HeldCalls, Returned
 from narval.core.errors import NarvalError
 from narval.core.kinds import ASKING, UNDOING
+from narval.core.memory.labels import NONE
 from narval.core.memory.memory import Memory
 from narval.core.trust.allowing import allowing_rules
-from narval.core.trust.parts import Part, elements_given
-from narval.core.trust.rules import Verdict, decide
+from narval.core.trust.parts import Part, elements_given, inputs_of
+from narval.core.trust.rules import Facts, Rules, Verdict, decide, together
 from narval.files.trust_file import TRUST_FILE, add_rules
 from narval.system.clock import RunClock
 
@@ -69,8 +72,12 @@ def comes_of_a_model(agent: AgentState, run: Run, call: Call) -> bool:
     if not (labels.pages and labels.has_hearsay):
         return False
     callers = deciding(agent, run)
-    inputs = (eid for _, eids in call.inputs for eid in eids)
-    return labels.is_hearsay(labels.of((*callers, *inputs)))
+    return labels.is_hearsay(labels.of((*callers, *given_to(call))))
+
+
+def given_to(call: Call) -> tuple[int, ...]:
+    """The elements that a call is given, with those that go along to another agent."""
+    return tuple(eid for _, eids in inputs_of(call) for eid in eids)
 
 
 class Said(NamedTuple):
@@ -105,45 +112,58 @@ class Approvals:
         """Refuse a call that a rule refuses, or have a person asked before it is made; None if it may be
         made, because nobody has to be asked or all agreed. A call that is stopped twice is asked for once.
         """
-        verdict = self._verdict(run, call)
+        verdict = self.verdict(run, call)
         if verdict is not None and verdict.then == "refuse":
-            return Stop(refused(call, refused_by_rule(run, call.name, verdict)))
+            called = next(map(shown_call, leaving(self._agent.memory, call)), call.name)
+            return Stop(refused(call, refused_by_rule(run, called, verdict)))
         work = self._next_work(run, call, verdict)
         if not work:
             self._add_rules(call, verdict)
             return None
         key = (run.eid, call.step, call.name, work)
         if key not in self._asking:
-            self._asking[key] = {}
             self._post(Request(partial(self._ask, key)))
-        self._asking[key][call.call] = call
+        self._asking.setdefault(key, {})[call.call] = call
         return Stop()
 
-    def _verdict(self, run: Run, call: Call) -> Verdict | None:
+    def verdict(self, run: Run, call: Call, brought: int = NONE) -> Verdict | None:
         """The verdict of the home's rules on a call that goes outside, or may reveal a secret there; None if
-        there is nothing to judge.
+        there is nothing to judge. `brought` are the labels of what it has brought in.
         """
-        lookup = self._agent.lookup
-        if lookup.rules is None or not self._agent.memory.labels.pages:
+        if not (judged := list(self._judged(run, call))):
             return None
-        action = self._action(run, call) if call.kind == Action.kind else None
-        reads = action is not None and action.reads_outside and bool(lookup.secrets)
-        if not (reads or (call.kind == PROGRAM if action is None else action.outside)):
-            return None
-        verdict = decide(lookup.rules, facts_of(self._agent, lookup.rules, run, call, action))
+        outputs = Part("outputs", "", True, self._agent.memory.labels.names(brought))
+        verdict = together(
+            decide(rules, structs.replace(facts, parts=(*facts.parts, outputs)) if brought else facts)
+            for rules, facts in judged
+        )
         if not call.approved:
-            lookup.rule_uses.note(verdict, self._clock.now())
+            self._agent.lookup.rule_uses.note(verdict, self._clock.now())
         return verdict
 
-    def _next_work(self, run: Run, call: Call, verdict: Verdict | None) -> str:
-        """The work that asks next whether a call may be made; "" if none has to. That of the home's people
-        and of the step takes the place of no other: it may be anybody's, and may agree by itself.
+    def _judged(self, run: Run, call: Call) -> Iterator[tuple[Rules, Facts]]:
+        """The rules with the facts of what goes outside by a call, or may reveal a secret there: what goes to
+        each agent of another home by itself.
+        """
+        rules, action = self._agent.lookup.rules, self._action(run, call)
+        if rules is None or not self._agent.memory.labels.pages:
+            return
+        reads = action is not None and action.reads_outside and bool(self._agent.lookup.secrets)
+        for one in [call] if reads else self._outside(run, call):
+            yield rules, facts_of(self._agent, rules, run, one, action)
 
-        An agreement to another version of the action no longer counts.
+    def _next_work(self, run: Run, call: Call, verdict: Verdict | None) -> str:
+        """The work that asks next whether a call may be made; "" if none has to. That of people and of the
+        step takes the place of no other: it may be anybody's, and agree by itself. An agreement to another
+        version of the action no longer counts.
         """
         works: list[str] = []
         if call.kind == Action.kind:
-            works += [rule.work for rule in self._agent.lookup.people.approvals if self._fits(rule, call)]
+            works += [
+                rule.work
+                for rule in self._agent.lookup.people.approvals
+                if _fits(self._agent.memory, rule, call)
+            ]
             works += [call.approve] * bool(call.approve)
         if own := self._own_work(run, call, verdict):
             works.append(own)
@@ -158,7 +178,7 @@ class Approvals:
         if verdict is not None and verdict.then == "ask":
             return BY_A_RULE
         hears = self._agent.lookup.rules is None and comes_of_a_model(self._agent, run, call)
-        if hears and self._goes_outside(run, call):
+        if hears and self._outside(run, call):
             return AFTER_A_MODEL
         return DESTROYING if self._agent.lookup.asks_first(call.name) else ""
 
@@ -177,40 +197,39 @@ class Approvals:
         except (OSError, NarvalError) as error:
             self._post(Request(partial(_tell_not_added, str(error))))
 
-    def _goes_outside(self, run: Run, call: Call) -> bool:
-        """True for a program, and for an action that can be seen outside the home."""
-        if call.kind != Action.kind:
-            return call.kind == PROGRAM
+    def _outside(self, run: Run, call: Call) -> list[Call]:
+        """The parts of a call that go outside: all of that of a program, or of an action that can be seen
+        outside the home, or what goes to agents of other homes.
+        """
+        if call.agent or call.kind == SEND:
+            return leaving(self._agent.memory, call)
         found = self._action(run, call)
-        return found is not None and found.outside
+        return [call] * (call.kind == PROGRAM if found is None else found.outside)
 
     def _called(self, run: Run, call: Call) -> Called | None:
         """The version of a call's target, and where it runs; None if there is no such action."""
+        if call.agent or call.kind == SEND:
+            return Called("", ", ".join(one.agent for one in leaving(self._agent.memory, call)))
         if call.kind == PROGRAM:
             return Called(hashlib.sha256(msgspec.msgpack.encode(call.program)).hexdigest(), PROGRAM)
         found = self._action(run, call)
         return None if found is None else Called(found.digest, found.where)
 
-    def _fits(self, rule: Approval, call: Call) -> bool:
-        """True if a rule of the home is about a call: it names the action, and an input fits."""
-        if rule.action != call.name:
-            return False
-        memory = self._agent.memory
-        given = (memory.element(eid) for _, eids in call.inputs for eid in eids)
-        return rule.condition is None or any(
-            rule.condition.bind().test(memory.tree(element)) for element in given if element is not None
-        )
-
     def _action(self, run: Run, call: Call) -> Action | None:
+        if call.kind != Action.kind or call.agent:
+            return None
         found = self._agent.lookup.definition(run, call.kind, call.name)
         return found if isinstance(found, Action) else None
 
-    # --- within a turn ----------------------------------------------------------------------------------
+    def ask(self, turn: Turn) -> None:
+        """Offer the items for all calls that wait for one."""
+        for key in tuple(self._asking):
+            self._ask(key, turn)
 
     def _ask(self, key: _Asking, turn: Turn) -> None:
         """Offer items for the calls of a step that still wait; if nobody can be asked, refuse them."""
         eid, _, name, work = key
-        asked, run = self._asking.pop(key), turn.agent.runs.active.get(eid)
+        asked, run = self._asking.pop(key, {}), turn.agent.runs.active.get(eid)
         if run is None:
             return
         for call in asked.values():
@@ -219,10 +238,8 @@ class Approvals:
         known = turn.agent.runs.by_call
         calls = [call for call in asked.values() if call.call in run.calls and call.call not in known]
         for call in calls if run.kind not in UNDOING else ():  # which is given just what was withdrawn
-            given = (eid for _, eids in call.inputs for eid in eids)
-            if (
-                gone := refusal_of_gone(turn.agent.memory, name, given, turn.agent.memory.doubtful)
-            ) is not None:
+            memory = turn.agent.memory
+            if (gone := refusal_of_gone(memory, name, given_to(call), memory.doubtful)) is not None:
                 turn.tell(eid, refused(call, gone))
         calls = [call for call in calls if call.call in run.calls]
         called = self._called(run, calls[0]) if calls else None
@@ -233,8 +250,8 @@ class Approvals:
             for call in calls:
                 turn.tell(eid, refused(call, Failure("unknown-target", why, final=True)))
             return
-        for together in _listed(self._agent.memory, calls):
-            self._offer(turn, run, called, work, together)
+        for listed in _listed(self._agent.memory, calls):
+            self._offer(turn, run, called, work, listed)
 
     def _offer(self, turn: Turn, run: Run, called: Called, work: str, calls: list[Call]) -> None:
         first = calls[0]
@@ -246,11 +263,11 @@ class Approvals:
             parts += (f"Call {number}: {line}" if len(calls) > 1 else line for line in said.lines)
             asking += said.parts
             always[said.always] = None
-        action = self._action(run, first) if first.kind == Action.kind else None
-        listed: tuple[tuple[str, Inputs], ...] = tuple((call.call, call.inputs) for call in calls)
+        action, away = self._action(run, first), leaving(self._agent.memory, first)
+        listed: tuple[tuple[str, Inputs], ...] = tuple((call.call, inputs_of(call)) for call in calls)
         held = HeldCalls(
             first.kind,
-            first.name,
+            shown_call(away[0]) if away else first.name,
             called.version,
             called.where,
             asking=run.name,
@@ -265,27 +282,35 @@ class Approvals:
         doubtful = self._agent.memory.doubtful & held.given()
         held = replace(held, doubtful=tuple(sorted(doubtful)))
         eids = dict.fromkeys(eid for _, inputs in listed for _, taken in inputs for eid in taken)
-        begin_run(run, replace(first, kind=ASKING, name=work, elements=tuple(eids), inputs=()), turn, held)
+        asking_for = replace(first, kind=ASKING, name=work, elements=tuple(eids), inputs=())
+        begin_run(run, replace(asking_for, agent="", payload=None), turn, held)
 
     def _said(self, run: Run, call: Call) -> Said:
         """The texts for people about a call for which rules ask."""
-        rules, memory = self._agent.lookup.rules, self._agent.memory
-        if rules is None:
-            return Said()
-        action = self._action(run, call) if call.kind == Action.kind else None
-        facts = facts_of(self._agent, rules, run, call, action)
-        verdict = decide(rules, facts)
-        inputs = elements_given(memory, call)
+        judged = list(self._judged(run, call))
+        verdict = together(decide(*each) for each in judged)
+        given = elements_given(self._agent.memory, call)
+        always = [allowing_rules(decide(rules, facts), facts, given) for rules, facts in judged]
         return Said(
             tuple(lines_about(self._agent, verdict)),
             tuple(one.part for one in verdict.judgements if one.then == "ask"),
-            allowing_rules(verdict, facts, inputs),
+            always[0] if len(always) == 1 else "",
         )
+
+
+def _fits(memory: Memory, rule: Approval, call: Call) -> bool:
+    """True if a rule of the home is about a call: it names the action, and an input fits."""
+    if rule.action != call.name:
+        return False
+    given = (memory.element(eid) for _, eids in call.inputs for eid in eids)
+    return rule.condition is None or any(
+        rule.condition.bind().test(memory.tree(element)) for element in given if element is not None
+    )
 
 
 def _listed(memory: Memory, calls: list[Call]) -> Iterator[list[Call]]:
     """The calls that each item lists: all in one, unless they are too many or too large to be read."""
-    given = {eid for call in calls for _, eids in call.inputs for eid in eids}
+    given = {eid for call in calls for eid in given_to(call)}
     size = sum(len(element.xml) for element in map(memory.element, given) if element is not None)
     if len(calls) <= MOST_CALLS and size <= MOST_BYTES:
         yield calls

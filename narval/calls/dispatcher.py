@@ -91,7 +91,7 @@ class Dispatcher:
     ) -> None:
         self._moved, self._sends_by_chat = moved, sends_by_chat
         self._agent, self.calls, self.targets = agent, calls, targets
-        self._approvals = Approvals(agent, post, targets.home, calls.book.executor.clock)
+        self.approvals = Approvals(agent, post, targets.home, calls.book.executor.clock)
         self.identity, self._executor = identity, calls.book.executor
         self.is_stopping, self._post = False, post
         self._made_again: set[str] = set()
@@ -234,7 +234,7 @@ class Dispatcher:
         if kind in _WITH_TARGETS:
             way = self._call_target
         elif (answer := self._in_turn.get(kind)) is not None:
-            way = partial(self._call_in_turn, answer)
+            way = partial(self._send, answer) if kind == SEND else partial(self._call_in_turn, answer)
         elif (prepare := self._preparer(kind)) is not None:
             way = partial(self._call_prepared, prepare)
         elif kind in runnable_kinds():
@@ -247,6 +247,13 @@ class Dispatcher:
     def _call_in_turn(self, work: InTurn, run: Run, call: Call) -> None:
         """Have a call answered within the next turn, or by a run that begins there."""
         self._post(Request(partial(work, run, call)))
+
+    def _send(self, answer: InTurn, run: Run, call: Call) -> Returned | None:
+        """Have elements sent within the next turn, once those that leave the home may go."""
+        if not call.begun and (stopped := self.approvals.stop(run, call)) is not None:
+            return stopped.refusal
+        self._call_in_turn(answer, run, call)
+        return None
 
     def _call_target(self, run: Run, call: Call) -> Returned | None:
         """Call an action, apply a stylesheet, or run a program (hot path, counted by test_work_counted)."""
@@ -266,7 +273,7 @@ class Dispatcher:
         if asks_by_label or call.approve or call.always or lookup.people.approvals or lookup.destroying:
             if outside := beyond_files(target, inputs, self.targets.home):
                 return refused(call, outside)
-            if (stopped := self._approvals.stop(run, call)) is not None:
+            if (stopped := self.approvals.stop(run, call)) is not None:
                 return stopped.refusal
         return self._make(run, call, target, inputs)
 

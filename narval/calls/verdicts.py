@@ -5,14 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import accumulate
+
+from lxml import etree
 
 from narval.agent.agent import AgentState
 from narval.agent.first_labels import came_with
 from narval.agent.run import Run
+from narval.calls.leaving import leaving, says_receiver
 from narval.core.definitions.action.definition import Action
+from narval.core.definitions.telling.words import listed
 from narval.core.elements.element import Element, Origin
 from narval.core.elements.titles import title_of
-from narval.core.engines.commands import PROGRAM, Call
+from narval.core.engines.commands import PROGRAM, SEND, Call
 from narval.core.engines.events import Failure
 from narval.core.errors import InternalError
 from narval.core.memory.memory import Memory
@@ -20,7 +25,7 @@ from narval.core.patterns.pattern import Bound, Condition, Pattern
 from narval.core.source.secrets import hide_secrets
 from narval.core.trust.contents import is_free, leading_in, paths_there, values_of, written
 from narval.core.trust.origins import Chosen, came_in, chosen, origins_of
-from narval.core.trust.parts import PROGRAMS, VALUES, Part, elements_given, parts_of
+from narval.core.trust.parts import AGENTS, PROGRAMS, VALUES, Part, elements_given, parts_of
 from narval.core.trust.rules import FROM, KNOWN, Facts, Judgement, Rule, Rules, Verdict, only_secrets
 from narval.core.trust.selection import looks_at
 from narval.files.trust_file import TRUST_FILE
@@ -34,6 +39,9 @@ MOST_SOURCES = 10
 LONGEST_PLACE = 80
 """The most characters of a place in a question."""
 
+LONGEST_PLACES = 140
+"""The most characters of all places in a question."""
+
 
 def deciding(agent: AgentState, run: Run) -> tuple[int, ...]:
     """The runs that decided on a call of a run: the run, and its callers."""
@@ -41,20 +49,34 @@ def deciding(agent: AgentState, run: Run) -> tuple[int, ...]:
 
 
 def facts_of(agent: AgentState, rules: Rules, run: Run, call: Call, action: Action | None) -> Facts:
-    """The facts of a call for rules; `action` is its target, None for a program. For an action that only
-    reads outside, only secrets are judged.
+    """The facts of a call for rules; `action` is its target, None for a program and for what goes to another
+    home. For an action that only reads outside, only secrets are judged.
     """
     memory = agent.memory
-    all_parts = parts_of(memory, call, None if action is None else action.says_where, deciding(agent, run))
+    says_where = says_receiver(call) if call.agent else None if action is None else action.says_where
+    all_parts = parts_of(memory, call, says_where, deciding(agent, run))
     inputs = elements_given(memory, call)
     parts = tuple(part for part in all_parts if part.labels and _is_there(part, inputs))
-    if call.program is not None and call.program.environment:  # of what the run has in it
+    if _gives_values(call):  # of what the run has in it
         labels = memory.labels.names(memory.labels.whole(memory.labels.of((run.eid,))))
-        parts = (Part(VALUES, "", True, labels, (run.eid,)), *parts)
+        parts = (Part(VALUES, "", not call.agent, labels, (run.eid,)), *parts)
     if action is not None and action.reads_outside:
         parts = tuple(part for each in parts if (part := only_secrets(each)).labels)
-    name = f"{PROGRAMS}{call.name}" if call.kind == PROGRAM else call.name
-    return Facts(name, run.name, parts, _Holding(agent, rules, run, inputs, parts).holds)
+    return Facts(_named(call), run.name, parts, _Holding(agent, rules, run, inputs, parts).holds)
+
+
+def _gives_values(call: Call) -> bool:
+    """True if a call gives values of its run that stand in no element."""
+    if call.agent:
+        return bool((call.payload or {}).get("environment"))
+    return call.program is not None and bool(call.program.environment)
+
+
+def _named(call: Call) -> str:
+    """The name by which rules name what is called."""
+    if call.agent:
+        return f"{AGENTS}{call.agent}"
+    return f"{PROGRAMS}{call.name}" if call.kind == PROGRAM else call.name
 
 
 def shown_part(part: Part) -> str:
@@ -83,24 +105,31 @@ def question_of(
 ) -> str:
     """A question that names what calls of one step do, and where: "mail.send to ann@example.org?".
 
-    It names the first place, and the number of others. Places of the parts because of which rules ask
-    (`asking`) come first. An input that is a place as a whole, like an outbox, is not counted unless it is
-    one of these. The text is taken unchanged from the elements: it may contain any character.
+    It names all places, those of the parts because of which rules ask (`asking`) first, as far as there is
+    room, and the number of others. What stands in an element that the owner has declared, like an outbox, is
+    named only if it is one of these, or nothing else is. The text is taken unchanged from the elements: it
+    may contain any character.
     """
     first = calls[0]
-    name = f"{PROGRAMS}{first.name}" if first.kind == PROGRAM else first.name
+    name = (
+        "send" if first.kind == SEND else f"{PROGRAMS}{first.name}" if first.kind == PROGRAM else first.name
+    )
     if len(calls) > 1:
         name = f"{len(calls)} calls of {name}"
-    declared = [] if action is None else [(part.slot, part.path) for part in action.says_where or ()]
-    parts = dict.fromkeys([(part.input, part.path) for part in asking if part.where and declared])
-    parts.update(dict.fromkeys((slot, path) for slot, path in declared if path))
-    places = list(dict.fromkeys(place for part in parts for place in _places(memory, calls, *part)))
+    places = list(dict.fromkeys(one.agent for call in calls for one in leaving(memory, call)))
+    places = places or _places(memory, calls, action, asking)
     if not places:
         about = _said_to_tool(memory, first) if len(calls) == 1 and action is not None and action.tool else ""
         return f"{name} with {_quoted(about)}?" if about else f"{name}?"
-    more = f" and {len(places) - 1} more" if len(places) > 1 else ""
-    place = _shortened(places[0]) if " " not in places[0] else _quoted(places[0])
-    return f"{name} to {place}{more}?"
+    return f"{name} to {_listed_places(places)}?"
+
+
+def _listed_places(places: Sequence[str]) -> str:
+    """Places on one line: as many as there is room for, and the number of others."""
+    texts = [_shortened(place) if " " not in place else _quoted(place) for place in places]
+    ends = list(accumulate(len(text) + len(", ") for text in texts))
+    fit = max(1, sum(end <= LONGEST_PLACES for end in ends))
+    return listed([*texts[:fit], *([f"{len(texts) - fit} more"] if texts[fit:] else [])])
 
 
 def _said_to_tool(memory: Memory, call: Call) -> str:
@@ -120,13 +149,38 @@ def _shortened(words: str) -> str:
     return words if len(words) <= LONGEST_PLACE else f"{words[: LONGEST_PLACE - 1]}…"
 
 
-def _places(memory: Memory, calls: Iterable[Call], input: str, path: str) -> Iterator[str]:
-    """The values of a part in the elements that calls are given, each on a line."""
-    for call in calls:
-        for slot, eids in call.inputs:
-            for element in map(memory.element, eids if slot == input else ()):
-                values = values_of(element.xml, path) if element is not None else ()
-                yield from filter(None, (" ".join(value.split()) for value in values))
+def _places(
+    memory: Memory, calls: Sequence[Call], action: Action | None, asking: Iterable[Part]
+) -> list[str]:
+    """The places that calls say, each on a line."""
+    declared = [(part.slot, part.path) for part in (action.says_where if action is not None else None) or ()]
+    first = [(part.input, part.path) for part in asking if part.where and declared]
+    places = [place for part in dict.fromkeys(first) for place in _said_at(memory, calls, *part)]
+    places += [place for part in declared for place in _said_at(memory, calls, *part, own=False)]
+    owner = (place for part in declared if part[1] for place in _said_at(memory, calls, *part))
+    return list(dict.fromkeys(places or owner))
+
+
+def _said_at(
+    memory: Memory, calls: Iterable[Call], slot: str, path: str, *, own: bool | None = None
+) -> Iterator[str]:
+    """The values of a part in the elements that calls are given; with `own` only of those that the owner has
+    declared, or has not.
+    """
+    given = (eid for call in calls for id, eids in call.inputs for eid in eids if id == slot)
+    for eid in given:
+        element = memory.element(eid)
+        if element is not None and own in (None, eid in memory.declared):
+            values = values_of(element.xml, path) if path else _all_said(element)
+            yield from filter(None, (" ".join(value.split()) for value in values))
+
+
+def _all_said(element: Element) -> Iterator[str]:
+    """All values of an element: its attributes without the number that narval gives it, and its texts."""
+    yield from (value for name, value in element.attributes.items() if name != "eid")
+    root = element.tree()
+    root.attrib.clear()
+    yield from values_of(etree.tostring(root), "")
 
 
 def lines_about(agent: AgentState, verdict: Verdict) -> Iterator[str]:

@@ -34,7 +34,7 @@ from narval.files.outside.peers import PEERS_FILE, read_peers
 from narval.files.outside.services import LanguageModel, services_of
 from narval.files.outside.tool_doubts import doubts_of_tools
 from narval.files.people_file import PEOPLE_FILE, place_of_rule, read_people
-from narval.files.reach import ReachSources, refusals
+from narval.files.reach import refusals, sources_of
 from narval.files.reading import Reading, load
 from narval.files.schemas import Schemas
 from narval.files.settings import FILE, Settings, parse_settings, read_settings
@@ -59,7 +59,7 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     settings, trust, loaded = snapshot.settings, snapshot.trust, snapshot.own.loaded
     by, faults = _ways_served(settings), [*snapshot.faults, *faults_of_clients(home.path)]
     libraries = tuple(found.library for found in reading.libraries(snapshot))
-    sources = ReachSources(libraries, settings, trust, clients_of(home.path))
+    sources = sources_of(snapshot, libraries, clients_of(home.path))
     for found in reading.libraries(snapshot):
         faults += [*found.faults, *_warnings(found.library, found.library, people, by)]
         faults += _unknown_agents(home, found.library)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -35,6 +35,10 @@ class ReachSources(NamedTuple):
     clients: tuple[McpClient, ...] = ()
     loaded: tuple[Loaded, ...] = ()
     """The loaded files, with the faults of the others."""
+    has_peers: bool = False
+    """True if there are other homes to which its agents may write."""
+    offers: Mapping[str, Sequence[str]] = {}
+    """The agents that may call definitions of any agent here, by their full names."""
 
     @property
     def given(self) -> set[str]:
@@ -76,6 +80,8 @@ class ReachSources(NamedTuple):
                 frozenset(models),
                 frozenset(self.settings.trusted_models),
                 self.rules.secrets if self.rules is not None else (),
+                self.has_peers,
+                self.offers,
             )
         )
 
@@ -84,7 +90,7 @@ class ReachSources(NamedTuple):
 def reach_of(snapshot: Snapshot, clients: tuple[McpClient, ...]) -> Reach:
     """The reach of labels in a home, by a snapshot of its files and its clients of MCP."""
     libraries = tuple(loaded.library for loaded in snapshot.libraries)
-    return ReachSources(libraries, snapshot.settings, snapshot.trust, clients).reach
+    return sources_of(snapshot, libraries, clients).reach
 
 
 def read_sources(home: Home | None) -> ReachSources:
@@ -95,7 +101,35 @@ def read_sources(home: Home | None) -> ReachSources:
     snapshot = reading.snapshot()
     loaded = tuple(reading.libraries(snapshot))
     libraries = tuple(one.library for one in loaded)
-    return ReachSources(libraries, snapshot.settings, snapshot.trust, clients_of(home.path), loaded)
+    return sources_of(snapshot, libraries, clients_of(home.path), loaded)
+
+
+def sources_of(
+    snapshot: Snapshot,
+    libraries: tuple[Library, ...],
+    clients: tuple[McpClient, ...],
+    loaded: tuple[Loaded, ...] = (),
+) -> ReachSources:
+    """The files that determine the reach of labels, from a snapshot."""
+    return ReachSources(
+        libraries,
+        snapshot.settings,
+        snapshot.trust,
+        clients,
+        loaded,
+        has_peers=bool(snapshot.peers),
+        offers=_offers(snapshot),
+    )
+
+
+def _offers(snapshot: Snapshot) -> dict[str, tuple[str, ...]]:
+    """The agents that may call definitions of any agent of a home."""
+    given = (files.given or {} for files in snapshot.agents.values())
+    offers: dict[str, tuple[str, ...]] = {}
+    for each in (snapshot.settings.own.offers, *(one.get("offers", {}) for one in given)):
+        for name, whom in each.items():
+            offers[name] = (*offers.get(name, ()), *whom)
+    return offers
 
 
 def _given_to_tools(client: McpClient, libraries: Iterable[Library]) -> Iterator[str]:

@@ -322,6 +322,7 @@ ENTRANCES = {
     "agent/transaction:Transaction.add": made_by_a_step,
     "agent/turn:Turn._add_error": narval_fails_a_run,
     "agent/turn:_leaves_out": NOTHING,
+    "calls/edge:Edge._withheld_answer": "it names a definition and labels, in narval's own words",
     "calls/approvals:_tell_not_added": "it is about the owner's file of rules, in narval's own words",
     "kinds/dataflow/calls/home_side:_add": "a dataflow that hearsay led to is refused (test_labels.py)",
     "calls/nested_runs:begin_run": (a_run_calls_another, a_condition_of_a_global_event),

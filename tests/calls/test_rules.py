@@ -165,7 +165,7 @@ def test_an_item_is_named_by_the_call_and_the_place(agent: Any, home: Path) -> N
     rows = sorted(agent.worklist(), key=lambda row: row["item"])
     assert [row["title"] for row in rows] == [
         "m.send to mallory@x.org?",
-        "m.send to mallory@x.org and 1 more?",
+        """m.send to mallory@x.org, "all@x.org ann@x.org" and o?""",
     ]
     text = agent.work_item(rows[0]["item"])["text"]
     assert text.startswith(

@@ -121,6 +121,8 @@ class CallFlow(msgspec.Struct, frozen=True):
     """The elements that a called run is given beside its inputs."""
     sends: bool = False
     """True if it sends what it takes to other agents."""
+    selects: str = ""
+    """The expression by which what it sends names the agents; "" if the author names them."""
     undo: str = ""
     """The action that the author of the part names to undo it; "": the one that the called action names."""
     undoes: str = ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -61,6 +61,10 @@ class KnownHome(msgspec.Struct, frozen=True):
     """The ones among them whose answers have no label."""
     secrets: tuple[tuple[str, Pattern], ...] = ()
     """The names of secrets, each with the pattern of the elements that are secret."""
+    has_peers: bool = False
+    """True if its agents may write to those of other homes."""
+    offers: Mapping[str, Sequence[str]] = {}
+    """The agents that may call definitions here, by their full names."""
 
     def pattern_of(self, label: str) -> str:
         """The pattern of the elements that have the label of a secret; "" for other labels."""

@@ -19,23 +19,32 @@ from narval.core.trust.paths import SlotPath, is_within
 PROGRAMS = "program:"
 """The start of the names by which rules name programs."""
 
+AGENTS = "agent:"
+"""The start of the names by which rules name agents of other homes."""
+
 VALUES = "values"
-"""The name, as of an input, of the values that a run gives a program."""
+"""The name, as of an input, of the values that a run gives a program, or sends along with a call."""
+
+ELEMENTS = "elements"
+"""The name, as of an input, of the elements that go along with a call of a definition at another agent."""
 
 STANDARD_INPUT = "standard input"
 """The name, as of an input, of what a program is given there."""
 
 
-def _inputs_of(call: Call) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """The inputs of a call by the names that parts have; the standard input of a program has one too."""
-    return tuple((slot or STANDARD_INPUT, eids) for slot, eids in call.inputs)
+def inputs_of(call: Call) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """The inputs of a call by the names that parts have; the standard input of a program has one too, and so
+    has what goes along to another agent.
+    """
+    along = ((ELEMENTS, call.elements),) if call.agent and call.elements else ()
+    return (*along, *((slot or STANDARD_INPUT, eids) for slot, eids in call.inputs))
 
 
 def elements_given(memory: Memory, call: Call) -> dict[str, list[Element]]:
     """The elements that a call was given, by the names of its inputs, except those that are forgotten."""
     return {
         slot: [element for eid in eids if (element := memory.element(eid)) is not None]
-        for slot, eids in _inputs_of(call)
+        for slot, eids in inputs_of(call)
     }
 
 
@@ -90,13 +99,13 @@ def parts_of(
         return ()
     parts: list[Part] = []
     selected = _selected(call)
-    for slot, eids in _inputs_of(call):
+    for slot, eids in inputs_of(call):
         if path := selected.get(slot):
             parts.append(_part(memory, slot, path, says_where is None, eids))
             continue
         declared = where_in(slot, says_where)
         parts += _of_input(memory, slot, eids, declared)
-    eids = tuple(eid for _, given in call.inputs for eid in given)
+    eids = tuple(eid for _, given in inputs_of(call) for eid in given)
     decided = _decided(labels, deciding, eids)
     return (*parts, decided) if decided.labels else tuple(parts)
 

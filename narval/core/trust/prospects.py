@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from narval.core.definitions.action.definition import Action
 from narval.core.engines.commands import FLOW, PROGRAM
 from narval.core.memory.labels import MODEL, SECRET
-from narval.core.trust.parts import PROGRAMS, Part
+from narval.core.trust.parts import AGENTS, PROGRAMS, Part
 from narval.core.trust.reach import ReachedCall, ReachedPart
 from narval.core.trust.rules import ALL, SEVERITY, PartWord, Rule, Rules, Then, holds_of_all, unsaid, word_of
+from narval.core.trust.ways_out import AWAY
 
 Prospect = Literal["allowed", "depends", "asks", "refused"]
 """The prospect of a call, the mildest first: nothing that can reach it asks, something may under some
@@ -97,6 +100,14 @@ def of_label(call: CallProspect, label: str) -> CallProspect | None:
     return _gravest(call.call, parts) if any(part.labels for part in parts) else None
 
 
+def _may_be_about(rule: Rule, action: str, recipe: str, piece: Part, label: str) -> bool:
+    """True of a rule that names some of the agents to which something may go that is not known before."""
+    receiver = action.removeprefix(AGENTS)
+    named = any(name.startswith(AGENTS) and name.endswith(receiver.strip(ALL)) for name in rule.actions)
+    anyone = msgspec.structs.replace(rule, actions=())
+    return ALL in receiver and named and anyone.is_about(action, recipe, piece, label)
+
+
 def _only_secrets(part: PartProspect) -> PartProspect:
     """The same part with only the labels of secrets: all that is judged of a call that only reads outside."""
     return part._replace(labels=tuple(one for one in part.labels if one.label.startswith(SECRET)))
@@ -115,12 +126,16 @@ def _gravest(call: ReachedCall, parts: tuple[PartProspect, ...]) -> CallProspect
 
 
 def name_of(call: ReachedCall) -> str:
-    """The name by which rules name what is called."""
+    """The name by which rules name what is called; it ends with `*` or begins so for an agent that is not
+    known before.
+    """
+    if call.call.kind == AWAY:
+        return f"{AGENTS}{call.call.target}"
     return f"{PROGRAMS}{call.call.target}" if call.call.kind == PROGRAM else call.call.target
 
 
 def _goes_outside(call: ReachedCall) -> bool:
-    if call.call.kind in (PROGRAM, FLOW):
+    if call.call.kind in (PROGRAM, FLOW, AWAY):
         return True
     return call.call.kind == Action.kind and (call.action is None or call.action.outside)
 
@@ -154,9 +169,12 @@ def _ends(call: ReachedCall, piece: Part, label: str, rules: Rules | None) -> It
         return
     action, recipe = name_of(call), call.definition.full_name
     for rule in rules.rules:
-        if not rule.is_about(action, recipe, piece, label):
+        is_about = rule.is_about(action, recipe, piece, label)
+        if not is_about and not (
+            call.call.kind == AWAY and _may_be_about(rule, action, recipe, piece, label)
+        ):
             continue
-        is_sure = rule.to is None and not rule.holds
+        is_sure = is_about and rule.to is None and not rule.holds
         if call.call.kind == FLOW:
             is_sure = holds_of_all(rule, piece)
             if not is_sure:

@@ -32,9 +32,10 @@ from narval.core.trust.file_access import gives_paths, may_read, may_write
 from narval.core.trust.flow import CallFlow, Literal, Taken, TheArgument
 from narval.core.trust.label_graph import CODE, MEMORY, PLAIN
 from narval.core.trust.landscape import Followed, Key, KnownHome, Landscape, is_run, keeps_of, key_of
-from narval.core.trust.parts import where_in
+from narval.core.trust.parts import VALUES, where_in
 from narval.core.trust.paths import SlotPath, is_within
 from narval.core.trust.places import Place, Source
+from narval.core.trust.ways_out import says_receiver, ways_out
 
 
 class ReachedPart(NamedTuple):
@@ -106,6 +107,8 @@ class Reach:
         self._calls: _Calls = {}
         for followed in self._land.followed.values():
             self._make_edges(followed)
+        for followed in self._land.followed.values():
+            self._leave(followed)
         self._start_runs()
 
     # --- answers --------------------------------------------------------------------------------------
@@ -206,9 +209,22 @@ class Reach:
         parts += [
             part
             for slot, takes in call.inputs.items()
-            for part in self._parts_of(followed, call, slot, takes, where)
+            for part in _parts_of(self._land, followed, call, slot, takes, where)
         ]
         self._calls.setdefault(followed.key, []).append((call, action, parts))
+
+    def _leave(self, followed: Followed) -> None:
+        """Note what goes to agents of other homes as calls, behind those that the runs make here."""
+        for call in ways_out(followed.definition, followed.flow, self._home.has_peers, self._home.offers):
+            where = says_receiver(call)
+            parts = [
+                part
+                for slot, takes in call.inputs.items()
+                for part in _parts_of(self._land, followed, call, slot, takes, where)
+            ]
+            if not KINDS[followed.definition.kind].knows_inputs:
+                parts.append(_PartNode(VALUES, "", False, followed.run.whether))
+            self._calls.setdefault(followed.key, []).append((call, None, parts))
 
     def _make_edges_of_output(
         self, followed: Followed, call: CallFlow, output: Output, place: Place, labels: list[str]
@@ -250,29 +266,6 @@ class Reach:
                 nodes = (node for path, node in place.nodes.items() if path not in {*output.own, *keeps})
                 self._land.connect([self._land.files], nodes, code)
 
-    def _parts_of(
-        self,
-        followed: Followed,
-        call: CallFlow,
-        slot: str,
-        takes: Iterable[Taken],
-        where: Iterable[SlotPath] | None,
-    ) -> Iterator[_PartNode]:
-        """The parts of an input, each with a node that everything it can be reaches."""
-        sources = [
-            (self._land.source(followed.key, taken.origin, call.part), _kind(taken)) for taken in takes
-        ]
-        declared = where_in(slot, where)
-        paths = {path for source, _ in sources for path in source.paths}.union(declared or ()) - {""}
-        for path in (*sorted(paths), ""):
-            node = self._land.graph.node()
-            for source, kind in sources:
-                self._land.connect(source.of_part(path) if path else source.rest(), [node], kind)
-            says = declared is None or path in declared
-            if declared and path:
-                says = any(is_within(path, one) or is_within(one, path) for one in declared)
-            yield _PartNode(slot, path, says, node)
-
     def _start_runs(self) -> None:
         """Give runs that an element begins its labels, and those of the run that made it."""
         anyone = self._land.graph.node()
@@ -298,6 +291,28 @@ class Reach:
     def _hold(self, followed: Followed, source: Source, kind: int = PLAIN) -> None:
         """Give runs all labels of what they hold."""
         self._land.connect((*source.of_part(""), *source.whether()), [followed.own], kind)
+
+
+def _parts_of(
+    land: Landscape,
+    followed: Followed,
+    call: CallFlow,
+    slot: str,
+    takes: Iterable[Taken],
+    where: Iterable[SlotPath] | None,
+) -> Iterator[_PartNode]:
+    """The parts of an input, each with a node that everything it can be reaches."""
+    sources = [(land.source(followed.key, taken.origin, call.part), _kind(taken)) for taken in takes]
+    declared = where_in(slot, where)
+    paths = {path for source, _ in sources for path in source.paths}.union(declared or ()) - {""}
+    for path in (*sorted(paths), ""):
+        node = land.graph.node()
+        for source, kind in sources:
+            land.connect(source.of_part(path) if path else source.rest(), [node], kind)
+        says = declared is None or path in declared
+        if declared and path:
+            says = any(is_within(path, one) or is_within(one, path) for one in declared)
+        yield _PartNode(slot, path, says, node)
 
 
 def _made_by(followed: Followed, land: Landscape, calls: _Calls) -> Iterator[_Call]:

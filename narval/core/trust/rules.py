@@ -8,7 +8,7 @@ one that a definition could make.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple, get_args
 
 import msgspec
@@ -178,7 +178,15 @@ def decide(rules: Rules, facts: Facts) -> Verdict:
     """The verdict on a call: each label of each part is judged by the first rule that fits it, and the
     severest judgement counts. A call without labels is allowed.
     """
-    judgements = tuple(_judgements(rules, facts))
+    return _verdict(tuple(_judgements(rules, facts)))
+
+
+def together(verdicts: Iterable[Verdict]) -> Verdict:
+    """The verdict on several calls that are made or not made together."""
+    return _verdict(tuple(one for verdict in verdicts for one in verdict.judgements))
+
+
+def _verdict(judgements: tuple[Judgement, ...]) -> Verdict:
     if not judgements:
         return Verdict()
     counting = max(judgements, key=lambda judgement: SEVERITY.index(judgement.then))

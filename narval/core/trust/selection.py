@@ -47,6 +47,20 @@ def looked_at(text: str) -> frozenset[str]:
         return frozenset()
 
 
+def path_selected(text: str) -> str | None:
+    """The path of the part that an expression selects of the element that it is tried on, "" for the whole;
+    None where that cannot be told.
+    """
+    try:
+        node = syntax.parse(text)
+    except ExpressionError:
+        return None
+    if not isinstance(node, syntax.Path) or any(step.predicates for step in node.steps):
+        return None
+    place, _ = _followed(node, _OUTSIDE)
+    return None if place is None or place == _OUTSIDE else "/".join(place)
+
+
 ALL_TEXT = "."
 """The path, used like that of a part, of all text within an element."""
 

@@ -171,12 +171,16 @@ def _all(labels: Iterable[str]) -> str:
     return listed((f"{who(label)} ({label})" for label in labels), "or")
 
 
+_NAMED = "it goes to an agent that this names"
+"""The condition of a rule about some of the agents to which something may go."""
+
+
 def _end(one: LabelProspect) -> str:
     """The end of a call because of a label."""
     *conditional, last = one.ends
     while conditional and conditional[-1].then == last.then:
         conditional.pop()
-    ifs = [f"{_THEN[end.then]}{_rule(end)} if {condition_of(end)}" for end in conditional]
+    ifs = [f"{_THEN[end.then]}{_rule(end)} if {condition_of(end) or _NAMED}" for end in conditional]
     text = "; else ".join([*ifs, _because(last)])
     if one.depends == "memory":
         return f"{text}, if it finds nothing nearer and takes what fits out of memory"

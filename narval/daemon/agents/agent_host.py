@@ -20,6 +20,7 @@ from narval.agent.turn import Turn
 from narval.agent.view import HostApi
 from narval.calls.book import AgentCalls
 from narval.calls.dispatcher import Dispatcher
+from narval.calls.edge import Edge
 from narval.calls.of_kinds import CallsOfAgent, Questions, preparer
 from narval.calls.targets import CallTargets
 from narval.core.agent_name import stands_for_peer
@@ -217,6 +218,7 @@ class AgentHost:
             moved=self.waiters.news.note_run,
             sends_by_chat=self.chat_outbox.send,
         )
+        edge = Edge(self.dispatcher.approvals, self.mail.correspond, partial(send_outputs, self.mail))
         self.loop = Loop(
             agent,
             intake,
@@ -224,8 +226,8 @@ class AgentHost:
                 schemas,
                 partial(self.questions.ask, agent),
                 None if executor.is_simulated else executor.programs.is_up_to_date,
-                partial(send_outputs, self.mail),
-                self.mail.correspond,
+                edge.tell_and_send,
+                edge.correspond,
                 way.hear,
             ),
             self.dispatcher.dispatch,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from narval.agent.turn import Turn
+from narval.calls.leaving import addressed
 from narval.core.agent_name import peer_of
 from narval.core.engines.commands import Call
 from narval.core.engines.events import Failure, Returned
 from narval.core.errors import ActionError
-from narval.daemon.messages.addressing import addressed
 from narval.daemon.messages.outbox import Outbox
 from narval.store.batch import ResultRow
 

@@ -223,9 +223,12 @@ class RemoteCalls:
                 told = Outgoing(UNDELIVERED, id, self._outbox.envelope(), notice)
                 self._outbox.send(turn, caller, told)
 
-    def _answer(self, turn: Turn, run: Run, end: Finish) -> None:
+    def _answer(self, turn: Turn, run: Run, end: Finish | Failure) -> None:
         caller = _caller_of(run)
         assert caller is not None
+        if isinstance(end, Failure):  # what came of it may not leave the home
+            self.reply(turn, caller.agent, caller.call, Reply(caller.asked_by, problem=end), run.eid)
+            return
         problem = None if end.phase == "done" else failure_of(turn.transaction, run)
         eids, elements = self._there(end.eids)
         if sum(map(len, elements)) > MOST_BYTES:

@@ -12,13 +12,13 @@ from msgspec.structs import replace
 from narval.agent.loop import Delivery, Request
 from narval.agent.run import Run
 from narval.agent.turn import Turn
+from narval.calls.leaving import addressed
 from narval.core.agent_name import peer_of
 from narval.core.elements.element import Element
 from narval.core.engines.commands import Call
 from narval.core.engines.events import CallStarting, Failure, Produced, Returned
 from narval.core.errors import ActionError, RequestError
 from narval.core.memory.doubting import is_source
-from narval.daemon.messages.addressing import addressed
 from narval.daemon.messages.agent_mail import AgentMail
 from narval.daemon.messages.envelope import ELEMENT, Outgoing
 from narval.daemon.messages.receipts import await_receipt, is_awaited

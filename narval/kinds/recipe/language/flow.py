@@ -93,6 +93,7 @@ class _Steps:
             arguments,
             tuple(elements),
             sends=step.sending is not None,
+            selects=step.sending.select if step.sending is not None else "",
             undo=step.undo,
         )
 

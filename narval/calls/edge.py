@@ -1,0 +1,124 @@
+"""The edge of a home: what a turn asks of agents of other homes, or answers them, is judged first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from narval.agent.run import Run
+from narval.agent.transaction import CallGivenUp
+from narval.agent.turn import Turn
+from narval.agent.view import TellAndSend
+from narval.calls.approvals import Approvals
+from narval.core.agent_name import AT
+from narval.core.definitions.action.definition import Action
+from narval.core.engines.commands import Call, CancelCall, Finish
+from narval.core.engines.events import Cancelled, Failure, Produced, Returned
+from narval.core.trust.rules import Verdict
+from narval.files.trust_file import TRUST_FILE
+
+ANSWER = "answer"
+"""The kind of what goes back to an agent that called, and the name of what it has, as of an input."""
+
+UNASKED = "asks-first"
+"""The error of what would have to be asked about, where nobody can be asked any more."""
+
+
+class Edge:
+    """The edge of the home for one agent: calls of agents of other homes, and answers to them, leave with
+    what a turn records.
+
+    `send` sends what a turn asks of other agents and answers them, `send_outputs` tells a run the result of
+    its call and sends the rest of it.
+    """
+
+    def __init__(self, approvals: Approvals, send: Callable[[Turn], None], send_outputs: TellAndSend) -> None:
+        self._approvals, self._send, self._send_outputs = approvals, send, send_outputs
+
+    def correspond(self, turn: Turn) -> None:
+        """Send what a turn asks of other agents and answers them, as far as it may leave the home."""
+        if turn.transaction.remote:
+            self._hold_back(turn)
+        self._send(turn)
+
+    def tell_and_send(self, turn: Turn, run: Run, event: Returned | Produced) -> bool:
+        """Tell a run the result of its call, and send the rest to other agents, unless it may not leave."""
+        problem = self._problem_of_sent(turn, run, event)
+        if problem is None:
+            return self._send_outputs(turn, run, event)
+        if isinstance(event, Produced):
+            turn.transaction.outer.append((run, CancelCall(event.call)))
+        return turn.tell(run.eid, Returned(0, 0.0, event.call, problem=problem), is_labelled=True)
+
+    def _hold_back(self, turn: Turn) -> None:
+        """Take away what is not to go now: calls that are refused, or asked about first, and answers that the
+        rules do not allow. An item that asks is recorded with the turn, so it is there after a crash.
+        """
+        remote, going = turn.transaction.remote, list[tuple[Run, Call | CallGivenUp | Finish | Failure]]()
+        while remote:
+            pending = [*remote]
+            remote.clear()
+            going += (one for run, what in pending if (one := self._judged(turn, run, what)) is not None)
+            self._approvals.ask(turn)
+        remote += going
+        if turn.transaction.unsettled:
+            turn.transaction.settle()
+
+    def _judged(
+        self, turn: Turn, run: Run, what: Call | CallGivenUp | Finish | Failure
+    ) -> tuple[Run, Call | CallGivenUp | Finish | Failure] | None:
+        queue = turn.agent.queue
+        if isinstance(what, Call) and AT in what.agent:
+            stopped = self._approvals.stop(run, what)
+            if stopped is not None and stopped.refusal is not None:
+                queue.append((0, run.eid, stopped.refusal))
+            return (run, what) if stopped is None else None
+        if (
+            isinstance(what, CallGivenUp)
+            and (item := turn.agent.runs.by_call.get(what.call.call)) is not None
+        ):
+            queue.append((0, item, Cancelled(0, 0.0, f"run {run.eid} gave it up")))
+            return None
+        if isinstance(what, Finish) and (problem := self._withheld_answer(turn, run, what)) is not None:
+            return run, problem
+        return run, what
+
+    def _withheld_answer(self, turn: Turn, run: Run, end: Finish) -> Failure | None:
+        """The reason why an agent of another home is not told what came of its call; None if it is."""
+        caller = run.caller if run.state is None or run.state.caller is None else run.state.caller
+        if caller is None or AT not in caller.agent:
+            return None
+        eids = (*end.eids, *([end.error] if end.error is not None else ()))
+        call = Call("", ANSWER, run.name, "", inputs=((ANSWER, eids),), agent=caller.agent)
+        verdict = self._approvals.verdict(run, call)
+        if verdict is None or verdict.then == "allow":
+            return None
+        what = f"what {run.name} gives"
+        turn.transaction.add_error(*_why(run, caller.agent, what, verdict), run=run.eid, recipe=run.name)
+        return Failure(UNASKED, f"{what} is not told: rules of its home hold it back", final=True)
+
+    def _problem_of_sent(self, turn: Turn, run: Run, event: Returned | Produced) -> Failure | None:
+        """The reason why code may not send its outputs to agents of other homes; None if it may. It may have
+        made each of them, and the name of the agent, of all that it was given.
+        """
+        call = run.calls.get(event.call)
+        if call is None:
+            return None
+        for to in dict.fromkeys(output.to for output in event.elements if AT in output.to):
+            named = Call("", Action.kind, call.name, call.step, call.inputs, agent=to)
+            brought = turn.transaction.comes_with
+            verdict = self._approvals.verdict(run, named, brought)
+            if verdict is not None and verdict.then != "allow":
+                return Failure(*_why(run, to, f"what {call.name} sends", verdict), final=True)
+        return None
+
+
+def _why(run: Run, agent: str, what: str, verdict: Verdict) -> tuple[str, str]:
+    """The error, and the words, for what does not go to an agent, of a run."""
+    judgement = verdict.judgement
+    assert judgement is not None, "it is not allowed"
+    kind = "refused-by-rule" if verdict.then == "refuse" else UNASKED
+    rule, label = judgement.rule, judgement.label
+    line = f"the rule on line {rule.line} of {TRUST_FILE}" if rule is not None else "it"
+    does = "refuses that" if verdict.then == "refuse" else "asks first, and nobody can be asked then"
+    how = f'a rule allows it with action = "agent:{agent}" and recipe = "{run.name}"'
+    return kind, f"{what} does not go to {agent}: it has the label {label}, and {line} {does}; {how}"

@@ -1,0 +1,56 @@
+"""Ways out: what of the definitions of a home goes to agents of other homes, as calls that labels reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+
+from msgspec.structs import replace
+
+from narval.core.agent_name import AT
+from narval.core.definitions.library import Definition
+from narval.core.trust.flow import CallFlow, Flow, Taken
+from narval.core.trust.parts import ELEMENTS
+from narval.core.trust.paths import SlotPath
+from narval.core.trust.rules import ALL
+from narval.core.trust.selection import path_selected
+
+AWAY = "away"
+"""The kind of the calls by which something goes to an agent of another home, which their target names: `*` is
+any, `*@office` any of that home.
+"""
+
+ANSWER = "answer"
+"""The name, as of an input and of a part, of what goes back to an agent that called."""
+
+
+def ways_out(
+    definition: Definition, flow: Flow, has_peers: bool, offers: Mapping[str, Sequence[str]]
+) -> Iterator[CallFlow]:
+    """The calls by which runs of a definition let something go to agents of other homes: messages, calls of
+    what those offer, and answers to those to whom it is offered.
+    """
+    there = set[tuple[str, str]]()
+    for call in flow.calls:
+        if call.selects and has_peers:
+            receivers = [ALL]
+        else:
+            receivers = [one for one in (call.target if call.sends else call.agent).split() if AT in one]
+        for receiver in receivers if not call.undoes else ():
+            if (call.part, receiver) not in there:
+                there.add((call.part, receiver))
+                along = tuple(chain(call.elements, *call.inputs.values()))
+                inputs = call.inputs if call.sends else {ELEMENTS: along}
+                yield replace(call, kind=AWAY, target=receiver, agent="", sends=False, inputs=inputs)
+    for receiver in offers.get(definition.full_name, ()):
+        if AT in receiver:
+            given = tuple(map(Taken, flow.gives))
+            yield CallFlow(ANSWER, AWAY, receiver, definition.line, inputs={ANSWER: given})
+
+
+def says_receiver(call: CallFlow) -> tuple[SlotPath, ...] | None:
+    """The parts of what goes away that say to whom: none where the author names the agent; None: any may."""
+    if not call.selects:
+        return ()
+    path = path_selected(call.selects)
+    return None if path is None else tuple(SlotPath(slot, path) for slot in call.inputs)

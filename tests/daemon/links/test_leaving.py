@@ -1,0 +1,224 @@
+"""What goes to another home is judged by the rules as all that goes outside (F6), whichever way it goes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from narval.ask.asker import PYTHON, Asker
+from narval.ask.operations import invoke
+from narval.files.shipped import shipped
+from tests.daemon.at_work import in_a_loop
+from tests.daemon.links.two_homes import TwoHomes
+
+WAIT = """<step id="w" type="action" target="m.nothing"/>
+  <transition id="t"><in idref="w"/><out idref="b"/><condition>
+    <match>{}</match></condition></transition>"""
+NOTE = "note[@topic='health']"
+SEND = '<step id="b" type="send" {}><input id="x"><match>{}</match></input></step>'
+CALL = """<step id="b" type="recipe" target="m.take" agent="shop@office">
+  <input id="x"><match>note</match></input></step>"""
+ONE = '<recipe name="{}" start_step="a" end_step="a"><step id="a" type="action" target="m.{}"/></recipe>'
+
+
+def recipe(name: str, of: str, step: str) -> str:
+    return f'<recipe name="{name}" start_step="w" end_step="b">{WAIT.format(of)}{step}</recipe>'
+
+
+RECIPES = "".join(
+    (
+        recipe("sends", NOTE, SEND.format('to="shop@office"', "note")),
+        recipe("calls", NOTE, CALL),
+        recipe("inside", NOTE, SEND.format('to="shelf"', "note")),
+        recipe("where", "email", SEND.format('to-select="email/@subject"', "email")),
+        recipe("passes", "email", SEND.format('to="shop@office"', "email")),
+        ONE.format("mailbox", "fetch"),
+        ONE.format("take", "nothing"),
+        ONE.format("gives", "give"),
+        ONE.format("posts", "post"),
+    )
+)
+MODULE = """
+from narval import Input, Message, Output, action
+
+@action(runs="inline")
+def nothing():
+    pass
+
+@action(outputs=[Output("mail", "email")], label="mail", outside=False, runs="inline")
+def fetch():
+    return "<email subject='shop@office'/>"
+
+@action(inputs=[Input("note", "note")], outputs=[Output("answer", "answer")], runs="inline", outside=False)
+def give(note):
+    return f"<answer of='{note.text}'/>"
+
+@action(inputs=[Input("note", "note")], outputs=[Output("answer", "answer")], runs="inline", outside=False)
+def post(note):
+    return Message("shop@office", f"<answer of='{note.text}'/>")
+"""
+RULES = """[secret]
+health = "note[@topic='health']"
+
+[[rule]]
+from = "*"
+part = "where"
+then = "ask"
+"""
+SHOP = """receives = [{from = "*@home", elements = ["note", "email", "answer"]}]
+offers = {"m.take" = ["*@home"], "m.gives" = ["*@home"]}
+"""
+SECRET = '<note topic="health">HIV positive</note>'
+
+
+@pytest.fixture
+def homes(tmp_path: Path) -> TwoHomes:
+    homes = TwoHomes(tmp_path)
+    for name in ("home", "office"):
+        homes.write(name, "recipes/m.xml", f'<cookbook group="m">{RECIPES}</cookbook>')
+        homes.write(name, "recipes/trust.xml", (shipped() / "recipes/trust.xml").read_text())
+        homes.write(name, "modules/m.py", MODULE)
+        homes.write(name, "agents/shop/agent.toml", SHOP)
+    homes.write("home", "agents/shelf/agent.toml", "")
+    homes.write("home", "etc/trust.toml", RULES)
+    homes.write("home", "etc/people.toml", '[people.ann]\nweb = "operator"\n')
+    return homes
+
+
+async def ask(homes: TwoHomes, operation: str, **arguments: Any) -> Any:
+    """An operation of the home, as asked for by ann."""
+    return await invoke(
+        homes.daemons["home"], Asker("ann", os.geteuid(), PYTHON).asking(""), operation, arguments
+    )
+
+
+async def begin(homes: TwoHomes, recipe: str, element: str = SECRET) -> int:
+    """The run of a recipe of the home, with an element in its memory."""
+    await ask(homes, "add", elements=[element.encode()])
+    run = (await ask(homes, "start", name=f"m.{recipe}"))["eid"]
+    await homes.exchange()
+    return int(run)
+
+
+async def asked(homes: TwoHomes) -> list[str]:
+    """The titles of the items that ask at home."""
+    return [row["title"] for row in await ask(homes, "worklist")]
+
+
+async def at_the_shop(homes: TwoHomes, name: str) -> list[str]:
+    """The texts of elements that the shop of the office has."""
+    async with homes.daemons["office"].of("shop") as seen:
+        elements = map(seen.agent.memory.element, seen.agent.memory)
+        return [one.text for one in elements if one is not None and one.name == name]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "question"), [("sends", "send to shop@office?"), ("calls", "m.take to shop@office?")]
+)
+@pytest.mark.parametrize("outcome", ["once", "reject"])
+@in_a_loop
+async def test_a_secret_asks_before_it_goes_to_another_home(
+    homes: TwoHomes, recipe: str, question: str, outcome: str
+) -> None:
+    await homes.open()
+    run = await begin(homes, recipe)
+    assert (await asked(homes), await at_the_shop(homes, "note")) == ([question], [])
+    await homes.close("home")  # the question outlives the daemon, and asks once
+    await homes.open("home")
+    await homes.exchange()
+    (row,) = await ask(homes, "worklist")
+    text = (await ask(homes, "work_item", item=row["item"]))["text"]
+    assert (row["title"], await at_the_shop(homes, "note")) == (question, [])
+    assert "labelled secret:health" in text
+    assert "HIV positive" in text
+    await ask(homes, "answer", item=row["item"], outcome=outcome)
+    await homes.exchange()
+    is_agreed = outcome == "once"
+    assert await at_the_shop(homes, "note") == ["HIV positive"] * is_agreed
+    ended = await ask(homes, "show", run=run)
+    assert ended["phase"] == ("done" if is_agreed else "failed")
+    await homes.close()
+
+
+@in_a_loop
+async def test_a_call_that_is_given_up_while_it_asks_ends_the_question(homes: TwoHomes) -> None:
+    await homes.open()
+    run = await begin(homes, "calls")
+    await ask(homes, "cancel", run=run)
+    await homes.exchange()
+    assert (await asked(homes), await at_the_shop(homes, "note")) == ([], [])
+    assert (await ask(homes, "show", run=run))["phase"] == "cancelled"
+    await homes.close()
+
+
+@in_a_loop
+async def test_what_stays_in_the_home_asks_nothing(homes: TwoHomes) -> None:
+    await homes.open()
+    await begin(homes, "inside")
+    assert await asked(homes) == []
+    await homes.close()
+
+
+@pytest.mark.parametrize(("recipe", "asks"), [("where", True), ("passes", False)])
+@in_a_loop
+async def test_a_stranger_does_not_say_to_which_home_something_goes(
+    homes: TwoHomes, recipe: str, asks: bool
+) -> None:
+    await homes.open()
+    await ask(homes, "start", name=f"m.{recipe}")
+    await ask(homes, "start", name="m.mailbox")
+    await homes.exchange()
+    assert await asked(homes) == ["send to shop@office?"] * asks
+    assert len(await at_the_shop(homes, "email")) == (not asks)
+    await homes.close()
+
+
+@in_a_loop
+async def test_a_rule_names_the_agent_of_another_home(homes: TwoHomes) -> None:
+    rule = '[[rule]]\nsecret = "*"\naction = "agent:*"\nthen = "refuse"\n'
+    homes.write("home", "etc/trust.toml", RULES + rule)
+    await homes.open()
+    run = await begin(homes, "sends")
+    error = (await ask(homes, "show", run=run))["error"]
+    assert error["type"] == "refused-by-rule"
+    assert "m.sends may not call send to shop@office: the rule on line 8" in error["message"]
+    assert (await asked(homes), await at_the_shop(homes, "note")) == ([], [])
+    await homes.close()
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+@in_a_loop
+async def test_an_answer_with_a_secret_is_not_given_to_another_home(homes: TwoHomes, allowed: bool) -> None:
+    rule = '[[rule]]\nsecret = "*"\naction = "agent:*@office"\nrecipe = "m.gives"\nthen = "allow"\n'
+    homes.write("home", "etc/trust.toml", RULES + rule.replace("*@office", "narval@office") * allowed)
+    homes.write("home", "etc/narval.toml", '[agent]\noffers = {"m.gives" = ["*@office"]}\n')
+    homes.write(
+        "office",
+        "recipes/asks.xml",
+        """<recipe group="m" name="asks" start_step="a" end_step="a">
+          <step id="a" type="recipe" target="m.gives" agent="narval@home"/></recipe>""",
+    )
+    await homes.open()
+    await ask(homes, "add", elements=[SECRET.encode()])
+    run = (await homes.ask("office", "start", name="m.asks"))["eid"]
+    await homes.exchange()
+    await homes.exchange()
+    shown = await homes.ask("office", "show", run=run)
+    assert shown["phase"] == ("done" if allowed else "failed")
+    assert len(await homes.memory("office", "answer")) == allowed
+    assert allowed or shown["error"]["type"] == "asks-first"
+    assert allowed or "HIV" not in str(shown)
+    await homes.close()
+
+
+@in_a_loop
+async def test_a_message_that_code_sends_is_judged_too(homes: TwoHomes) -> None:
+    await homes.open()
+    run = await begin(homes, "posts")
+    error = (await ask(homes, "show", run=run))["error"]
+    assert error["type"] == "asks-first"
+    assert await at_the_shop(homes, "answer") == []
+    await homes.close()
