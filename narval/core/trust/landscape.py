@@ -190,7 +190,10 @@ class Landscape:
             self.given.setdefault((followed.key, call.part), []).append(place)
             self.memory.enter(place, output.condition)
             if names is not None and not names.isdisjoint(STARTING):
-                self.memory.enter(place)  # what is within it is added beside it
+                within = self._place(f"what is within {title}", followed.definition, call.part)
+                self.memory.enter(within, may_be_secret=False)  # it is added beside it
+                self.connect(place.nodes.values(), [within.nodes[""]])
+                self.connect([place.whether], [within.whether])
 
     def _make_places_of_messages(self, followed: Followed, call: CallFlow) -> None:
         """Let what goes to another agent enter its memory, and what that gives back this one."""

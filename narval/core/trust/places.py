@@ -142,8 +142,13 @@ class PossibleMemory:
         self._joined: dict[object, _Joined] = {}
         self._found: dict[object, _Joined] = {}
 
-    def enter(self, place: Place, of: Condition | Literal | None = None) -> None:
-        """Let the elements of a place enter memory: they fit a condition, or are written; None: any."""
+    def enter(
+        self, place: Place, of: Condition | Literal | None = None, *, may_be_secret: bool = True
+    ) -> None:
+        """Let the elements of a place enter memory: they fit a condition, or are written; None: any. Without
+        `may_be_secret` they have the label of what is secret only where they are searched by a condition that
+        it can fit.
+        """
         key = of.patterns if isinstance(of, Condition) else of
         if key not in self._alike:
             alike = self._alike[key] = _Alike(of)
@@ -151,7 +156,7 @@ class PossibleMemory:
                 self._by_name.setdefault(name, []).append(alike)
         self._alike[key].places.append(place)
         self._known.setdefault(place.nodes[""], []).append(of)
-        for label, secret in self._secrets:
+        for label, secret in self._secrets if may_be_secret else ():
             if may_be(secret, of):
                 for node in place.nodes.values():
                     self._graph.seed(node, label)

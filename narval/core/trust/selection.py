@@ -61,6 +61,19 @@ def path_selected(text: str) -> str | None:
     return None if place is None or place == _OUTSIDE else "/".join(place)
 
 
+def variable_of(text: str) -> str:
+    """The variable among whose elements a pattern alone selects, as in `$ask[@outcome='approve']`; "" for any
+    other pattern.
+    """
+    try:
+        node = syntax.parse(text)
+    except ExpressionError:
+        return ""
+    while isinstance(node, syntax.Filter):
+        node = node.primary
+    return node.name if isinstance(node, syntax.Variable) else ""
+
+
 ALL_TEXT = "."
 """The path, used like that of a part, of all text within an element."""
 

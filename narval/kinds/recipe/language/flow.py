@@ -26,7 +26,7 @@ from narval.core.trust.flow import (
 )
 from narval.core.trust.paths import TEXT
 from narval.core.trust.places import may_be
-from narval.core.trust.selection import Piece, pieces_of, selected_by
+from narval.core.trust.selection import Piece, pieces_of, selected_by, variable_of
 from narval.kinds.recipe.language.arguments import FOREACH, REPEAT
 from narval.kinds.recipe.language.definition import Recipe, Step
 
@@ -37,13 +37,22 @@ def flow(recipe: Recipe, library: Library) -> Flow:
     """The ways of elements through a recipe."""
     waits = [wait for way in recipe.transitions.values() for wait in way.conditions if not wait.absent]
     until = [step.until for step in recipe.steps.values() if step.until is not None]
-    holds: list[Origin] = [InMemory(condition) for condition in (*(wait.condition for wait in waits), *until)]
+    found = (wait.condition for wait in waits)
+    holds = [origin for condition in (*found, *until) for origin in _found(recipe, condition)]
     return Flow(
         tuple(_Steps(recipe, library).call(step) for step in recipe.steps.values()),
         tuple(dict.fromkeys(holds)),
         first=tuple(_first(recipe)),
         gives=tuple(GivenBy(step) for step in recipe.steps),
     )
+
+
+def _found(recipe: Recipe, condition: Condition) -> list[Origin]:
+    """The origins of the elements that a condition finds: what a step gave, if it asks for nothing else."""
+    steps = [step for pattern in condition.patterns if (step := variable_of(pattern.text)) in recipe.steps]
+    if len(steps) == len(condition.patterns) == 1:
+        return [GivenBy(steps[0], errors=True)]
+    return [InMemory(condition)]
 
 
 def _first(recipe: Recipe) -> Iterator[tuple[Condition, ...]]:
