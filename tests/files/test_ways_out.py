@@ -43,24 +43,17 @@ def told(
 
 
 @pytest.mark.parametrize(
-    ("step", "part"),
+    "step",
     [
-        (
-            """<step id="b" type="send" to="shop@office shelf">
-          <input id="x"><match>note</match></input></step>""",
-            "x",
-        ),
-        (
-            """<step id="b" type="recipe" agent="shop@office" target="in.take">
-          <input id="x"><match>note</match></input></step>""",
-            "elements",
-        ),
+        '<step id="b" type="send" to="shop@office shelf">{}</step>',
+        '<step id="b" type="recipe" agent="shop@office" target="in.take">{}</step>',
     ],
 )
-def test_what_goes_to_an_agent_of_another_home_is_told(tmp_path: Path, step: str, part: str) -> None:
+def test_what_goes_to_an_agent_of_another_home_is_told(tmp_path: Path, step: str) -> None:
+    step = step.format('<input id="x"><match>note</match></input>')
     first, *others = told(tmp_path, NOTE, step)
     assert first == "agent:shop@office at b (line 3): asks"
-    assert any(part in line and "(secret:health): asks" in line for line in others), others
+    assert any("x can come from what is secret (secret:health): asks" in line for line in others), others
     assert told(tmp_path, NOTE, step, f"{SECRETS}{RULE}")[0] == "agent:shop@office at b (line 3): refused"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 
 from msgspec.structs import replace
 
@@ -39,8 +38,7 @@ def ways_out(
         for receiver in receivers if not call.undoes else ():
             if (call.part, receiver) not in there:
                 there.add((call.part, receiver))
-                along = tuple(chain(call.elements, *call.inputs.values()))
-                inputs = call.inputs if call.sends else {ELEMENTS: along}
+                inputs = {**({ELEMENTS: call.elements} if call.elements else {}), **call.inputs}
                 yield replace(call, kind=AWAY, target=receiver, agent="", sends=False, inputs=inputs)
     for receiver in offers.get(definition.full_name, ()):
         if AT in receiver:

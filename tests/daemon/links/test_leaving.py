@@ -134,6 +134,7 @@ async def test_a_secret_asks_before_it_goes_to_another_home(
     assert (row["title"], await at_the_shop(homes, "note")) == (question, [])
     assert "labelled secret:health" in text
     assert "HIV positive" in text
+    assert "\n\nIt goes to another home: shop@office\n" in text
     await ask(homes, "answer", item=row["item"], outcome=outcome)
     await homes.exchange()
     is_agreed = outcome == "once"

@@ -125,7 +125,10 @@ def lines_of_calls(
                 if (found := element(eid)) is not None:
                     title = f"Call {number} takes" if several else "It takes"
                     yield from ("", *_element(work, f"{title} {name}", found))
-    yield from ("", f"Version called: {held.version[:16]}, where it runs: {held.where}")
+    if held.version:
+        yield from ("", f"Version called: {held.version[:16]}, where it runs: {held.where}")
+    else:
+        yield from ("", f"It goes to another home: {shown_as(held.where)}")
 
 
 def digest(text: str) -> str:
