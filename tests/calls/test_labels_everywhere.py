@@ -331,7 +331,7 @@ ENTRANCES = {
     "daemon/dropped/inbox:Inboxes._add_error": BY_A_PERSON,
     "daemon/grant_items:offer_items": "it tells what a definition of the home needs",
     "daemon/messages/agent_mail:AgentMail.send": a_message_comes_back,
-    "daemon/reload:GrantAnswers._write": "it tells what a definition of the home needs",
+    "daemon/grant_answers:GrantAnswers._write": "it tells what a definition of the home needs",
     "daemon/messages/kinds:take_element": "tests/calls/test_labels.py",
     "daemon/messages/kinds:take_notice": "tests/calls/test_labels.py",
     "agent/withdrawing:withdraw": BY_A_PERSON,
