@@ -216,7 +216,7 @@ class Turn:
                 transaction.alter(run)
             watches, kind = agent.watches, run.kind
             if kind in watches.altered:
-                watches.altered[kind][run.eid] = None
+                watches.alter(kind, run.eid)
             if watches.index.interested(kind):
                 _show(transaction, run)
         if transaction.unsettled:

@@ -29,6 +29,10 @@ class Wish(NamedTuple):
     unless_reserved: bool
 
 
+MOST_ALTERED = 10_000
+"""The most changed runs of a kind that are kept for who lists them next; beyond that all are listed anew."""
+
+
 class Watches:
     """The watches that runs have set."""
 
@@ -45,7 +49,9 @@ class Watches:
         """By element, the watches that are told when that one is replaced or forgotten."""
         self._elements: dict[WatchKey, tuple[int, ...]] = {}
         self.altered: dict[str, dict[int, None]] = {}
-        """By kind that is being followed, the runs that have changed since they were last listed."""
+        """By kind that is being followed, the runs that have changed since they were last listed; a kind of
+        which more have than are kept is not followed any more.
+        """
 
     def add(self, run: int, command: Watch) -> None:
         """Wake a run for an element."""
@@ -86,6 +92,13 @@ class Watches:
             for bound in wish.conditions:
                 self._of_gone.add(wish, bound)
         sharing[key] = next(self._numbers)
+
+    def alter(self, kind: str, run: int) -> None:
+        """Record that a run of a kind that is followed has changed."""
+        altered = self.altered[kind]
+        altered[run] = None
+        if len(altered) > MOST_ALTERED:
+            del self.altered[kind]
 
     def follow(self, kind: str) -> dict[int, None]:
         """Record from now on which runs of a kind change; the caller removes those that it has listed."""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import narval
+from narval.agent import waiting
 from narval.ask.asker import Asker
 from narval.core.errors import RequestError, WorkRefusedError
 from narval.kinds.work.cli.tables import said
@@ -373,6 +374,19 @@ def test_P83_the_index_costs_what_changes(at_work: Home) -> None:
     assert list(altered["work"]) == [items[3]]
     assert at_work.items("ben") == [item for item in items if item != items[3]]
     assert list(altered["work"]) == []
+
+
+def test_items_that_nobody_lists_for_long_are_listed_anew_and_not_noted_for_ever(
+    at_work: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "MOST_ALTERED", 3)
+    items = [at_work.start("w.any") for _ in range(2)]
+    assert at_work.items("ann") == items
+    items += [at_work.start("w.any") for _ in range(4)]
+    at_work.does("ann", "claim", items[0])
+    altered = at_work.agent.daemon.agent.watches.altered
+    assert len(altered.get("work", ())) <= 3
+    assert at_work.items("ben") == items[1:]
 
 
 ASKING = """<recipe group="w" name="asking" start_step="ask" end_step="ask" decay="60">

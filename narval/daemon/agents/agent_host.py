@@ -94,7 +94,7 @@ class Listings:
         """The index of a kind, up to date: at first of all runs, then of those that have changed."""
         runs, watches = self._agent.runs, self._agent.watches
         found: Made | None = self._made.get(kind)
-        if found is None:
+        if found is None or kind not in watches.altered:
             found = self._made[kind] = make()
             watches.follow(kind).update((eid, None) for eid, run in runs.active.items() if run.kind == kind)
         altered = watches.follow(kind)
