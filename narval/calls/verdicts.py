@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
 
-from lxml import etree
-
 from narval.agent.agent import AgentState
 from narval.agent.first_labels import came_with
 from narval.agent.run import Run
@@ -22,7 +20,7 @@ from narval.core.engines.events import Failure
 from narval.core.errors import InternalError
 from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import Bound, Condition, Pattern
-from narval.core.source.secrets import hide_secrets
+from narval.core.source.secrets import HIDDEN, hide_secrets
 from narval.core.trust.contents import is_free, leading_in, paths_there, values_of, written
 from narval.core.trust.origins import Chosen, came_in, chosen, origins_of
 from narval.core.trust.parts import AGENTS, PROGRAMS, VALUES, Part, elements_given, parts_of
@@ -172,15 +170,16 @@ def _said_at(
         element = memory.element(eid)
         if element is not None and own in (None, eid in memory.declared):
             values = values_of(element.xml, path) if path else _all_said(element)
-            yield from filter(None, (" ".join(value.split()) for value in values))
+            yield from filter(None, (" ".join(hide_secrets(value).split()) for value in values))
 
 
 def _all_said(element: Element) -> Iterator[str]:
-    """All values of an element: its attributes without the number that narval gives it, and its texts."""
-    yield from (value for name, value in element.attributes.items() if name != "eid")
+    """All values of an element but the number that narval gives it, and those that are named as secrets."""
     root = element.tree()
-    root.attrib.clear()
-    yield from values_of(etree.tostring(root), "")
+    root.attrib.pop("eid", None)
+    for node in root.iter("*"):
+        yield from (value for value in hide_secrets(dict(node.attrib)).values() if value != HIDDEN)
+        yield from filter(None, (node.text, node.tail))
 
 
 def lines_about(agent: AgentState, verdict: Verdict) -> Iterator[str]:

@@ -32,6 +32,8 @@ EVIL = '<way by="mail" to="evil@x.org"/>'
         (EVIL, "m.tell to mail and evil@x.org?"),
         (f'{EVIL}<sender address="eve@x.org"/>', "m.tell to mail, evil@x.org and eve@x.org?"),
         ("", "m.tell to root@here.example?"),
+        ('<way by="mail" user="eve" password="hunter2"/>', "m.tell to mail and eve?"),
+        ('<way to="smtp://eve:hunter2@x.org"/>', "m.tell to smtp://eve:…@x.org?"),
         (f'<way to="{"a" * 70}" cc="{"b" * 70}"/>', f"m.tell to {'a' * 70} and 1 more?"),
     ],
 )
