@@ -137,8 +137,8 @@ async def cancel(
     """
     if (run is None) == (name is None):
         raise RequestError("expected the number of a run or the name of its definition, and not both")
-    if run is None and not any(active.name == name for active in daemon.agent.runs.active.values()):
-        starts = await daemon.host.submit(lambda turn: drop_starts(turn.transaction, name or ""))
+    if name is not None and name not in daemon.agent.runs.names:
+        starts = await daemon.host.submit(lambda turn: drop_starts(turn.transaction, name))
         if starts:
             return {"name": name, "starts": starts}
     found = active_run(daemon, run) if run is not None else active_run_of(daemon, name or "")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from narval.ask.text import clean, moment
-from narval.core.errors import OperatorError, RequestError
+from narval.core.errors import DaemonGoneError, OperatorError, RequestError
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import command, command_group
 from narval.surfaces.cli.render.tables import Column, listing, plain
@@ -149,7 +149,7 @@ def _place(
 
 def _may_show_link(session: Session) -> bool:
     """True if whoever reads the output may log in: it is not the journal of a service manager, nor that of a
-    program which a run has started.
+    program which a run has started. Without an answer of the daemon that is not known.
     """
     from narval.system.systemd import is_journal
 
@@ -157,7 +157,7 @@ def _may_show_link(session: Session) -> bool:
         return False
     try:
         session.vouch()
-    except RequestError:
+    except (RequestError, DaemonGoneError):
         return False
     return True
 
