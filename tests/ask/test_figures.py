@@ -185,13 +185,17 @@ def test_runs_that_only_tell_of_failures_are_left_out_where_nobody_asks_for_them
     assert [run["eid"] for run in over_time["runs"]] == own[1:]
     assert (over_time["left_out"], over_time["notices"]) == (1, 3)
     assert (agent.ask("gantt")["notices"], agent.ask("figures")["notices"]) == (0, 2)
-    agent.load(
-        '<recipe group="notify" name="broken" start_step="a" end_step="a">'
-        '<step id="a" type="action" target="basic.error"/></recipe>'
-    )
-    agent.start("notify.broken")
-    agent.until_idle()
-    assert agent.ask("runs", limit=1, notices=False)[0]["name"] == "notify.broken"
+    for name, target in (
+        ("one-way", "error"),
+        ("own", "nothing"),
+    ):  # one that failed, and one of the home's own
+        agent.load(
+            f'<recipe group="notify" name="{name}" start_step="a" end_step="a">'
+            f'<step id="a" type="action" target="basic.{target}"/></recipe>'
+        )
+        agent.start(f"notify.{name}")
+        agent.until_idle()
+        assert agent.ask("runs", limit=1, notices=False)[0]["name"] == f"notify.{name}"
 
 
 @pytest.mark.parametrize(

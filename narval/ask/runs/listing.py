@@ -63,7 +63,8 @@ async def runs(
     `waiting_for`, only those that wait for a `person`, an `act` (a signal, or a token to complete), an
     `element`, a `moment`, a `call`, or for `nothing`, as they work.
 
-    Without `notices`, runs of the group `notify` are left out unless they failed: they tell of other runs.
+    Without `notices`, runs of `notify.failures`, and of what it calls, are left out unless they failed: they
+    tell of other runs.
     Items of work (P6) and standing runs are left out unless their kind is requested. All, oldest first; with
     `limit` the newest ones, newest first; with `before` only those of lower eids.
     """

@@ -62,7 +62,7 @@ narval runs --name mail.triage --limit all --json"""
 def runs(session: Session, page: Page, state: str | None, notices: bool, **query: str | bool | None) -> None:
     """List the runs there are, newest first.
 
-    Those of the group notify, which only tell of failures, are left out unless an option chooses some.
+    Those of notify.failures, which only tell of failures, are left out unless an option chooses some.
     """
     notices = notices or state is not None or any(query.values())
     query["notices"] = notices
