@@ -7,6 +7,7 @@ from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
+from narval.calls import context
 from narval.calls.context import CallContext, current_call
 from narval.files.loaded import Loaded
 from narval.files.outside.sources import FlowSource
@@ -53,7 +54,7 @@ def enter(folder: Path, *allow: str) -> None:
     """Be within a call that may fetch from some places inside."""
     here = CallContext("session", 1, "flow", home=folder)
     here.allow(allow, ())
-    here.enter()
+    context.enter(here)
 
 
 def load(folder: Path, plan: str, module: str = "") -> tuple[DataflowDefinition, Mapping[str, Any]]:
