@@ -188,6 +188,16 @@ def test_TA19_files_of_the_settings_are_sources(tmp_path: Path, kind: Any) -> No
     assert taken.rows.get("out", []) == [row for row in expected if row["id"] == "b"]
 
 
+def test_TA19_a_line_that_is_no_json_is_told_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text('{"id": "a\u2028"}\r\n\n{"id": "b"}\nnot json\n{"id": "c"}\n', newline="")
+    there = {"s": FlowSource("s", "json", path=str(tmp_path / "f"))}
+    over, _ = drive(tmp_path, flow('retrieve("s", "" : out)'), sources=there)
+    assert over.failure is not None
+    assert over.failure.message.startswith(
+        f"s: {tmp_path / 'f'}:4: expected json, found not json: Expecting value"
+    )
+
+
 def test_TA41_a_csv_file_is_read_as_its_tuples_are_taken(tmp_path: Path) -> None:
     """A line that is written after the first tuples were taken is read too, so the rest was not read yet."""
     (tmp_path / "f").write_text("id,text\n" + "".join(f"{row},{'x' * 100}\n" for row in range(4 * BATCH)))

@@ -187,15 +187,23 @@ def _of_csv(source: FlowSource, text: str, number: ReadNumber) -> Iterator[dict[
 
 
 def _of_json(source: FlowSource, text: str, number: ReadNumber) -> Iterator[dict[str, Any]]:
-    lines = [line for line in text.splitlines() if line.strip()]
-    if len(lines) > 1 and all(line.lstrip().startswith("{") for line in lines[:2]):
-        found: Any = [json.loads(line) for line in lines]
+    lines = [(at, line) for at, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if len(lines) > 1 and all(line.lstrip().startswith("{") for _, line in lines[:2]):
+        found: Any = [_of_json_line(source, at, line) for at, line in lines]
     else:
         found = json.loads(text)
     for key in filter(None, source.records.split(".")):
         found = found[key]
     rows = found if isinstance(found, list) else [found]
     return iter([_flat(row) for row in rows])
+
+
+def _of_json_line(source: FlowSource, at: int, line: str) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        where = f"{source.name}: {source.path or source.url}:{at}"
+        raise FlowError("bad-document", f"{where}: expected json, found {line:.40}: {error}") from None
 
 
 def _flat(row: Any) -> dict[str, Any]:
