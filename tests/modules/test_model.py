@@ -17,6 +17,7 @@ from narval.files.check import check_home
 from narval.files.home import Home
 from tests.modules.chat_server import ChatServer, Said, chat_server, endless, event, streamed, whole
 from tests.modules.homes import answer, asking
+from tests.ports import free_port
 
 FIELDS = "<field name='verdict' words='keep drop'/><field name='why' most='20' optional='yes'/>"
 PROMPT = f"<prompt model='near' answer='sorted'>What becomes of it?{FIELDS}</prompt>"
@@ -449,6 +450,28 @@ def test_a_day_has_so_much_money(tmp_path: Path, server: ChatServer) -> None:
 def test_a_server_that_says_it_cost_nothing_is_not_believed(tmp_path: Path, server: ChatServer) -> None:
     replied(tmp_path, server, "<prompt model='near'>Go.</prompt>", "", streamed("word " * 400, 0, 0))
     assert spent(tmp_path) > 50
+
+
+@pytest.mark.parametrize(
+    ("said", "counted"),
+    [
+        (whole({"error": {"message": "no such key"}}, 401), 0),
+        (whole({}, 500), 0),
+        (whole({"usage": {"prompt_tokens": 7, "completion_tokens": 2}}, 500), 9),
+    ],
+)
+def test_a_call_that_was_refused_costs_what_the_answer_says(
+    tmp_path: Path, server: ChatServer, said: Said, counted: int
+) -> None:
+    assert error(replied(tmp_path, server, PROMPT, "", said)).startswith("model-")
+    assert spent(tmp_path) == counted
+
+
+def test_a_call_that_reached_nothing_costs_nothing(tmp_path: Path, server: ChatServer) -> None:
+    nowhere = f'[models.near]\nurl = "http://127.0.0.1:{free_port()}/v1"\nmodel = "tiny"\nasks = false\n'
+    with asking(tmp_path, nowhere) as agent:
+        assert error(answer(agent, "model.ask", PROMPT)).startswith("unreachable")
+    assert spent(tmp_path) == 0
 
 
 def test_a_new_day_begins_anew(tmp_path: Path, server: ChatServer) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, TypeGuard
 
 from narval.calls.context import call, fetch, now, sleep
@@ -12,7 +13,7 @@ from narval.calls.models.budget import Budget, tokens_of
 from narval.core.elements.error_element import xml_safe
 from narval.core.errors import ActionError
 from narval.files.outside.services import LanguageModel
-from narval.system.fetch import Fetched
+from narval.system.fetch import Fetched, FetchError
 
 MOST_BYTES = 4_000_000
 """The most bytes of an answer, including the protocol's overhead."""
@@ -32,6 +33,8 @@ class Reply:
     def __init__(self) -> None:
         self.text = ""
         self.is_over = self.is_cut = False
+        self.is_free = True
+        """True while the model has certainly not worked: nothing was sent, or what was sent was refused."""
         self._said: tuple[int, int] | None = None
         self._told = 0
 
@@ -44,6 +47,10 @@ class Reply:
         choices = message.get("choices")
         for choice in choices[:1] if isinstance(choices, list) else []:
             self._choose(choice if isinstance(choice, dict) else {})
+        self.note_usage(message)
+
+    def note_usage(self, message: Mapping[str, Any]) -> None:
+        """Note the cost that a message reports, if it does."""
         usage = message.get("usage")
         if isinstance(usage, dict):
             sent, came = usage.get("prompt_tokens"), usage.get("completion_tokens")
@@ -59,7 +66,11 @@ class Reply:
             self.is_over, self.is_cut = True, reason == "length"
 
     def used(self, prompt: int) -> tuple[int, int]:
-        """The tokens sent and answered; never much fewer than the text received."""
+        """The tokens sent and answered; never much fewer than the text received, and none for a request that
+        was refused.
+        """
+        if self.is_free and not self.text:
+            return self._said or (0, 0)
         sent, came = self._said or (prompt, tokens_of(self.text))
         return max(sent, prompt // 8), max(came, tokens_of(self.text) // 8)
 
@@ -143,6 +154,7 @@ class Chat:
     async def _posted(self, body: dict[str, Any], reply: Reply, most: int) -> Fetched | None:
         """Post a request; None once it is answered, else the answer of another status."""
         stream = _Stream(reply, most)
+        reply.is_free = False  # also where this is cut off
         try:
             answer = await fetch(
                 "chat/completions",
@@ -158,10 +170,15 @@ class Chat:
         except _OverError:
             return None
         except ActionError as error:
+            reply.is_free = isinstance(error, FetchError) and not error.was_sent
             if not str(error).startswith("["):
                 raise ActionError(f"{self._model}: {error}", error.kind, final=error.final) from None
             raise
         if answer.status != 200:
+            reply.is_free = True
+            with suppress(ActionError):
+                if isinstance(said := _parsed(answer.body), dict):
+                    reply.note_usage(said)
             return answer
         if not stream.is_stream:
             reply.take(_parsed(answer.body))
