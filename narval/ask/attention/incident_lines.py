@@ -8,7 +8,7 @@ from narval.agent.agent import AgentState
 from narval.agent.incidents import FILE, RUN, Incident, IncidentRow
 from narval.agent.relying import undone_run
 from narval.agent.run_error import remedy_of
-from narval.ask.attention.sentence import SHOWN, Form, item
+from narval.ask.attention.sentence import LONGEST, SHOWN, Form, item
 from narval.ask.text import counted, shortened
 from narval.core.definitions.telling.words import listed
 from narval.core.engines.engine import Retryable
@@ -67,7 +67,9 @@ def _sentence(agent: AgentState, newest: Incident, of: Mapping[int, tuple[float,
         element = agent.memory.element(max(of))
         run = element.origin.run if element is not None and element.origin is not None else 0
         if element is not None and (remedy := remedy_of(agent, element.eid, run)):
-            about, said = f"{newest.definition} at {newest.part}{last}: ", f"{said}; {remedy}"
+            about = f"{newest.definition} at {newest.part}{last}: "
+            left = LONGEST - len(f"{times}{about}; {remedy}")  # the message is cut, never the commands
+            return f"{times}{about}{shortened(said, max(left, 1))}; {remedy}"
         return f"{times}{about}{said}"
     [*_, (_, run)] = of.values()
     runs = f"{counted(count, 'run')} of" if count > 1 else f"run {run} of"

@@ -11,6 +11,7 @@ SHOWN = 10
 """The most of one sort that have a sentence each."""
 
 LONGEST = 300
+"""The most characters of a sentence."""
 
 Form = dict[str, Any]
 

@@ -116,10 +116,12 @@ class Decision(msgspec.Struct, Generic[Followed, State, Change], eq=False):
         *,
         held: bool = True,
     ) -> int:
-        """Add an error element that names run, definition and part (N17, A5), and `where`; return its eid."""
+        """Add an error element that names run, definition and part (N17, A5), and `where`, which may name the
+        part in other words; return its eid.
+        """
         places: dict[str, str | int | None] = {self.RUN: self.state.eid}
         places[self.definition.kind] = self.definition.full_name
-        xml = make_error(kind, message, detail, **places, step=part, **(where or {}))
+        xml = make_error(kind, message, detail, **{**places, "step": part, **(where or {})})
         return self.add(Element(0, xml), part, call, inputs, held=held)
 
     def keep(

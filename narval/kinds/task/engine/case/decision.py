@@ -94,9 +94,10 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
 
     def hold(self, identity: int, type: str, kind: str, why: str) -> None:
         """Hold an object that cannot continue by itself; a person has to act."""
-        object = self.state.members[identity].now
-        message = f"object {object} is held at {type}: {why}"
-        where: dict[str, str | int | None] = {"object": object, "type_of_task": type}
+        member = self.state.members[identity]
+        object, at = member.now, type or member.type
+        message = f"object {object} is held at {at}: {why}"
+        where: dict[str, str | int | None] = {"object": object, "type_of_task": type, "step": at}
         error = self.add_error_element(kind, message, str(identity), inputs=(object,), where=where)
         self.change(changes.ObjectHeld(self.event.at, identity, type, kind, why, error))
 

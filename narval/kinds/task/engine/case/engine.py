@@ -16,6 +16,7 @@ from narval.kinds.task.engine.case.decision import CaseDecision
 from narval.kinds.task.engine.case.explain import explain as explain
 from narval.kinds.task.engine.case.explain import part_word as part_word
 from narval.kinds.task.engine.case.explain import parts as parts
+from narval.kinds.task.engine.case.explain import remedy as remedy
 from narval.kinds.task.engine.case.explain import render as render
 from narval.kinds.task.engine.case.explain import story as story
 from narval.kinds.task.engine.case.explain import waiting_for as waiting_for

@@ -82,15 +82,35 @@ def waiting_for(definition: TaskDefinition, state: CaseState, watches: dict[str,
     if state.link is not None:
         step, id = state.trail[state.link], step_id(state.link)
         if step.state == "failed":
-            yield Wait(id, "person", f"{_failed(step)}; narval task retry {state.eid}")
+            yield Wait(id, "person", _failed(step), error=step.error)
         else:
             yield Wait(id, "call", f"{step.compensator}, which compensates {step.type}", calls=(step.call,))
     for identity, member in state.members.items():
         if member.state in UNDER_WAY:
             if member.state == "held":
-                yield Wait(str(identity), "person", f"{member.why}; narval task retry {state.eid}")
+                yield Wait(str(identity), "person", member.why, error=member.error)
             else:
                 yield Wait(str(identity), "signal", _told(state, member))
+
+
+def remedy(state: CaseState, error: int, option: str) -> str:
+    """The remedy for a held object, or for a compensator that failed, by its error element, as commands with
+    an option; "" for an error that keeps nothing from going on.
+    """
+    retry = f"narval task retry {state.eid}"
+    if state.status == "blocked" and state.link is not None and state.trail[state.link].error == error:
+        rest = f"`narval cancel {state.eid}{option}` leaves the rest as it is"
+        return f"`{retry}{option}` undoes it again, {rest}"
+    members = state.members.values() if state.held else ()
+    member = next((one for one in members if one.state == "held" and one.error == error), None)
+    if member is None:
+        return ""
+    if state.held > 1:
+        retry = f"{retry} --object {member.now}"
+    if not member.type:
+        return f"`{retry} --to TYPE{option}` says where it goes"
+    mends = f"`narval add FILE --replace {member.now}{option}` mends it first"
+    return f"`{retry}{option}` puts it to {member.type} again, {mends}"
 
 
 def _failed(step: TrailStep) -> str:
