@@ -78,7 +78,13 @@ def move(session: Session, run: int, state: str) -> None:
     session.give(answer, lambda found: click.echo(clean(f"task {run} goes to {found['to']}")))
 
 
-@asking("retry", "task_retry", example="narval task retry 57 --object 31 --to bank.verify", alters=True)
+@asking(
+    "retry",
+    "task_retry",
+    example="narval task retry 57 --object 31 --to bank.verify",
+    alters=True,
+    well=lambda answer: not answer["again"],
+)
 @click.argument("case", type=int, shell_complete=completion.source(completion.of_runs, kind="task-case"))
 @click.option("--object", type=int, default=0, metavar="EID", help="Only this object, rather than all held.")
 @click.option(
@@ -91,10 +97,13 @@ def move(session: Session, run: int, state: str) -> None:
 def retry(answer: Row) -> None:
     """Let a case continue that cannot by itself.
 
-    A compensator that failed is tried again, and a held object goes to its task again. For an object that no
-    script has routed, say where it goes.
+    A compensator that failed is tried again, and a held object goes to its task again, with what has replaced
+    it (`narval add FILE --replace OBJECT`). For an object that no script has routed, say where it goes. The
+    exit status is 1 if one of them comes to a stop at once again.
     """
     click.echo(clean(f"case {answer['case']} is {answer['state']}"))
+    for stop in answer["again"]:
+        click.echo(clean(f"object {stop['object']} cannot go on again: {stop['why']}"))
 
 
 COMMANDS = (move, stop, finish, retry)

@@ -15,6 +15,9 @@ from narval.kinds.task.engine.case.state import CaseState
 from narval.kinds.task.engine.state import InstanceState
 from narval.kinds.task.operations.telling import told
 
+MOST_TURNS = 20
+"""The most turns in which what follows from an act is waited for: a busy home has always another."""
+
 
 @operation("write")
 async def task_stop(daemon: Daemon, run: int, reason: str = "", *, asker: Asker = PROGRAM) -> dict[str, Any]:
@@ -46,14 +49,28 @@ async def task_retry(
     daemon: Daemon, case: int, object: int = 0, to: str = "", *, asker: Asker = PROGRAM
 ) -> dict[str, Any]:
     """Let a case continue that cannot by itself. A compensator that failed is tried again. Every held object,
-    or only `object`, goes to its task again, or to the type `to` (KA16, KA20).
+    or only `object`, goes to its task again, or to the type `to` (KA16, KA20): the version of it that counts,
+    which may be one by which somebody replaced it. `again` has what came to a stop at once once more:
+    `[{"object", "why"}]`.
     """
     run = find_run(daemon, case)
     if run.engine.state_type is not CaseState:
         cases = f"`{command(daemon, 'task where OBJECT')}` names the case of an object"
         raise RequestError(f"run {case} of {run.name} is no case; {cases}")
+    before = run.state.stopped() if isinstance(run.state, CaseState) else {}
     await told(daemon, asker, run, "retry", {"object": object, "type": to}, wait=None)
-    return {"case": case, "state": run.status}
+    await _consequences(daemon)
+    after = run.state.stopped() if isinstance(run.state, CaseState) else {}
+    again = [{"object": eid, "why": why} for error, (eid, why) in after.items() if error not in before]
+    return {"case": case, "state": run.status, "again": again}
+
+
+async def _consequences(daemon: Daemon) -> None:
+    """Wait for what follows by itself, without a program or a person: scripts, and the moves of objects."""
+    for _ in range(MOST_TURNS):
+        if not daemon.host.loop.has_work():
+            return
+        await daemon.host.submit(lambda turn: None)
 
 
 def _instance(daemon: Daemon, asker: Asker, eid: int) -> Run:

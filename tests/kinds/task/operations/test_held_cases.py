@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 import narval
+from narval.surfaces.cli.session import Session
 from narval.surfaces.python.agent import Agent
+from tests.surfaces.cli.command_line import narval as command
 
 DESK = """
 TASK TYPE triage
@@ -103,4 +105,30 @@ def test_a_compensator_that_failed_needs_attention(agent: Agent, caplog: pytest.
     )
     agent.cancel(case)
     agent.until_idle()
+    assert attention(agent) == []
+
+
+def test_the_command_fails_with_the_reason_if_an_object_is_held_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = {"case": 12, "state": "held", "again": [{"object": 14, "why": "no route"}]}
+    monkeypatch.setattr(Session, "ask", lambda *_, **__: answer)
+    result = command(tmp_path, "task", "retry", "12")
+    assert (result.exit_code, result.stdout.splitlines()) == (
+        1,
+        ["case 12 is held", "object 14 cannot go on again: no route"],
+    )
+
+
+def test_a_held_object_goes_on_as_a_person_has_mended_it(agent: Agent) -> None:
+    object, case = put(agent, "triage", "<ticket n='1'/>")
+    again = agent.task_retry(case)
+    assert (again["state"], [row["why"] for row in again["again"]]) == (
+        "held",
+        ["obj.prio is neither an attribute nor a child of the object"],
+    )
+    (mended,) = agent.ask("add", elements=[b"<ticket n='1' prio='low'/>"], replace=object)["eids"]
+    assert agent.task_retry(case, object=mended)["again"] == []
+    agent.until_idle()
+    assert agent.run(case)["state"] == "committed"
     assert attention(agent) == []

@@ -272,7 +272,7 @@ def test_K29_an_object_that_is_held_goes_where_somebody_says(agent: Agent) -> No
     assert (place["state"], place["why"]) == ("held", "it is torn")
     refused("no-type", agent.task_retry, place["case"], object, "w.nothing")
     refused("not-held", agent.task_retry, place["case"], object + 1)
-    assert agent.task_retry(place["case"], object, "w.book")["state"] == "active"
+    assert agent.task_retry(place["case"], object, "w.book")["state"] == "committed"
     assert agent.task_where(object)["type"] == "w.book"
 
 

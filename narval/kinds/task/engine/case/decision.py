@@ -55,6 +55,11 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
         }
         self.tell(identity, type, "put", arguments)
 
+    def tell_version(self, identity: int, object: int) -> None:
+        """Record that another version of an object counts now."""
+        if object not in (identity, self.state.members[identity].now):
+            self.change(changes.VersionTold(identity, object))
+
     def visits(self, identity: int, type: str) -> int:
         """The number of times that an object was put to a type, also as a part of another."""
         member, found = self.state.members[identity], 0

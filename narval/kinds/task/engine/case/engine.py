@@ -116,17 +116,24 @@ _SAID: Mapping[str, Callable[[CaseDecision, Signalled], None]] = {
 
 
 def _retry(decision: CaseDecision, event: Signalled) -> None:
-    """Let a blocked chain continue, or put held objects to their type again, or to a named one."""
+    """Let a blocked chain continue, or put held objects, as they are now, to their type again, or to a named
+    one.
+    """
     state = decision.state
     if state.status == "blocked":
         number = compensation.resume(decision, event.by)
         decision.answer(event, step=step_id(number), compensator=state.trail[number].compensator)
         return
     object, type = event.arguments.get("object"), event.arguments.get("type") or ""
+    current = {
+        identity: decision.view.current(member.now) or member.now
+        for identity, member in state.members.items()
+        if member.state == "held"
+    }
     held = [
         identity
-        for identity, member in state.members.items()
-        if member.state == "held" and object in (None, 0, identity, member.now)
+        for identity, now in current.items()
+        if object in (None, 0, identity, state.members[identity].now, now)
     ]
     if not held:
         which = f"object {object}" if object else "no object of it"
@@ -138,8 +145,10 @@ def _retry(decision: CaseDecision, event: Signalled) -> None:
         why = f"object {state.members[unrouted].now} was not routed; name the type where it is to go"
         decision.refuse(event, "no-type", why)
     else:
-        decision.answer(event, objects=[state.members[identity].now for identity in held])
+        decision.answer(event, objects=[current[identity] for identity in held])
         for identity in held:
+            decision.tell_version(identity, current[identity])
+            decision.add_to_context((current[identity],))
             decision.put(identity, str(type or state.members[identity].type), by_hand=True)
 
 

@@ -93,7 +93,7 @@ def routed(decision: CaseDecision, event: Signalled) -> None:
     state, said = decision.state, event.arguments
     object = _number(said.get("object"))
     identity = _identity(decision, object)
-    _tell_version(decision, identity, object)
+    decision.tell_version(identity, object)
     member, routes = state.members[identity], _routes(said)
     divided = _divided(decision, identity, member.now, said)
     _check(decision, identity, member.now, divided, routes)
@@ -112,7 +112,7 @@ def moved(decision: CaseDecision, event: Signalled) -> None:
     """
     said = event.arguments
     identity = _identity(decision, said.get("object"))
-    _tell_version(decision, identity, _number(said.get("object")))
+    decision.tell_version(identity, _number(said.get("object")))
     member, carried = decision.state.members[identity], said.get("event")
     type = _text(said.get("type")) or member.type
     if member.state == "aborting" and carried:
@@ -193,11 +193,6 @@ def _identity(decision: CaseDecision, *objects: Plain) -> int:
         if decision.view.current(member.now) in objects:
             return identity
     raise RefusedSignal("unknown-object", f"object {objects[0]} is none of case {decision.state.eid}")
-
-
-def _tell_version(decision: CaseDecision, identity: int, object: int) -> None:
-    if object not in (identity, decision.state.members[identity].now):
-        decision.change(changes.VersionTold(identity, object))
 
 
 def _divided(decision: CaseDecision, identity: int, now: int, said: dict[str, Plain]) -> Divisions:

@@ -174,6 +174,16 @@ class CaseState(RunState, omit_defaults=True):
         """True while the family is withdrawn and compensated, or blocked in that."""
         return self.status in ("aborting", "blocked")
 
+    def stopped(self) -> dict[int, tuple[int, str]]:
+        """The held objects, or the object of the compensator that failed, each with the reason, by the error
+        element.
+        """
+        if self.status == "blocked" and self.link is not None:
+            step = self.trail[self.link]
+            return {step.error: (step.now, f"{step.compensator} failed: {step.why}")}
+        held = (member for member in self.members.values() if member.state == "held")
+        return {member.error: (member.now, member.why) for member in held} if self.held else {}
+
     def place(self, identity: int, to: str, at: float) -> Member:
         """Move an object to another state, and update the counts."""
         member = self.members[identity]
