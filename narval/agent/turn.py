@@ -177,7 +177,7 @@ class Turn:
                 )
             else:
                 if decided or wished or type(event) is not Matched:
-                    self._record(run, event, decided, wished)
+                    self.record(run, event, decided, wished)
                 if type(event) is CallApproved and (agreed := run.calls.get(event.call)) is not None:
                     goes_by = transaction.remote if agreed.agent else transaction.outer
                     goes_by.append((run, agreed))
@@ -199,7 +199,7 @@ class Turn:
         if run is not None and wake in run.wakes:
             (_fire if self.transaction.at - due <= LATE_AFTER else _fire_late)(self, run, wake, due)
 
-    def _record(self, run: Run, event: Event, decided: list[Any], wished: list[Command]) -> None:
+    def record(self, run: Run, event: Event, decided: list[Any], wished: list[Command]) -> None:
         """Record what one advance decided, and apply its deferred commands."""
         agent, transaction = self.agent, self.transaction
         if transaction.unsettled:
@@ -252,7 +252,7 @@ class Turn:
             return
         eid = self._add_error(run, "unreadable", why)
         event = Cancelled(self.agent.numbers.last + 1, self.at, why)
-        self._record(run, event, [], [Finish("failed", "failed", (eid,), eid)])
+        self.record(run, event, [], [Finish("failed", "failed", (eid,), eid)])
 
     def fail(self, run: Run, kind: str, message: str, event: Event | None = None) -> None:
         """Fail a run where it stands; the others continue."""
@@ -262,7 +262,7 @@ class Turn:
         self.view.leave()
         if not run.state.over:
             run.engine.fail(decision, eid)
-        self._record(run, event, decision.changes, [*map(CancelCall, run.calls), *decision.commands])
+        self.record(run, event, decision.changes, [*map(CancelCall, run.calls), *decision.commands])
 
     def _add_error(self, run: Run, kind: str, message: str) -> int:
         error = make_error(kind, message, plan=run.eid, recipe=run.name)

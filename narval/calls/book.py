@@ -18,6 +18,7 @@ from itertools import count
 from typing import NamedTuple, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from narval.agent.agent import AgentState
 from narval.agent.loop import Delivery, Request
@@ -31,6 +32,7 @@ from narval.calls.record import ABANDONED, CallListener, CallRecord, Finish, Out
 from narval.core.engines.commands import Call
 from narval.core.engines.events import CallStarting, Event, Failure, OutputElement, Produced, Returned
 from narval.core.errors import ActionError, InternalError
+from narval.core.source.secrets import without_secrets
 from narval.files.settings import CallLimits
 
 log = logging.getLogger("narval.perform")
@@ -420,9 +422,14 @@ class AgentCalls(CallListener):
         if outcome is not None:
             record.listener.answered(record, outcome)
 
-    def _ended_late(self, record: CallRecord) -> None:
-        """Begin what waited for the code of a call that ran on after its answer and has now ended."""
+    def _ended_late(self, record: CallRecord, outcome: Outcome | None) -> None:
+        """Record what came back from code that ran on after its answer, and begin what waited for that."""
         self._begin_each(self.behind.over(record))
+        if outcome is not None and record.asked is not None:
+            _log_late(record, outcome)
+            if self._activation is not None:
+                run, event = record.call.run, returned(record.asked.call, outcome)
+                self._activation.post(Request(lambda turn: _record_late(turn, run, event), _ignore))
         self._drop_if_empty()
 
     def _wait_no_more(self, record: CallRecord) -> None:
@@ -570,6 +577,23 @@ class AgentCalls(CallListener):
                 self.book.drop(self)
             if self.ending is not None and not self.ending.done():
                 self.ending.set_result(None)
+
+
+def _record_late(turn: Turn, eid: int, event: Returned) -> None:
+    """Record what came back to a call that was given up, unless it is made again now; no run is told."""
+    run = turn.agent.runs.get(eid)
+    if run is not None and event.call not in run.calls:
+        late = replace(event, id=turn.agent.numbers.last + 1, at=turn.at, late=True)
+        turn.record(run, late, [], [])
+
+
+def _log_late(record: CallRecord, outcome: Outcome) -> None:
+    """Log what came back to a call that was given up: a warning, unless it touches nothing outside."""
+    call, problem = record.call, outcome.problem
+    what = f"{call.target.action}, which run {call.run} called in step {call.step} and gave up, came back"
+    failed = f"{problem.kind}: {without_secrets(problem.message)}" if problem is not None else ""
+    said = failed or "what it has done stays done"
+    log.log(logging.INFO if call.target.pure else logging.WARNING, "%s: %s", what, said)
 
 
 def returned(call: str, outcome: Outcome) -> Returned:

@@ -229,7 +229,7 @@ class Coroutines(Backend):
     def _ended(self, task: asyncio.Task[Outcome]) -> None:
         record = self._tasks.pop(task)
         if record.outlives:
-            record.end_late()
+            record.end_late(None if task.cancelled() or task.exception() is not None else task.result())
         elif record.verdict is not None:
             record.answer(record.verdict)
         elif task.cancelled():

@@ -149,8 +149,8 @@ class CallRecord:
         """Done when the elements that a source has yielded are recorded."""
         self.outlives = False
         """True while its code runs on after its end: it was given up, and could not be stopped."""
-        self.on_late_end: Callable[[CallRecord], None] = _ignore
-        """Called when such code has ended."""
+        self.on_late_end: Callable[[CallRecord, Outcome | None], None] = _ignore
+        """Called when such code has ended, with what came back, if anything did."""
         self.on_recorded: Callable[[], None] = _nothing
         """Called when its outcome is recorded, or nobody wants it."""
 
@@ -240,15 +240,17 @@ class CallRecord:
         """Record that its code runs on after its answer, which follows now."""
         self.outlives = True
 
-    def when_ended_late(self, act: Callable[[CallRecord], None]) -> None:
-        """Call `act` when its code, which runs on, has ended."""
+    def when_ended_late(self, act: Callable[[CallRecord, Outcome | None], None]) -> None:
+        """Call `act` when its code, which runs on, has ended, with what came back."""
         self.on_late_end = act
 
-    def end_late(self) -> None:
-        """Record that its code, which ran on after its answer, has ended."""
+    def end_late(self, outcome: Outcome | None) -> None:
+        """Record that its code, which ran on after its answer, has ended, and what came back: None if it was
+        stopped, or broke.
+        """
         self.outlives = False
         self.stop_timer()
-        self.on_late_end(self)
+        self.on_late_end(self, outcome)
 
     def leave(self, stop: Callable[[CallRecord], None] | None = None) -> None:
         """Leave the call to recovery, once `stop` has stopped it: its outcome is dropped."""
@@ -299,7 +301,7 @@ def _nothing() -> None:
     """Do nothing: there is nothing to do."""
 
 
-def _ignore(record: CallRecord) -> None:
+def _ignore(record: CallRecord, outcome: Outcome | None) -> None:
     """Do nothing: nobody waits for it."""
 
 

@@ -1,7 +1,7 @@
 """Calls answered in threads (N33).
 
 The threads are daemons, so none keeps the program from ending. A thread cannot be stopped: one that exceeds
-its time limit is given up and replaced, is counted while it lives, and its late answer is dropped. All
+its time limit is given up and replaced, is counted while it lives, and no run gets its late answer. All
 bookkeeping is done on the loop's thread, so there are no locks.
 """
 
@@ -98,7 +98,7 @@ class Threads(QueuedBackend):
     def _take_back(self, record: CallRecord, outcome: Outcome) -> None:
         if record in self._given_up:
             self._given_up.discard(record)
-            record.end_late()
+            record.end_late(outcome)
             return
         thread = record.place
         self._busy.discard(record)

@@ -82,7 +82,7 @@ class _Teller:
         """Take one entry: its event, and what followed."""
         event, *facts = lines
         match event["what"]:
-            case "Returned":
+            case "Returned" if not event.get("late"):
                 self._end(event["call"], event, _outcome(event), event.get("problem"))
             case "CallStarting" | "CallApproved" if (row := self.open.get(event["call"])) is not None:
                 row["begun"] = event["at"]

@@ -94,7 +94,10 @@ class CallsTold:
         begun, call = self._open.pop(event["call"], None), self.find(event["call"])
         took = length_of(row.at - call.at) if call is not None and (begun or not self._pairs) else ""
         said: Said
-        if event.get("abandoned"):
+        if event.get("late"):
+            of = f"failed: {problem_text(problem)}" if problem is not None else "what it has done stays done"
+            said = [f"came back after it was given up: {of}"]
+        elif event.get("abandoned"):
             said = [f"was given up{f' after {took}' if took else ''}"]
         elif problem is not None:
             said = [f"failed{f' after {took}' if took else ''}: {problem_text(problem)}"]

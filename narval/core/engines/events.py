@@ -187,20 +187,26 @@ class Started(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fals
 
 
 class Returned(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """The end of a call: exactly one for each call.
-
-    An action gives `elements` (not yet in memory), a run gives `eids` (already there); `problem` says why it
-    failed, `abandoned` that it was given up on request, `value` is what a program left (status, output).
-    """
+    """The end of a call: exactly one for each call, and one more for what comes back `late`."""
 
     id: int
+    """The number of the event."""
     at: float
+    """The moment."""
     call: str
+    """The id of the call."""
     elements: tuple[OutputElement, ...] = ()
+    """The elements that an action gives, which are not in memory yet."""
     eids: tuple[int, ...] = ()
+    """The elements that a run gives, which are."""
     problem: Failure | None = None
+    """The reason why it failed."""
     abandoned: bool = False
+    """True if it was given up on request."""
     value: dict[str, Plain] | None = None
+    """The status and output that a program left."""
+    late: bool = False
+    """True if it came back after it was given up: that is recorded, and no run is told."""
 
 
 class CallStarting(msgspec.Struct, frozen=True, tag=True, gc=False):
