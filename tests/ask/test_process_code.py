@@ -278,6 +278,21 @@ def test_section_18_a_node_that_failed_is_told_until_it_is_run_again(at: At) -> 
     assert not agent.ask("incidents")
 
 
+def test_section_18_a_guard_that_answers_again_leaves_nothing_failed_at_a_node_that_waits(at: At) -> None:
+    agent, run = at(
+        "<node name='a' type='wait' isStart='true'><guard>IF enough THEN Accept ELSE Skip</guard></node>",
+        "@predicate\ndef enough(token):\n    return 100 // token.process.environment.get('by', 0, int) > 0\n",
+    )
+    assert problem(agent, run)[0] == "ZeroDivisionError"
+    assert standing(agent, run) == [("a", "held")]
+    agent.environment(run, values={"by": 5})
+    agent.rerun(run, node="a")
+    agent.until_idle()
+    assert standing(agent, run) == [("a", "active")]
+    assert agent.tokens(run)["tokens"][0]["error"] is None
+    assert not agent.ask("incidents")
+
+
 def test_section_18_what_to_do_about_a_failed_node_names_the_agent(at: At) -> None:
     own, _ = at(
         "<node name='a' type='picky' isStart='true'/>",

@@ -161,8 +161,12 @@ class ProcessState(RunState, omit_defaults=True, gc=False):
         return merged
 
     def activate(self, token: NodeToken, guard: str) -> None:
-        """Make a token active on its node, with this answer of the guard."""
+        """Make a token active on its node, with this answer of the guard, "" for none; an answer settles the
+        failure to give one.
+        """
         token.guard = guard
+        if guard and self.failed:
+            self.failed.pop(token.id, None)
         self.active_nodes[token.id] = None
         self.standing.setdefault(token.node, {})[token.id] = None
 
