@@ -13,6 +13,7 @@ from narval.agent.jobs import ForgetRun, GiveUpCall, Job, StartRun
 from narval.agent.run import Run
 from narval.agent.run_error import error_of
 from narval.ask.element_titles import title_in, titles
+from narval.ask.lookup import stays
 from narval.ask.places import place_of
 from narval.ask.runs.waiting import about, asked_in, waits_for
 from narval.core.definitions.action.definition import Action
@@ -116,14 +117,15 @@ def forgotten_run(eid: int, name: str) -> Form:
 
 
 def newer(agent: AgentState, run: Run) -> Form:
-    """The version that a file has now, and the moment of the one that a run under way keeps (N31); nothing if
-    they are the same.
+    """The version that a file has now, the moment of the one that a run under way keeps (N31), and why it
+    stays; nothing if they are the same.
     """
     newest = agent.library.get(run.engine.definition_kind, run.name) if run.active else None
     if newest is None or newest.digest == run.digest:
         return {}
     own = agent.store.definition(run.digest)
-    return {"newer": {"definition": newest.digest, "since": moment(own.loaded) if own is not None else None}}
+    since = moment(own.loaded) if own is not None else None
+    return {"newer": {"definition": newest.digest, "since": since, "stays": stays(run)}}
 
 
 def _parent(caller: Caller | None) -> dict[str, Any] | None:

@@ -13,8 +13,10 @@ from narval.agent.run import Run
 from narval.ask.text import article
 from narval.calls.confining import unconfined
 from narval.core.definitions.library import Library, ModuleDefinition, RunDefinition
-from narval.core.engines.registry import is_runnable
+from narval.core.engines.engine import Migratable, instead_of_renewal
+from narval.core.engines.registry import is_runnable, standing_kinds
 from narval.core.errors import ElsewhereError, Fault, RequestError
+from narval.core.kinds import ASKING
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.daemon import Daemon
 from narval.daemon.dropped.drop_folder import standing
@@ -94,6 +96,21 @@ def _live(daemon: Daemon, run: Run, state: Any) -> Any:
         if record is not None and record.live is not None:
             state = record.live(state)
     return state
+
+
+def stays(run: Run) -> str:
+    """The reason why a run cannot be migrated to another version, and the next step; "" if it can."""
+    engine, kind = run.engine, run.engine.state_type.KIND
+    if isinstance(engine, Migratable):
+        return ""
+    if engine.definition_kind == ASKING:
+        why = "people answer the text that they were shown"
+        return f"it is {article(kind)} {kind}, and {why}; `narval renew {run.eid}` offers it anew"
+    keeps = f"it is {article(kind)} {kind}, which keeps the version with which it began"
+    if engine.definition_kind in standing_kinds():
+        instead = instead_of_renewal(engine, run.eid)
+        return f"{keeps}; what begins of {run.name} from now on has the newest{instead}"
+    return f"{keeps}; `narval renew {run.eid}` begins it anew"
 
 
 def newer_code(agent: AgentState, run: Run) -> list[str]:

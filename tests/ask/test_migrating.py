@@ -14,6 +14,7 @@ from narval.agent import history
 from narval.ask.asker import Asker
 from narval.core.errors import RequestError, UnreadableError
 from narval.kinds.recipe.engine import engine
+from narval.surfaces.cli.render import answers
 from narval.surfaces.python.agent import Agent
 
 MODULE = """import asyncio
@@ -420,10 +421,29 @@ def test_runs_of_other_kinds_stay_as_they_are_and_it_is_said_what_to_do(home: Ho
     )
     assert said[1].endswith(
         "it is an instance, which keeps the version with which it began; what begins of t.desk from now on "
-        "has the newest"
+        f"has the newest; for its object: narval task stop {instance.partition('.')[0]}"
     )
     assert any("t.desk follows the newest version by itself" in why for why in said)
     assert agent.ask("renew", run=item)["instead_of"] == item
+
+
+def test_an_instance_whose_file_is_newer_keeps_its_version_and_no_command_that_is_refused_is_advised(
+    home: Home, agent: Agent
+) -> None:
+    file = home.path / "recipes" / "t.task"
+    file.write_text(TASKS)
+    agent.ask("reload")
+    agent.ask("task_put", name="t.desk", elements=[b"<paper/>"])
+    instance = int(agent.ask("task_init", name="t.desk")["task"].partition(".")[0])
+    file.write_text(TASKS.replace("done", "seen"))
+    agent.ask("reload")
+    said = "\n".join(answers.why(agent.why(instance)))
+    assert "the file is newer; it is an instance, which keeps the version with which it began" in said
+    assert f"for its object: narval task stop {instance}" in said
+    assert "narval renew" not in said
+    assert "narval migrate" not in said
+    with pytest.raises(RequestError, match="which keeps the version with which it began"):
+        agent.renew(instance)
 
 
 def test_a_run_that_fails_as_it_goes_on_is_not_told_to_be_migrated(home: Home, agent: Agent) -> None:

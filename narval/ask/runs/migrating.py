@@ -16,16 +16,14 @@ from narval.agent.runs import is_withheld
 from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.definitions.telling import changes, told
-from narval.ask.lookup import active_run, command, files_of
+from narval.ask.lookup import active_run, command, files_of, stays
 from narval.ask.registry import operation
-from narval.ask.text import article
 from narval.core.definitions.library import Definition, check_targets
 from narval.core.engines.engine import Migratable
 from narval.core.engines.events import Migrated
 from narval.core.engines.migration import Migration, NoPlace
 from narval.core.engines.registry import standing_kinds
 from narval.core.errors import DefinitionError, Fault, RequestError, UnreadableError
-from narval.core.kinds import ASKING
 from narval.core.source.text import Source
 from narval.daemon.daemon import Daemon
 from narval.files.agents.collections import parse_file
@@ -241,20 +239,8 @@ def _migratable(run: Run) -> Migratable:
     if run.kind in standing_kinds().values():
         raise RequestError(f"run {run.eid} of {run.name} follows the newest version by itself")
     if not isinstance(engine, Migratable):
-        raise RequestError(f"run {run.eid} of {run.name} cannot be migrated: {_stays(run)}")
+        raise RequestError(f"run {run.eid} of {run.name} cannot be migrated: {stays(run)}")
     return engine
-
-
-def _stays(run: Run) -> str:
-    """The reason why a run keeps the version with which it began, and the next step."""
-    kind = run.state.KIND
-    if run.engine.definition_kind == ASKING:
-        why = "people answer the text that they were shown"
-        return f"it is {article(kind)} {kind}, and {why}; `narval renew {run.eid}` offers it anew"
-    keeps = f"it is {article(kind)} {kind}, which keeps the version with which it began"
-    if run.engine.definition_kind in standing_kinds():
-        return f"{keeps}; what begins of {run.name} from now on has the newest"
-    return f"{keeps}; `narval renew {run.eid}` begins it anew"
 
 
 def _undone(turn: Turn, run: Run) -> Target:

@@ -10,7 +10,7 @@ from narval.agent.runs import cannot_start
 from narval.agent.transaction import inherit
 from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, Asker
-from narval.ask.lookup import active_run
+from narval.ask.lookup import active_run, stays
 from narval.ask.registry import operation
 from narval.core.elements.element import Origin
 from narval.core.engines.engine import HasEnvironment, Renewable
@@ -55,11 +55,10 @@ def _begin_anew(turn: Turn, run: Run) -> Run:
     definition = turn.agent.library.get(engine.definition_kind, run.name)
     if definition is None:
         raise RequestError(f"there is no definition {run.name} any more; cancel {run.eid} instead")
+    if engine.definition_kind in standing_kinds():
+        raise RequestError(f"run {run.eid} is not begun anew: {stays(run)}")
     if (refused := cannot_start(turn.agent, definition)) is not None:
         raise TokenError(*refused)
-    if engine.definition_kind in standing_kinds():
-        why = f"{run.name} has a standing run, and what begins there is of the newest version"
-        raise RequestError(f"run {run.eid} is not begun anew: {why}")
     arguments = run.state.first, ()
     first, inputs = (
         engine.begun_anew(run.definition, run.state, definition)

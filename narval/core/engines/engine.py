@@ -71,7 +71,7 @@ class Engine(Protocol):
 
     Definitions and changes are the kind's own; its states derive from `RunState`. `Diagnoses`, `Retryable`,
     `HasEnvironment` and `HasTokens` are for the kinds that can do that; one that is not retryable may say in
-    `instead_of_retry` what to do instead.
+    `instead_of_retry` what to do instead, one whose runs are not begun anew in `instead_of_renewal`.
     """
 
     def __hash__(self) -> int: ...
@@ -259,6 +259,12 @@ def instead_of_retry(engine: Engine) -> str:
     """The advice that follows a refusal to begin a run again; "" if the kind gives none."""
     instead: str = getattr(engine, "instead_of_retry", "")
     return f": {instead}" if instead else ""
+
+
+def instead_of_renewal(engine: Engine, run: int) -> str:
+    """The advice that follows a refusal to begin a run anew; "" if the kind gives none."""
+    instead: str = getattr(engine, "instead_of_renewal", "")
+    return f"; {instead} {run}" if instead else ""
 
 
 def tokens_of(engine: Engine) -> HasTokens:

@@ -41,6 +41,7 @@ changes = TaskChange.union()
 state_type = InstanceState
 decision_type = InstanceDecision
 instead_of_retry = "its object is with its case, or in the queue again: narval task retry, or narval task put"
+instead_of_renewal = "for its object: narval task stop"
 
 LEASE = 3600.0
 """Seconds without a call after which a program's instance counts as dead (K58)."""

@@ -65,14 +65,15 @@ def run(answer: Row) -> None:
     section("", CALLS_OF_RUN, answer.get("calls", ()))
 
 
-def _newer_ways(run: int) -> str:
+def _newer_ways(run: int, newer: Row) -> str:
     """The advice on a run whose file is newer."""
-    return f"`narval renew {run}` starts it anew; `narval migrate {run}` has it go on by the file"
+    ways = f"`narval renew {run}` starts it anew; `narval migrate {run}` has it go on by the file"
+    return clean(newer.get("stays") or ways)
 
 
 def _version(run: Row) -> str | None:
     """The sentence on a run whose file is newer, and what to do about it."""
-    return f"{newer_file(run)}; {_newer_ways(run['eid'])}" if run.get("newer") else None
+    return f"{newer_file(run)}; {_newer_ways(run['eid'], run['newer'])}" if run.get("newer") else None
 
 
 def runs(rows: Sequence[Row], write: Callable[[Sequence[Row]], None]) -> None:
@@ -222,7 +223,7 @@ def why(answer: Row) -> Iterator[str]:
     else:
         yield f"run {answer['run']} is {answer['state']} and waits for nothing: it will go on by itself"
     if answer.get("newer"):
-        yield f"it {newer_file(answer)}; {_newer_ways(answer['run'])}"
+        yield f"it {newer_file(answer)}; {_newer_ways(answer['run'], answer['newer'])}"
     if code := older_code(answer.get("newer_code", ()), answer["run"]):
         yield f"it {code}"
     if answer.get("agent_state") == SUSPENDED:
