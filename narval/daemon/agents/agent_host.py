@@ -329,13 +329,13 @@ class AgentHost:
             self.mail.mailbox.try_again()
         self.loop.perform(turn)
         for run in turn.transaction.ended:
+            if run.phase == "failed":
+                _log_failure(self.agent, run, self._name_of_other)
             run.load(None)
             self._main_loop.numbers.ended[run.name, run.phase] += 1
             if run.phase == "failed" or run.name == GRANTING:
                 for hear in self._main_loop.on_end:
                     hear(self, run)
-            if run.phase == "failed":
-                _log_failure(self.agent, run, self._name_of_other)
             self.waiters.over(run.eid)
         for added in turn.transaction.batch.elements:
             if added.element.xml[:6] == b"<error":  # no call: it stands in the way of each new element
@@ -384,9 +384,13 @@ def _log_error(agent: AgentState, error: Element, name: str) -> None:
 
 def _log_failure(agent: AgentState, run: Run, name: str) -> None:
     error = error_of(agent, run)
-    where, kind, message = (error.where, error.kind, error.message) if error else ("", "failed", "")
     of, option = (f"{name}: ", f" --agent {name}") if name else ("", "")
-    said = f"run {run.eid} of {run.name} failed{where}: {kind}: {message[:MOST_LOGGED]}"
+    if error is not None:
+        why = f"{error.where}: {error.kind}: {error.message[:MOST_LOGGED]}"
+    else:  # it ended so by its definition, or its error is forgotten
+        explained = run.engine.explain(run.definition, run.state, None) if run.state is not None else None
+        why = f": {explained}" if explained else ""
+    said = f"run {run.eid} of {run.name} failed{why}"
     if run.caller is None:
         log.warning("%s%s; `narval why %d%s` tells more", of, said, run.eid, option)
     else:

@@ -120,6 +120,34 @@ def test_the_command_fails_with_the_reason_if_an_object_is_held_again(
     )
 
 
+TICKET = """
+TASK TYPE ticket
+  ROLES: helper
+  WORK <work><title>Ticket</title><deadline after="1h" outcome="exception"/></work>
+  INITIAL new
+  STATE new EXPOSED
+    ON EVENT solved GOTO COMMIT
+    ON EVENT hard GOTO EXCEPTION
+"""
+
+
+def test_a_task_that_its_deadline_sends_to_exception_is_logged_with_the_reason(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    for path, text in {
+        "etc/people.toml": '[people.ann]\nroles = ["helper"]\n',
+        "recipes/desk.task": TICKET,
+    }.items():
+        (tmp_path / path).parent.mkdir()
+        (tmp_path / path).write_text(text)
+    with narval.open(tmp_path, clock=narval.SimulatedClock("2026-03-02T20:00:00Z")) as agent:
+        object, _ = put(agent, "ticket", "<ticket/>")
+        agent.elapse(hours=1)
+    (line,) = [one for one in caplog.messages if one.startswith("run ") and "failed" in one]
+    assert line.endswith(f"failed: it ended in state EXCEPTION with object {object}")
+
+
 def test_a_held_object_goes_on_as_a_person_has_mended_it(agent: Agent) -> None:
     object, case = put(agent, "triage", "<ticket n='1'/>")
     again = agent.task_retry(case)
