@@ -43,6 +43,18 @@ def test_the_command_of_an_act_takes_the_fields_of_its_row(name: str) -> None:
     assert taken == ["item", *(field.name for field in ACTS_ON_ITEMS[name].fields if field is not SHOWN)]
 
 
+def test_a_task_that_is_moved_is_told_apart_from_its_item(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = {"item": 41, "work": "desk.ticket", "by": "ann", "state": "claimed", "to": "checking"}
+    monkeypatch.setattr(Session, "ask", lambda *_, **__: answer)
+    said = well(tmp_path, "work", "move", "41", "checking")
+    assert said == "item 41 is claimed, and its task goes to checking\n"
+    handed = answer | {"state": "offered", "to": "ben"}
+    monkeypatch.setattr(Session, "ask", lambda *_, **__: handed)
+    assert well(tmp_path, "work", "delegate", "41", "ben") == "item 41 is offered to ben\n"
+
+
 def test_an_option_may_stand_before_the_command_of_a_group_that_has_it(tmp_path: Path) -> None:
     home = make_home(tmp_path / "home")
     for words in (("forget", "--person", "ann"), ("--person", "ann", "forget"), ("--person=ann", "forget")):

@@ -124,7 +124,8 @@ def _act(name: str) -> Command:
         if answer.get("answered"):
             outcome = f", answered {vote(answer['answered'])}"
         to = answer.get("to")
-        whom = f" to {to if isinstance(to, str) else ', '.join(to)}" if to else ""
+        goes = ", and its task goes" if table.STATE in row.fields else ""
+        whom = f"{goes} to {to if isinstance(to, str) else ', '.join(to)}" if to else ""
         click.echo(clean(f"item {answer['item']} is {answer['state']}{whom}{outcome}"))
 
     people.__doc__ = row.does
