@@ -26,7 +26,7 @@ from narval.daemon.daemon import Daemon
 _MODULES: Mapping[str, tuple[str, ...]] = {
     "daemon.status": ("status",),
     "daemon.metrics": ("metrics",),
-    "daemon.requests": ("stop", "reload", "log"),
+    "daemon.requests": ("stop", "keep_store", "reload", "log"),
     "daemon.agents": (
         "agents", "add_agent", "suspend", "resume", "passivate", "remove_agent", "show_agent",
         "set_agent_settings", "move_agent",

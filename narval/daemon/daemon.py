@@ -18,7 +18,7 @@ from narval.calls.executor import Executor
 from narval.calls.output_capture import capture_output
 from narval.calls.programs.backend import programs_of
 from narval.calls.programs.output import IsKnown
-from narval.core.errors import RequestError, SettingsError, UnansweredError
+from narval.core.errors import RequestError, SettingsError, StoreError, UnansweredError
 from narval.daemon.agents.agent_host import AgentHost, Environment
 from narval.daemon.agents.agent_rows import AgentRows
 from narval.daemon.agents.agents import Agents
@@ -39,7 +39,7 @@ from narval.daemon.rounds import Bell, Committer, Rounds
 from narval.daemon.settings_in_force import SettingsInForce
 from narval.daemon.stop import Stop
 from narval.files.grants import granted
-from narval.files.home import Home
+from narval.files.home import Home, trace_of_store
 from narval.files.people_file import load_people
 from narval.files.reading import Reading
 from narval.files.settings import FILE, CurrentSettings, Settings
@@ -279,12 +279,23 @@ class Daemon:
         log_start(self.home, len(runs), self.files)
 
 
+_NO_STORE = (
+    "var/store.db is not there, but %s shows that the home had one; "
+    "to have it back, put the file or a backup there (narval stop, narval restore FILE --force)"
+)
+
+
 async def _started(
     home: Home | None, settings: Settings, clock: Clock, note: Note, *, record_only: bool, standby: bool
 ) -> Daemon:
     """A daemon on a home that is held, once it has resumed."""
     with ExitStack() as starting, ExitStack() as closing:
         where, renewer = settings.store or home.store if home is not None else None, None
+        trace = trace_of_store(home) if home is not None and not settings.store else ""
+        if trace and record_only:
+            raise StoreError(
+                f"{_NO_STORE % trace}; to begin with an empty memory, start the daemon: narval run"
+            )
         store = closing.enter_context(open_store(where, settings.durability, settings.store_patience))
         if home is not None and store.leases is not None:
             how = {"standby": standby, "is_short": record_only}
@@ -292,7 +303,10 @@ async def _started(
 
             renewer = await join_store(home, settings, store, clock, starting, closing, note, **how)
         daemon = _on_home(home, settings, store, clock, closing, renewer, record_only=record_only)
-        return await daemon._resumed()
+        await daemon._resumed()
+        if trace:
+            log.warning(f"{_NO_STORE}; it begins with an empty memory", trace)
+        return daemon
 
 
 def _collect_output(daemon: Daemon, closing: ExitStack) -> None:

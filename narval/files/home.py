@@ -29,6 +29,9 @@ PARTS = ("etc", "recipes", "modules", "data")
 SCENARIOS = "scenarios"
 """The folder of scenarios for simulation; it is optional."""
 
+_TRACES = ("var/narval.log", "var/mail", "var/outbox", "var/models.db")
+"""The traces that a daemon leaves in a home, beside its store."""
+
 _LONGEST_SOCKET = 107
 """The most bytes in the path of a Unix socket, on Linux."""
 
@@ -257,6 +260,13 @@ class Home:
             if owner == _identity(self._at("var")) and _is_private(folder):
                 return os.path.join(folder, "control.sock")
         return None
+
+
+def trace_of_store(home: Home) -> str:
+    """The path that shows that a home has had a store in `var/`, if that is gone; "" otherwise."""
+    if home.store.exists():
+        return ""
+    return next((trace for trace in _TRACES if os.path.lexists(home.path / trace)), "")
 
 
 def _lock(handle: int, how: int, attempts: int = 1) -> bool:

@@ -7,8 +7,13 @@ COMMIT. Readers have connections of their own.
 
 from __future__ import annotations
 
+import logging
+import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
+from pathlib import Path
+from threading import Lock
+from time import monotonic
 from typing import Any
 
 from narval import __version__
@@ -22,6 +27,14 @@ from narval.store.slots import Rows, filled
 from narval.store.sqlite import File
 from narval.store.statements import writes
 from narval.store.store import Store
+
+logger = logging.getLogger("narval.store")
+
+UNNOTICED = 1.0
+"""Seconds in which commits do not look again whether the file is in its place."""
+
+KEEP_IT = "to save what it has: narval backup FILE, or narval stop, which writes it anew"
+"""The ways to save a store whose file is gone."""
 
 _NOT_PERFORMED = "nothing of this turn was performed"
 
@@ -38,6 +51,7 @@ def open_database(file: File, *, is_copy: bool = False) -> Store:
         except BaseException:
             writer.close()
             raise
+        file.note_opened()
         return Database(file, writer)
     except BaseException as error:
         file.close()
@@ -58,9 +72,36 @@ class Database(ReadTables):
         self._writes = writes()
         self._refusal = ""
         self._closed = False
+        self._loss, self._looked = "", monotonic()
+        self._writing = Lock()
 
     def commit(self, *batches: Batch) -> None:
         """Record the batches, all or nothing."""
+        if monotonic() - self._looked > UNNOTICED:
+            self.loss()
+        with self._writing:
+            self._commit(batches)
+
+    def loss(self) -> str:
+        """The fate of its file, which is logged once; "" while it is in its place."""
+        self._looked = monotonic()
+        loss = "" if self._closed else self._driver.loss()
+        if loss and not self._loss:
+            logger.error("%s; %s", loss, KEEP_IT)
+        self._loss = loss
+        return loss
+
+    def keep(self) -> Path | None:
+        """Write all that it has to a file beside its place, if its own file is gone from there."""
+        if not self.loss():
+            return None
+        with self._writing:
+            try:
+                return self._driver.keep(self.writer)
+            except (OSError, sqlite3.Error) as error:
+                raise self._driver.trouble(error) from error
+
+    def _commit(self, batches: Sequence[Batch]) -> None:
         if self._refusal:
             raise StoreError(self._refusal)
         try:
@@ -128,13 +169,24 @@ class Database(ReadTables):
         """Mark the stop as clean, and close the database."""
         if self._closed:
             return
+        loss = self.loss()
         self._closed = True
         if not self._refusal:
             self._refusal = f"the store is closed: {self._name}"
             with suppress(*self._driver.errors):  # unmarked, the next start checks it: nothing is lost
                 self._execute(self._sql["put meta"], (STORE, "clean", "1"))
+        saved = self._kept_at_the_end() if loss else None
         self.writer.close()
         self._driver.close()
+        if saved is not None:
+            logger.warning("all that the store had is saved: %s", self._driver.put_back(saved))
+
+    def _kept_at_the_end(self) -> Path | None:
+        try:
+            return self._driver.keep(self.writer)
+        except (OSError, sqlite3.Error) as error:
+            logger.error("what the store had could not be saved: %s", error)
+            return None
 
 
 # --- opening --------------------------------------------------------------------------------------------

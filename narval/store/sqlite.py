@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from struct import Struct
+from urllib.parse import quote
 
 from narval.core.errors import StoreError
 from narval.store import tables
@@ -57,6 +58,9 @@ _INDEX = Struct("=16sI76xI")
 """The index of the log: pages in it, and, behind both heads, those that have been folded into the file."""
 
 _BEGINNING = b"SQLite format 3\0"
+SAVED = ".saved"
+"""The suffix of the file that has what an open store had whose own file was gone."""
+
 BESIDE = ("-wal", "-shm", "-journal")
 """The suffixes of the files that SQLite may keep beside a database."""
 
@@ -103,15 +107,20 @@ class File:
         self.statements = statements(SQLITE)
         self._idle: list[sqlite3.Connection] = []
         self._closed = False
+        self._opened: os.stat_result | None = None
         self._indexed = (0, 0)
         """The pages in the log, and those of them that were folded into the file, when its writer
         had gone.
         """
 
     def connect(self) -> sqlite3.Connection:
-        """A new connection, its pragmas set."""
+        """A new connection, its pragmas set; it makes no file."""
         connection = sqlite3.connect(
-            self.path, timeout=self._patience, isolation_level=None, check_same_thread=False
+            f"file:{quote(str(self.path))}?mode=rw",
+            uri=True,
+            timeout=self._patience,
+            isolation_level=None,
+            check_same_thread=False,
         )
         try:
             self._settle(connection)
@@ -175,6 +184,44 @@ class File:
         else:
             refuse_other(self.path)
             self._indexed = _indexed(self.path)
+
+    def note_opened(self) -> None:
+        """Note which file its writer has open."""
+        self._opened = self.path.stat()
+
+    def loss(self) -> str:
+        """The fate of the file that is open; "" while it is in its place. It costs one `stat`."""
+        try:
+            there = self.path.stat()
+        except FileNotFoundError:
+            return f"{self.name} was deleted or moved away while the daemon has it open"
+        except OSError:
+            return ""
+        if self._opened is None or os.path.samestat(there, self._opened):
+            return ""
+        return f"another file was put in the place of {self.name} while the daemon has it open"
+
+    def keep(self, writer: sqlite3.Connection) -> Path:
+        """Write all that the open file has to a file beside its place."""
+        new = self.path.with_name(self.path.name + SAVED)
+        new.unlink(missing_ok=True)
+        os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        with closing(sqlite3.connect(new)) as target:
+            writer.backup(target)
+        for suffix in BESIDE:
+            new.with_name(new.name + suffix).unlink(missing_ok=True)
+        sync(new)
+        return new
+
+    def put_back(self, saved: Path) -> Path:
+        """Put what was kept in the place of the file, unless something is there; return its path then."""
+        if self.path.exists():
+            return saved
+        saved.replace(self.path)
+        for suffix in BESIDE:  # of the file that is gone: all of it is in the new one
+            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+        sync(self.path.parent)
+        return self.path
 
     def lost_pages(self, connection: sqlite3.Connection) -> int:
         """The pages at the end of the log that its writer had committed, and that are gone."""

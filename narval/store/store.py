@@ -10,6 +10,7 @@ gone when it is closed.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
@@ -185,6 +186,14 @@ class Store(Protocol):
         """The moment since which its server does not answer (seconds since 1970), and why; None while it
         does.
         """
+        return None
+
+    def loss(self) -> str:
+        """The fate of its file while it is open; "" while that is in its place, or there is none."""
+        return ""
+
+    def keep(self) -> Path | None:
+        """Write all that it has to a file beside its place, if its own file is gone. Raises StoreError."""
         return None
 
     def owners(self) -> list[Ownership]:

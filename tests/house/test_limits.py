@@ -39,6 +39,7 @@ METHODS_ALLOWED: dict[str, str] = {
     "Decision": "the verbs by which all kinds decide are one vocabulary, looked up in one place",
     "ServerLeases": "whatever a daemon asks of the store about who holds an agent is asked there",
     "FilesInForce": "which files count for an agent, the home's own as any other, is asked there",
+    "Store": "what a daemon asks of its store, whichever database that is, is one contract",
     "Supervisor": "whatever happens to an agent in a daemon is told there",
     "TurnView": "it answers every question of a view",
     "CallRecord": "each move of a call is made by itself, and who is told of it is one of them",

@@ -114,3 +114,25 @@ def test_a_log_that_is_whole_or_folded_is_not_said_to_be_cut(path: Path, pragma:
     with open_store(path) as store:
         assert LOST_PAGES not in store.of().meta
         assert len(list(store.of().elements())) == 10
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_store_whose_file_is_taken_away_says_so_and_is_saved_at_its_end(
+    path: Path, is_replaced: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("narval.store.sql.UNNOTICED", 0.0)
+    kept = filled_store(path, clean=True)
+    store = open_store(path)
+    assert (store.loss(), store.keep()) == ("", None)
+    path.rename(path.with_name("elsewhere.db"))
+    if is_replaced:
+        path.write_bytes(b"other")
+    store.commit(batch())
+    store.commit(batch())
+    [line] = caplog.messages
+    assert "while the daemon has it open; to save what it has: narval backup FILE" in line
+    store.close()
+    there = path.with_name("store.db.saved") if is_replaced else path
+    assert caplog.messages[-1] == f"all that the store had is saved: {there}"
+    assert read_all(there) == kept
+    assert not is_replaced or path.read_bytes() == b"other"

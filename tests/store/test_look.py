@@ -268,7 +268,8 @@ def test_a_server_is_asked_in_one_transaction_that_only_reads(path: Path, served
     assert served.said[0] == begun[0]
 
 
-def test_no_tables_are_made_on_a_server(served: Served) -> None:
+def test_no_tables_are_made_on_a_server(path: Path, served: Served) -> None:
+    path.touch()
     with look("postgresql://somewhere/store") as store:
         assert store.of().runs() == []
     assert served.said == []

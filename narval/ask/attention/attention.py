@@ -42,6 +42,7 @@ from narval.daemon.agents.open_matters import NOTHING_OPEN
 from narval.daemon.daemon import Daemon
 from narval.daemon.grant_items import items_of_requests
 from narval.store.batch import SUSPENDED
+from narval.store.sql import KEEP_IT
 
 if TYPE_CHECKING:  # a store of one daemon has none
     from narval.daemon.fleet.members import Members
@@ -114,9 +115,11 @@ def _work(daemon: Daemon) -> tuple[Sequence[Form], Sequence[Form]]:
 
 
 def _store(daemon: Daemon) -> Iterator[Form]:
-    """A store that is away or slow; lost leases; clocks and files that differ between the daemons that share
-    it (G59).
+    """A store whose file is gone, or that is away or slow; lost leases; clocks and files that differ between
+    the daemons that share it (G59).
     """
+    if loss := daemon.store.loss():
+        yield item("store", "high", f"{loss}; {KEEP_IT}", {"page": "status"})
     if daemon.store.leases is None:
         return
     link = {"page": "status"}

@@ -41,6 +41,15 @@ def end_well(daemon: Daemon, *, drain: bool) -> None:
 
 
 @operation("write")
+async def keep_store(daemon: Daemon) -> dict[str, Any]:
+    """Write all that the store has to a file beside its place, if its own file was deleted or moved away
+    under the daemon: the `path` of what was written, None where the store is in its place.
+    """
+    path = daemon.store.keep()
+    return {"path": None if path is None else str(path)}
+
+
+@operation("write")
 async def reload(daemon: Daemon, *, asker: Asker = PROGRAM) -> dict[str, Any]:
     """Read recipes, modules, schemas and settings now; whether they had changed, and their faults. Calls that
     wait for a package that was missing look for it again.

@@ -358,3 +358,32 @@ def files_in(home: Path) -> dict[str, bytes]:
     """The files of a home that are not made anew by each command."""
     found = [path for path in home.rglob("*") if path.is_file() and "lock" not in path.name]
     return {str(path.relative_to(home)): path.read_bytes() for path in found}
+
+
+# --- a store whose file is gone ---------------------------------------------------------------------------
+
+
+def test_what_a_daemon_has_is_saved_when_its_store_was_deleted(home: Path, tmp_path: Path) -> None:
+    with daemon(home):
+        well(home, "add", "-", given="<before/>")
+        for file in (home / "var").glob("store.db*"):
+            file.unlink()
+        well(home, "add", "-", given="<after/>")
+        assert "store.db was deleted or moved away" in well(home, "attention")
+        assert narval(home, "status", "--check").exit_code == 1
+        well(home, "backup", tmp_path / "b.db")
+        assert not [*(home / "var").glob("store.db*")]
+        well(home, "stop")
+    other = make_home(tmp_path / "other")
+    well(other, "restore", tmp_path / "b.db")
+    for each in (home, other):
+        assert data(each, "memory", "before")
+        assert data(each, "memory", "after")
+
+
+def test_a_home_that_had_a_store_does_not_begin_an_empty_one_in_silence(lived_in: Path) -> None:
+    (lived_in / "var" / "store.db").unlink()
+    refusal = narval(lived_in, "add", "-", given=NAME)
+    assert (refusal.exit_code, "var/narval.log shows that the home had one" in refusal.stderr) == (1, True)
+    result = narval(lived_in, "run", "--until-idle")
+    assert result.stderr.count("var/store.db is not there, but var/narval.log shows") == 1

@@ -11,7 +11,7 @@ import click
 from narval.ask.text import counted, fault_line
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import command
-from narval.surfaces.cli.session import Session
+from narval.surfaces.cli.session import Session, reach
 
 STEP = 250_000
 """The rows of a copy between two lines of progress."""
@@ -48,7 +48,12 @@ def backup(session: Session, file: Path, agents: tuple[str, ...]) -> None:
     settings = Settings.load(home.path)
     names = agents or ((session.agent,) if session.agent else ())
     where = settings.store or home.store
-    copied = back_up(where, file.absolute(), home.is_held, settings.name, names, _progress())
+    kept = None if settings.store or home.store.exists() else _kept_by_daemon(session)
+    try:
+        copied = back_up(kept or where, file.absolute(), home.is_held, settings.name, names, _progress())
+    finally:
+        if kept is not None:
+            kept.unlink(missing_ok=True)
     summary = {
         "file": str(file.absolute()),
         "agents": list(copied.agents),
@@ -58,6 +63,16 @@ def backup(session: Session, file: Path, agents: tuple[str, ...]) -> None:
     }
     size = f"{counted(len(copied.agents), 'agent')}, {counted(copied.rows, 'row')}"
     session.give(summary, lambda _: click.echo(f"{file} has {size}"))
+
+
+def _kept_by_daemon(session: Session) -> Path | None:
+    """A file with all that the daemon has in a store whose own file is gone; None if no daemon runs."""
+    daemon = reach(session.home, lambda: None, session.acting_as)
+    if daemon is None:
+        return None
+    with daemon:
+        path = daemon.ask("keep_store")["path"]
+    return Path(path) if path is not None else None
 
 
 _RESTORE = """\
