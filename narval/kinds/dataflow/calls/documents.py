@@ -283,10 +283,11 @@ class NumberReader:
         plain = text if form is None else form.plain(text)
         number = None if plain is None else number_in(plain)
         if number is None and text.strip():
-            self._note(request, attribute, text.strip()[:LONGEST_SHOWN])
+            self.note(request, attribute, text.strip()[:LONGEST_SHOWN])
         return number
 
-    def _note(self, request: OperatorRequest, attribute: str, text: str) -> None:
+    def note(self, request: OperatorRequest, attribute: str, text: str) -> None:
+        """Count a text that is no number; or, with no attribute, a line that does not fit."""
         place = (request.call.key, request.call.line, attribute)
         with self._lock:
             counts = self._of_work.setdefault(request.id, {})

@@ -23,7 +23,8 @@ class OperatorCount(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class UnreadNumbers(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The texts of a numeric attribute that are not numbers; they became no value.
+    """The texts of a numeric attribute that are not numbers; they became no value. Without an attribute, what
+    is wrong with the lines of a file that do not fit its first one.
 
     `texts` has the first of them; the operator that read them is the call `key` at `line` of its dataflow.
     """
@@ -37,6 +38,9 @@ class UnreadNumbers(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     def __str__(self) -> str:
         more = ", …" if self.count > len(self.texts) else ""
         texts = f"{', '.join(map(repr, self.texts))}{more}"
+        if not self.attribute:
+            texts = f"{'; '.join(self.texts)}{more}"
+            return f"{self.key}, line {self.line}: lines that do not fit: {texts} ({self.count} in all)"
         return f"{self.attribute} of {self.key}, line {self.line}: no numbers: {texts} ({self.count} in all)"
 
 

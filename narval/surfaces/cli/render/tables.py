@@ -201,9 +201,14 @@ SESSIONS = (
 )
 STREAMS = (Column("stream", of("id")), Column("tuples", lambda row: f"{row['tuples']:,}", right=True))
 UNREAD = (
-    Column("no number", of("attribute")),
+    Column("no number", lambda row: row["attribute"] or "(lines that do not fit)"),
     Column("in", lambda row: f"{row['key']}, line {row['line']}, {row['session']}"),
-    Column("found", lambda row: f"{row['count']}: {', '.join(map(repr, row['texts']))}"),
+    Column(
+        "found",
+        lambda row: (
+            f"{row['count']}: {', '.join(row['texts'] if not row['attribute'] else map(repr, row['texts']))}"
+        ),
+    ),
 )
 PRINTED = (*plain("session"), Column("printed", of("line")))
 OPERATORS = (

@@ -51,6 +51,10 @@ def read(folder: Path, kind: Any, text: str | bytes, **more: Any) -> tuple[Any, 
         ("rss", "/etc/passwd"),
         ("rss", ""),
         ("rss", "<html><body>Sorry</body></html>"),
+        (
+            "rss",
+            "<!-- <a> --><rss version='2.0'><channel><item><guid>1</guid><title>a</title></item><item><tit",
+        ),
     ],
 )
 def test_TA19_a_hostile_document_is_a_fault(tmp_path: Path, kind: Any, text: str) -> None:

@@ -202,7 +202,8 @@ def test_TA41_a_csv_file_is_read_as_its_tuples_are_taken(tmp_path: Path) -> None
     """A line that is written after the first tuples were taken is read too, so the rest was not read yet."""
     (tmp_path / "f").write_text("id,text\n" + "".join(f"{row},{'x' * 100}\n" for row in range(4 * BATCH)))
     source = FlowSource("s", "csv", path=str(tmp_path / "f"))
-    batches = sources.csv_in_file(source, tmp_path / "f", lambda *_: None, "id <> '7'")
+    reading = sources.Reading(lambda *_: None, print)
+    batches = sources.csv_in_file(source, tmp_path / "f", reading, "id <> '7'")
     rows = len(next(batches).rows)
     with (tmp_path / "f").open("a") as file:
         file.write("last,x\n")
@@ -321,6 +322,37 @@ def homes(query):
     assert [row["price"] for row in taken.rows["out"]] == [7.5, *[None] * 5]
     (unread,) = taken.unread.unread
     assert (unread.attribute, unread.count, unread.texts) == ("price", 4, tuple(BAD[:3]))
+
+
+LINES = {
+    "short": (
+        "a,b\n1,2\n\n3\n4,5\n",
+        [("1", "2"), ("3", None), ("4", "5")],
+        "line 4: expected 2 fields, found 1",
+    ),
+    "long": ("a,b\n1,2,3\n4,5,\n", [("1", "2"), ("4", "5")], "line 2: expected 2 fields, found 3"),
+    "open": (
+        'a,b\n1,"x\ny"\n2,"z\n3,4\n',
+        [("1", "x\ny"), ("2", "z\n3,4\n")],
+        "line 4: a quote that is not closed",
+    ),
+    "twice": ("a,b,a\n1,2,3\n", [("3", "2")], "line 1: 2 columns a"),
+    "good": ('a,b\n1,"x\n"\n2,"z"', [("1", "x\n"), ("2", "z")], ""),
+    "none": ("", [], ""),
+}
+
+
+@pytest.mark.parametrize("what", LINES)
+def test_a_line_that_does_not_fit_is_told_with_its_number(tmp_path: Path, what: str) -> None:
+    text, expected, why = LINES[what]
+    (tmp_path / "f").write_text(text)
+    there = {"s": FlowSource("s", "csv", path=str(tmp_path / "f"))}
+    over, taken = drive(tmp_path, flow('retrieve("s", "" : out)'), sources=there)
+    assert over.state == "done", over
+    assert [(row["a"], row["b"]) for row in taken.rows.get("out", [])] == expected
+    assert [text for one in taken.unread.unread for text in one.texts] == [why] * bool(why)
+    if why:
+        assert str(taken.unread.unread[0]).endswith(f"lines that do not fit: {why} (1 in all)")
 
 
 # --- what is remembered and sent ------------------------------------------------------------------------

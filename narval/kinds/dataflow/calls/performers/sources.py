@@ -9,8 +9,9 @@ import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import parse
@@ -32,8 +33,23 @@ from narval.kinds.dataflow.language.rules import TextError, value_type
 ReadNumber = Callable[..., Any]
 """Reads the number of an attribute from its text, in a form; other texts give None, and are counted."""
 
+
+class Reading(NamedTuple):
+    """The means to read a document: `misfit` counts a line that does not fit, and shows the first of them."""
+
+    number: ReadNumber
+    misfit: Callable[[str], object]
+
+
+_END = "\ufdd0"
+"""A line behind the last one of a CSV file, which no text holds: a quote that is still open takes it in."""
+
+_ROOT = re.compile(r"<([A-Za-z_][\w.:-]*)")
+
 AHEAD = 4
 """The most batches that are read of a file before they are taken."""
+
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 _DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
 
@@ -51,9 +67,10 @@ class Retrieve:
         """Retrieve what a request asks for."""
         name, query = str(request.arguments["wrapper"]), str(request.arguments["query"])
         wrapper = self._tools.code.find(f"wrapper:{name}")
-        number = partial(self._tools.numbers.read, request)
+        numbers = self._tools.numbers
+        reading = Reading(partial(numbers.read, request), partial(numbers.note, request, ""))
         if wrapper is not None:
-            typed = partial(_typed, number, _numbers_of(wrapper))
+            typed = partial(_typed, reading.number, _numbers_of(wrapper))
             async with aclosing(self._tools.code.stream([partial(wrapper, query)])) as yielded:
                 async for some in yielded:
                     for part in in_batches(map(typed, some)):
@@ -62,14 +79,14 @@ class Retrieve:
         source = source_of(self._tools.sources, name)
         if source.kind == "csv" and not source.url and not (path := source.file(self._tools.home)).is_fifo():
             self._tools.labels.add(FILE)
-            read = partial(csv_in_file, source, path, number, query)
+            read = partial(csv_in_file, source, path, reading, query)
             async with aclosing(self._tools.code.stream([read], AHEAD)) as batches:
                 async for some in batches:
                     for batch in some:
                         yield FlowAnswer(batch._replace(relation=name))
             return
         text = await self._text(source)
-        for batch in await self._tools.code.in_thread(partial(_chosen, source, text, number, query)):
+        for batch in await self._tools.code.in_thread(partial(_chosen, source, text, reading, query)):
             yield FlowAnswer(batch._replace(relation=name))
 
     async def _text(self, source: FlowSource) -> str:
@@ -98,18 +115,18 @@ def source_of(sources: Mapping[str, FlowSource], name: str) -> FlowSource:
     return source
 
 
-def _chosen(source: FlowSource, text: str, number: ReadNumber, query: str) -> list[TupleBatch]:
+def _chosen(source: FlowSource, text: str, reading: Reading, query: str) -> list[TupleBatch]:
     """The tuples of a document that satisfy a query. Raises FlowError."""
     # Attributes that some tuples lack have no value in them, in any order.
-    whole = batch_of(_read(source, text, number))
+    whole = batch_of(_read(source, text, reading))
     return list(_satisfying(query, whole.schema, slices(whole.rows)))
 
 
-def csv_in_file(source: FlowSource, path: Path, number: ReadNumber, query: str) -> Iterator[TupleBatch]:
+def csv_in_file(source: FlowSource, path: Path, reading: Reading, query: str) -> Iterator[TupleBatch]:
     """The tuples of a CSV file that satisfy a query, read as they are taken. Raises FlowError."""
     try:
         with path.open(encoding=charset_of_file(path), errors="replace", newline="") as file:
-            schema, rows = _csv(source, file, number)
+            schema, rows = _csv(source, file, reading)
             yield from _satisfying(query, schema, in_batches(rows))
     except OSError as error:
         raise FlowError("bad-source", f"{path}: {error}") from None
@@ -133,10 +150,11 @@ def _satisfying(query: str, schema: Schema, batches: Iterable[list[Row]]) -> Ite
 # --- forms ----------------------------------------------------------------------------------------------
 
 
-def _read(source: FlowSource, text: str, number: ReadNumber) -> Iterator[dict[str, Any]]:
+def _read(source: FlowSource, text: str, reading: Reading) -> Iterator[dict[str, Any]]:
     """The tuples of a document. Raises FlowError."""
     try:
-        return map(partial(_typed, number, source.numbers), _FORMS[source.kind](source, text, number))
+        rows = _FORMS[source.kind](source, text, reading)
+        return map(partial(_typed, reading.number, source.numbers), rows)
     except FlowError:
         raise
     except Exception as error:
@@ -163,30 +181,59 @@ def _numbers_of(wrapper: Any) -> Mapping[str, NumberForm | None]:
     return {name: form for name, (type, form) in types.items() if type == "Number"}
 
 
-def _csv(source: FlowSource, file: TextIO, number: ReadNumber) -> tuple[Schema, Iterator[Row]]:
+def _csv(source: FlowSource, file: TextIO, reading: Reading) -> tuple[Schema, Iterator[Row]]:
     """The attributes and the rows of a CSV file; a row that is too short has no value in the last ones."""
     heading = file.readline()
     file.seek(0)
-    lines = csv.reader(file, delimiter=max(",;\t|", key=heading.count))
-    places = {name: place for place, name in enumerate(next(lines, ())) if name}
+    lines = csv.reader(chain(file, (_END,)), delimiter=max(",;\t|", key=heading.count))
+    head = _heading(next(lines), reading)
+    places = {name: place for place, name in enumerate(head) if name}
     numbers = [(at, name) for at, name in enumerate(places) if name in source.numbers]
 
     def row_of(line: list[str]) -> Row:
         row: list[Any] = [line[place] if place < len(line) else None for place in places.values()]
         for at, name in numbers:
             if row[at] is not None:
-                row[at] = number(name, row[at], source.numbers[name])
+                row[at] = reading.number(name, row[at], source.numbers[name])
         return tuple(row)
 
-    return tuple(places), map(row_of, filter(None, lines))
+    return tuple(places), map(row_of, _whole_lines(lines, len(head), reading))
 
 
-def _of_csv(source: FlowSource, text: str, number: ReadNumber) -> Iterator[dict[str, Any]]:
-    schema, rows = _csv(source, io.StringIO(text, newline=""), number)
+def _heading(head: list[str], reading: Reading) -> list[str]:
+    """The names of the columns; the last of a name is read."""
+    if head == [_END]:
+        return []
+    for name in dict.fromkeys(name for name in head if name and head.count(name) > 1):
+        reading.misfit(f"line 1: {head.count(name)} columns {name}")
+    return head
+
+
+def _whole_lines(lines: Any, width: int, reading: Reading) -> Iterator[list[str]]:
+    """The lines of a CSV file that are not blank. Those with other than `width` fields are told of, and one
+    with a quote that nothing closes, which takes in all that follows.
+    """
+    ended = lines.line_num
+    for line in lines:
+        began, ended = ended + 1, lines.line_num
+        if not line:
+            continue
+        if line == [_END]:
+            return
+        if line[-1].endswith(_END):
+            line[-1] = line[-1].removesuffix(_END)
+            reading.misfit(f"line {began}: a quote that is not closed")
+        elif len(line) < width or any(line[width:]):
+            reading.misfit(f"line {began}: expected {width} fields, found {len(line)}")
+        yield line
+
+
+def _of_csv(source: FlowSource, text: str, reading: Reading) -> Iterator[dict[str, Any]]:
+    schema, rows = _csv(source, io.StringIO(text, newline=""), reading)
     return iter([dict(zip(schema, row, strict=True)) for row in rows])
 
 
-def _of_json(source: FlowSource, text: str, number: ReadNumber) -> Iterator[dict[str, Any]]:
+def _of_json(source: FlowSource, text: str, reading: Reading) -> Iterator[dict[str, Any]]:
     lines = [(at, line) for at, line in enumerate(text.split("\n"), 1) if line.strip()]
     if len(lines) > 1 and all(line.lstrip().startswith("{") for _, line in lines[:2]):
         found: Any = [_of_json_line(source, at, line) for at, line in lines]
@@ -215,13 +262,13 @@ def _flat(row: Any) -> dict[str, Any]:
     }
 
 
-def _of_xml(source: FlowSource, text: str, number: ReadNumber) -> Iterator[dict[str, Any]]:
+def _of_xml(source: FlowSource, text: str, reading: Reading) -> Iterator[dict[str, Any]]:
     root = parse(canonical(_DECLARATION.sub("", text).encode()))
     nodes = root.iter(source.records) if source.records else root.iterchildren("*")
-    return iter([tuple_in(node, number) for node in nodes])
+    return iter([tuple_in(node, reading.number) for node in nodes])
 
 
-def _of_rss(source: FlowSource, text: str, number: ReadNumber) -> Iterator[dict[str, Any]]:
+def _of_rss(source: FlowSource, text: str, reading: Reading) -> Iterator[dict[str, Any]]:
     import feedparser
 
     fields = ("id", "title", "link", "summary", "published")
@@ -230,10 +277,13 @@ def _of_rss(source: FlowSource, text: str, number: ReadNumber) -> Iterator[dict[
     feed = feedparser.parse(io.BytesIO(_DECLARATION.sub("", text).encode()), response_headers=headers)
     if not feed.entries and (feed.bozo or not feed.version):
         raise FlowError("bad-document", f"{source.name}: expected a feed, found {text[:40]!r}")
+    root = _ROOT.search(_COMMENT.sub("", text))
+    if feed.bozo and root is not None and f"</{root[1]}".lower() not in text.lower():
+        raise FlowError("bad-document", f"{source.name}: expected a feed, found one that ends early")
     return iter([{name: entry.get(name) for name in fields} for entry in feed.entries])
 
 
-_FORMS: Mapping[str, Callable[[FlowSource, str, ReadNumber], Iterator[dict[str, Any]]]] = {
+_FORMS: Mapping[str, Callable[[FlowSource, str, Reading], Iterator[dict[str, Any]]]] = {
     "csv": _of_csv,
     "json": _of_json,
     "xml": _of_xml,
