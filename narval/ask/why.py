@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from typing import Any
 
 from narval.agent.agent import AgentState
@@ -37,6 +37,7 @@ from narval.core.engines.commands import SEND, SIGNAL, Call
 from narval.core.engines.engine import Diagnoses, Wait, with_failed_parts
 from narval.core.engines.story import Words, joined
 from narval.core.errors import RequestError
+from narval.core.patterns.pattern import Bound
 from narval.core.source.secrets import without_secrets
 from narval.daemon.agents.lifecycle import ELSEWHERE
 from narval.daemon.daemon import Daemon
@@ -149,7 +150,16 @@ async def _story(daemon: Daemon, element: Element) -> dict[str, Any]:
             successor = younger
     form = json_forms.element(agent, element)
     origin = element.origin.inputs if element.origin is not None else ()
+    given_to = [
+        {"run": run.eid, "step": call.step, "target": call.name} | run_of(agent, run.eid)
+        for run in agent.runs.active.values()
+        for call in run.calls.values()
+        if eid in call.elements or any(eid in eids for _, eids in call.inputs)
+    ]
+    is_left = not (form["used_by"] or given_to or form["outdated"])
     waiting = [wait for run in _woken_by(agent, element) for wait in _waits_for(agent, run, element)]
+    if is_left:
+        waiting += [wait for run in _of_name(agent, element.name) for wait in _passes_by(agent, run, element)]
     return {
         "element": eid,
         "name": element.name,
@@ -162,12 +172,7 @@ async def _story(daemon: Daemon, element: Element) -> dict[str, Any]:
         "hearsay": form["hearsay"],
         "made_from": [_named(agent, before) for before in origin],
         "used_by": [use | run_of(agent, use["run"]) for use in form["used_by"]],
-        "given_to": [
-            {"run": run.eid, "step": call.step, "target": call.name} | run_of(agent, run.eid)
-            for run in agent.runs.active.values()
-            for call in run.calls.values()
-            if eid in call.elements or any(eid in eids for _, eids in call.inputs)
-        ],
+        "given_to": given_to,
         "made_of_it": made,
         "made": count,
         "held_by": [{"run": run} | run_of(agent, run) for run in sorted(memory.contexts.holders(eid))],
@@ -204,6 +209,32 @@ def _woken_by(agent: AgentState, element: Element) -> list[Run]:
     """The runs that wait for such an element, whether they used this one or not, oldest first."""
     runs = {run for run, _ in agent.watches.index.wakes(agent.memory.tree(element))}
     return [agent.runs[run] for run in sorted(runs)[:TOLD]]
+
+
+def _of_name(agent: AgentState, name: str) -> list[Run]:
+    """The runs that wait for an element of a name, whatever else they ask of it, oldest first."""
+    waiting = (
+        run
+        for run in agent.runs.active.values()
+        if any(_is_of(bound, name) for watch in run.watches.values() for bound in watch.conditions)
+    )
+    return list(islice(waiting, TOLD))
+
+
+def _is_of(bound: Bound, name: str) -> bool:
+    """True if a condition is for elements of a name, among others."""
+    return bound.names is not None and name in bound.names
+
+
+def _passes_by(agent: AgentState, run: Run, element: Element) -> Iterator[dict[str, Any]]:
+    """The conditions of a run for elements of this name that this one does not satisfy, and what it lacks."""
+    for wait in run.engine.waiting_for(definition_of(agent, run), state_of(agent, run), run.watches):
+        for bound, none in zip(wait.conditions, wait.absent or repeat(False), strict=False):
+            mismatch = bound.explain(agent.memory.tree(element)) if _is_of(bound, element.name) else None
+            if mismatch is not None and not none:
+                lacking = f"{mismatch.predicate}, found {mismatch.value}"
+                part = {"run": run.eid, "id": wait.id, "for": wait.what, "pattern": bound.text}
+                yield part | {"not": lacking} | run_of(agent, run.eid)
 
 
 def _waits_for(agent: AgentState, run: Run, element: Element) -> Iterator[dict[str, Any]]:

@@ -55,6 +55,21 @@ def agent(tmp_path: Path) -> Iterator[Agent]:
         yield agent
 
 
+def test_N11_an_element_that_no_rule_took_tells_what_the_conditions_of_its_name_expected(
+    agent: Agent,
+) -> None:
+    mail, other = agent.add("<mail to='ada'/>"), agent.add("<letter/>")
+    run = agent.start("w.triage")
+    agent.until_idle()
+    (waits,) = agent.why(mail)["waiting"]
+    assert (waits["run"], waits["id"], waits["pattern"]) == (run, "arrival", "mail[@from]")
+    assert waits["not"].startswith("@from, found ")
+    assert list(answers.why(agent.why(mail)))[1:] == [
+        f"  wanted by   arrival, in run {run} of w.triage (running); not this one: expected {waits['not']}"
+    ]
+    assert agent.why(other)["waiting"] == []
+
+
 def test_N8_N18_an_element_tells_who_used_it_what_was_made_of_it_and_who_holds_it(agent: Agent) -> None:
     mail = agent.add("<mail from='ada'/>")
     run = agent.start("w.triage")
