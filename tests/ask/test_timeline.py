@@ -74,6 +74,17 @@ def test_M36_each_try_and_each_wait_is_a_row(agent: Any) -> None:
     assert [row["outcome"] for row in agent.ask("timeline", run=run)["rows"][3:]] == ["done", "done"]
 
 
+def test_M36_a_try_of_a_node_is_the_same_call(agent: Any) -> None:
+    custom = "<custom><target>m.fails</target><retries>1</retries><backoff>1</backoff></custom>"
+    node = f'<node name="bad" type="action" isStart="true">{custom}</node>'
+    agent.load(f'<process-definition group="p" name="pay">{node}</process-definition>')
+    run = agent.start("p.pay")
+    agent.elapse(seconds=5)
+    rows = [row for row in agent.ask("timeline", run=run)["rows"] if row["for"] == "call"]
+    assert [row["try"] for row in rows] == [1, 2]
+    assert rows[0]["call"] == rows[1]["call"]
+
+
 def test_M36_what_a_run_left_open_was_given_up_and_old_rows_are_counted(agent: Any) -> None:
     run = agent.start("r.outer")
     agent.elapse(seconds=5)

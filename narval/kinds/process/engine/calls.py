@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.prototype import Input, Prototype
 from narval.core.definitions.remote_calls import limit_of_remote
@@ -51,6 +53,8 @@ def make(decision: ProcessDecision, node: Node, token: NodeToken) -> bool:
     """Make the call; return whether the node is executed only when it returns, as with code. Raises
     NodeFault.
     """
+    if token.next_try is not None:
+        return _make_again(decision, node, token, token.next_try)
     if node.target is None:
         call_code(decision, node, token, "execute")
         return True
@@ -88,8 +92,23 @@ def call_code(decision: ProcessDecision, node: Node, token: NodeToken, hook: str
 def _send(
     decision: ProcessDecision, made: NodeCallMade, kind: str, name: str, node: Node, *inputs: Any, **more: Any
 ) -> None:
+    token = decision.state.nodes[made.token]
+    more["attempt"] = 1 if made.hook else token.tries + 1
     decision.change(made)
     decision.command(commands.Call(made.call, kind, name, node.id, *inputs, **more))
+
+
+def _make_again(decision: ProcessDecision, node: Node, token: NodeToken, before: commands.Call) -> bool:
+    """Make a call that failed once more, with its id and its elements: what it does outside may be there
+    already. Returns whether it runs code. Raises NodeFault.
+    """
+    limit = limit_of_remote(seconds(node, "timeout")) if node.agent else None
+    is_code, reserved = node.target is None, decision.state.reserved.get(before.call, ())
+    decision.change(NodeCallMade(token.id, before.call, reserved=reserved, code=is_code))
+    decision.command(replace(before, attempt=token.tries + 1, always="", begun=False))
+    if limit is not None:
+        decision.command(commands.SetTimer(before.call, decision.event.at + limit))
+    return is_code
 
 
 def _call_run(decision: ProcessDecision, node: Node, token: NodeToken, kind: str, target: Any) -> None:

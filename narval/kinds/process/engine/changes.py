@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from narval.core.engines.commands import Call
 from narval.core.engines.events import Plain
 from narval.core.engines.migration import take_over
 from narval.core.engines.run_state import RunBegan, RunChange
@@ -386,7 +387,7 @@ class NodeCallMade(TokenChange, frozen=True):
             del state.undoing[0]
         else:
             token = state.nodes[self.token]
-            token.call = self.call
+            token.call, token.next_try = self.call, None
             if token.queued:
                 token.queued = False
                 state.code_line.leave(token.id, state.waits_for_code)
@@ -421,14 +422,25 @@ class NodeTokenFailed(TokenChange, frozen=True):
 
 
 class NodeTokenRetried(TokenChange, frozen=True):
-    """The node of a token failed, and runs again at this moment (N29)."""
+    """The node of a token failed, and runs again at this moment (N29).
+
+    Its call is kept, with its id, its elements and what it has `reserved`, and `next_try` is made then. If it
+    was given up, there is none, and another is made.
+    """
 
     until: float
     wake: str
+    next_try: Call | None = None
+    reserved: tuple[int, ...] = ()
 
     def apply(self, state: ProcessState) -> None:
         token = state.nodes[self.token]
         token.tries += 1
+        if self.next_try is not None:
+            token.next_try, token.call = self.next_try, self.next_try.call
+            state.calls[token.call] = token.id
+            if self.reserved:
+                state.reserved[token.call] = self.reserved
         token.until, token.wake = self.until, self.wake
         state.delayed[self.wake] = token.id
 
@@ -445,7 +457,7 @@ class NodeCallBack(ProcessChange, frozen=True):
             state.code = ""
         state.reserved.pop(self.call, None)
         if state.hooks.pop(self.call, True) is not None:
-            token.call = ""
+            token.call, token.next_try = "", None
         token.produced += self.produced
 
 

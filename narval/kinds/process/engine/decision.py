@@ -144,10 +144,12 @@ class ProcessDecision(Decision[Process, ProcessState, changes.ProcessChange], kw
 
     def give_up(self, call: str, *, abandon: bool = True) -> None:
         """Stop waiting for a call, and free what it reserved."""
+        between_tries = self.state.nodes[self.state.calls[call]].next_try is not None
         self.free(self.state.reserved.get(call, ()), well=False)
-        self.drop_limit(call)
+        if not between_tries:
+            self.drop_limit(call)
         self.change(changes.NodeCallBack(call))
-        if abandon:
+        if abandon and not between_tries:
             self.command(commands.CancelCall(call))
 
     def drop_limit(self, call: str) -> None:

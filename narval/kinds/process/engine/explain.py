@@ -83,11 +83,11 @@ def waiting_for(definition: Process, state: ProcessState, watches: dict[str, Wat
 
 def _wait(definition: Process, state: ProcessState, token: NodeToken, watches: dict[str, Watch]) -> Wait:
     node = definition.nodes[token.node]
-    if token.call:
-        return Wait(node.id, "call", f"{node.called} (token {token.id})", calls=(token.call,))
     if token.wake:
         what = "its node to be run again" if token.guard == "AcceptToken" else "its guard to be asked again"
         return Wait(node.id, "time", f"{what} (token {token.id})", until=token.until)
+    if token.call and token.next_try is None:
+        return Wait(node.id, "call", f"{node.called} (token {token.id})", calls=(token.call,))
     if token.queued:
         return Wait(node.id, "call", f"other code of the process to be over (token {token.id})")
     if token.id in state.failed and token.guard:
@@ -161,7 +161,7 @@ def state_of(state: ProcessState, node: str) -> str:
 
 def _calls_of(state: ProcessState, node: str) -> list[str]:
     tokens = (state.nodes[number] for number in state.standing.get(node, ()))
-    return [token.call for token in tokens if token.call]
+    return [token.call for token in tokens if token.call and token.next_try is None]
 
 
 def node_row(definition: Process, state: ProcessState, token: NodeToken) -> dict[str, Any]:
@@ -251,6 +251,7 @@ def _reason_of_token(definition: Process, state: ProcessState, token: NodeToken)
         return f"token {token.id} {word_of(state, token)}: element {state.failed[token.id]} says why"
     if token.completed is None:
         what = f"{node.type} has not come back" if token.call else "it is to be completed"
+        what = "it is to be tried again" if token.next_try is not None else what
         return f"token {token.id} is active: {what}"
     how = {"DiscardToken": "discarded by the guard", "SkipNode": "skipped by the guard"}
     return f"token {token.id} was {how.get(token.guard, 'completed')}"

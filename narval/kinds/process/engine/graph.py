@@ -55,8 +55,8 @@ def _node(node: Node, state: ProcessState, tokens: list[NodeToken]) -> GraphNode
 def _tone(state: ProcessState, node: Node, status: str) -> Tone:
     """The tone of a node: one whose tokens nothing works at waits, for memory or to be completed."""
     standing = (state.nodes[token] for token in state.standing.get(node.id, ()))
-    idle = status == "active" and not any(token.call or token.queued for token in standing)
-    return "waiting" if idle else NODE_TONES.get(status, "idle")
+    works = any(token.queued or (token.call and not token.wake) for token in standing)
+    return "waiting" if status == "active" and not works else NODE_TONES.get(status, "idle")
 
 
 def _token_line(state: ProcessState, token: NodeToken) -> str:

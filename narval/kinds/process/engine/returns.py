@@ -40,9 +40,15 @@ def returned(decision: ProcessDecision, event: Returned) -> None:
         problem, eids = _kept(decision, node, event)
     else:
         decision.add_to_context(event.eids)
+    try:
+        if problem is not None and not hook and _try_again(decision, node, token, problem, event.call):
+            return
+    except NodeFault:
+        _end_call(decision, event.call)
+        raise
     _end_call(decision, event.call, eids, well=problem is None)
     if problem is not None:
-        _failed(decision, node, token, problem, event.call, hook)
+        _leave_failed(decision, node, token, problem, event.call, hook)
     elif node.target is not None:
         flow.complete(decision, token, (_outcome(decision, node, eids),))
     else:
@@ -61,9 +67,8 @@ def expired(decision: ProcessDecision, call: str) -> None:
     node = decision.node(token)
     decision.give_up(call)
     limit = limit_of_remote(calls.seconds(node, "timeout"))
-    _failed(
-        decision, node, token, Failure("timeout", f"{node.called} did not come back within {limit:g} s"), call
-    )
+    late = f"{node.called} did not come back within {limit:g} s"
+    _given_up(decision, node, token, Failure("timeout", late), call)
 
 
 def produced(decision: ProcessDecision, event: Produced) -> None:
@@ -77,7 +82,7 @@ def produced(decision: ProcessDecision, event: Produced) -> None:
     verdict = judge(prototype, event.elements, decision.view, bindings, complete=False)
     if verdict.fault:
         decision.give_up(event.call)
-        _failed(decision, node, token, Failure("bad-output", verdict.fault))
+        _given_up(decision, node, token, Failure("bad-output", verdict.fault))
         return
     for output in (*verdict.accepted, *verdict.errors):
         decision.keep(output, node.id, event.call)
@@ -146,7 +151,17 @@ def _end_call(decision: ProcessDecision, call: str, eids: tuple[int, ...] = (), 
     decision.change(NodeCallBack(call, eids))
 
 
-def _failed(
+def _given_up(
+    decision: ProcessDecision, node: Node, token: NodeToken, problem: Failure, call: str = ""
+) -> None:
+    """Make another call in the place of one that was given up, whose return may still come; or fail. Raises
+    NodeFault.
+    """
+    if not _try_again(decision, node, token, problem):
+        _leave_failed(decision, node, token, problem, call)
+
+
+def _leave_failed(
     decision: ProcessDecision,
     node: Node,
     token: NodeToken,
@@ -154,11 +169,7 @@ def _failed(
     call: str = "",
     hook: bool = False,
 ) -> None:
-    """Make a failed call again; or add an error element, and let the token leave on the arc for errors or
-    stay. Raises NodeFault.
-    """
-    if not hook and _try_again(decision, node, token, problem):
-        return
+    """Add an error element, and let the token leave on the arc for errors or stay. Raises NodeFault."""
     error = decision.add_error(
         problem.kind, problem.message, node, detail=problem.detail, call=call, token=token.id
     )
@@ -171,13 +182,21 @@ def _failed(
     flow.complete(decision, token, (ERROR_ARC,))
 
 
-def _try_again(decision: ProcessDecision, node: Node, token: NodeToken, problem: Failure) -> bool:
-    """Make the call of a node again after a delay, if it has tries left. Raises NodeFault."""
+def _try_again(
+    decision: ProcessDecision, node: Node, token: NodeToken, problem: Failure, call: str = ""
+) -> bool:
+    """Make the call of a node again after a delay, if it has tries left: the same one, if it has not been
+    given up. Raises NodeFault.
+    """
     retries = calls.seconds(node, "retries")
     if retries is None or token.tries >= retries or problem.final:
         return False
     pause = wait(calls.seconds(node, "backoff"), token.tries + 1, decision.event.id)
     until, wake = decision.event.at + pause, decision.identifier()
-    decision.change(NodeTokenRetried(token.id, until, wake))
+    asked, reserved = decision.view.pending_call(call), decision.state.reserved.get(call, ())
+    if call:
+        decision.drop_limit(call)
+        decision.change(NodeCallBack(call))
+    decision.change(NodeTokenRetried(token.id, until, wake, asked, reserved))
     decision.command(commands.SetTimer(wake, until))
     return True

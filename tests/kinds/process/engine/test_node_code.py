@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from narval.core.definitions.prototype import Input
+from narval.core.engines import commands
 from narval.core.engines.events import Failure, OutputElement
-from tests.core.engines.dialogue import Dialogue, Refusal
+from tests.core.engines.dialogue import Dialogue, Refusal, action
 
 DONE = {"effects": [{"do": "complete"}]}
 
@@ -158,6 +160,40 @@ def test_section_18_retries_come_first_and_wait_longer_each_time() -> None:
     assert len(said.errors()) == 1
     assert list(state.standing) == ["b"]
     assert said.state(run) == "executing"
+
+
+def test_section_18_a_retry_is_the_same_call_with_the_same_element_and_counts_the_tries() -> None:
+    pay = action("m.pay", [Input("order", "order", use=True, outdates=True)])
+    custom = "<target>m.pay</target><retries>2</retries><backoff>4</backoff>"
+    said = Dialogue(pay, process(code("a", "", custom, type="action")))
+    order = said.add("<order/>")
+    run = said.start("p", kind="process")
+    said.add("<order/>")
+    tries = []
+    for _ in range(2):
+        tries.append(said.call_of("a"))
+        said.erred("a")
+        assert said.in_force[run].reserved == {order: None}
+        said.until_woken()
+    tries.append(said.call_of("a"))
+    assert [call.attempt for call in tries] == [1, 2, 3]
+    assert len({call.call for call in tries}) == 1
+    assert {call.inputs for call in tries} == {(("order", (order,)),)}
+    said.returned("a")
+    assert said.state(run) == "completed"
+    assert (said.in_force[run].reserved, order in said.memory.outdated) == ({}, True)
+
+
+def test_section_18_a_process_that_ends_between_two_tries_frees_what_the_call_had() -> None:
+    pay = action("m.pay", [Input("order", "order", outdates=True)])
+    said = Dialogue(pay, process(code("a", "", "<target>m.pay</target><retries>2</retries>", type="action")))
+    said.add("<order/>")
+    run = said.start("p", kind="process")
+    said.erred("a")
+    said.cancel(run)
+    assert said.state(run) == "cancelled"
+    assert not said.wishes(commands.CancelCall)
+    assert not said.in_force[run].reserved
 
 
 def test_section_18_a_failure_that_is_final_is_not_tried_again() -> None:

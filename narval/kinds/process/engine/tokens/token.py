@@ -7,6 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from narval.core.engines.commands import Call
+
 _COMPACT_AFTER = 32
 
 
@@ -50,6 +52,8 @@ class NodeToken(msgspec.Struct, omit_defaults=True, gc=False):
     """True while it waits for other code of the process to end."""
     tries: int = 0
     """The number of its calls that failed and were made again."""
+    next_try: Call | None = None
+    """The call as it will be made again, between two tries."""
     watch: str = ""
     """The watch through which it waits for elements."""
     produced: tuple[int, ...] = ()
