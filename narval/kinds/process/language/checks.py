@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
+from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Library
+from narval.core.definitions.prototype import Prototype
 from narval.core.definitions.reading.expressions import Predicate, predicates
 from narval.core.definitions.reading.walks import reached
 from narval.core.definitions.suggestions import closest
+from narval.core.definitions.transform.definition import Transform
 from narval.core.errors import Fault
 from narval.kinds.process.language.code import BUILT_IN_DATE, Code
 from narval.kinds.process.language.definition import MemoryGuard, Node, Process
@@ -66,7 +69,9 @@ def _names_in(result: Result) -> Iterator[tuple[str, Named]]:
 
 
 class _Imported:
-    """The processes that others import, and the names of the arcs that leave copies of their nodes."""
+    """The processes that others import, and the names of the arcs that leave copies of their nodes; and the
+    names of the elements that actions and transforms make.
+    """
 
     def __init__(self, library: Library) -> None:
         self.arcs: dict[tuple[str, str], set[str]] = {}
@@ -76,6 +81,14 @@ class _Imported:
                     if node.origin:
                         self.arcs.setdefault((node.origin, node.name), set()).update(node.outs_by_name)
         self.processes = {process for process, _ in self.arcs}
+        prototypes = [
+            prototype
+            for kind in (Action.kind, Transform.kind)
+            for one in library.of(kind).values()
+            if isinstance(prototype := getattr(one, "prototype", None), Prototype)
+        ]
+        outputs = chain.from_iterable(prototype.outputs for prototype in prototypes)
+        self.made = frozenset[str]().union(*(output.condition.names or () for output in outputs))
 
 
 def _warnings(process: Process, library: Library, imported: _Imported) -> Iterator[tuple[str, int, int]]:
@@ -109,6 +122,8 @@ def _of_node(
         yield f"{where}: there is no join {node.join_text!r}{hint}", node.line, 1
     if node.type == "nested":
         yield from _nested(process, node, library)
+    if node.target is not None and not node.agent:
+        yield from _of_anybody(node, library, imported.made)
     for kind, name, line, column in chain(_names(node), _names_of_properties(node, library)):
         if library.get(kind, name) is None and (kind, name) != BUILT_IN_DATE:
             hint = closest(name, library.of(kind))
@@ -119,6 +134,19 @@ def _of_node(
             label = f"arc {skip.arc!r}" if skip.arc else "arc without a name"
             hint = closest(skip.arc, filter(None, left))
             yield f"{where} has no {label} to skip to: the token ends here{hint}", skip.line, skip.column
+
+
+def _of_anybody(node: Node, library: Library, made: frozenset[str]) -> Iterator[tuple[str, int, int]]:
+    """Optional inputs that take what any other run has made, if this one has made none; those that name what
+    nothing makes are for settings in memory.
+    """
+    prototype = getattr(library.get(*node.target or ("", "")), "prototype", None)
+    for slot in prototype.inputs if isinstance(prototype, Prototype) else ():
+        names = slot.condition.names or frozenset()
+        if slot.optional and not slot.list and not slot.condition.variables and names & made:
+            takes = f"if nothing of this run fits the optional input {slot.id!r} ({slot.condition.text})"
+            mend = "call the action in a recipe, whose step narrows the input by <match>"
+            yield f"node {node.name!r}: {takes}, it takes one of any other run; {mend}", node.line, 1
 
 
 def _nested(process: Process, node: Node, library: Library) -> Iterator[tuple[str, int, int]]:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from narval.core.definitions.action.definition import Action, Input, Output
 from narval.core.definitions.library import Library, check_targets
 from narval.core.definitions.parsing import parse
+from narval.core.definitions.prototype import Prototype
 from narval.core.source.text import Source
 from narval.files.check import check_home
 from narval.files.home import Home
@@ -209,3 +211,22 @@ def test_section_18_names_in_properties_that_are_written_in_rubric_are_looked_fo
         "there is no predicate 'isEven'; there is 'isOdd'",
         "there is no string function 'text'",
     ]
+
+
+def test_section_16_an_optional_input_that_takes_what_another_run_has_made_is_told() -> None:
+    node = '<process-definition name="p"><node name="a" type="action" isStart="true">'
+    text = f"{node}<custom><target>shop.refund</target></custom></node></process-definition>"
+    inputs = (
+        Input("order", "order"),
+        Input("payment", "payment", optional=True),
+        Input("note", "note[@of = $order/@id]", optional=True),
+    )
+    inputs += (Input("stamp", "stamp", optional=True),)
+    refund = Action(group="shop", name="refund", function="refund", prototype=Prototype(inputs))
+    pay = Action(group="shop", name="pay", function="pay", prototype=Prototype((), (Output("p", "payment"),)))
+    (process,) = parse(Source("recipes/p.xml", text.encode())).checked()
+    (warning,) = warnings([process], Library([*MODULE, refund, pay, process]))
+    assert warning.message == (
+        "node 'a': if nothing of this run fits the optional input 'payment' (payment), it takes one of any "
+        "other run; call the action in a recipe, whose step narrows the input by <match>"
+    )
