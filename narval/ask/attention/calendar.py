@@ -32,6 +32,9 @@ LOOKED_AT = 10_000
 LONGEST = 366 * 86_400.0
 """The longest time shown at once, in seconds."""
 
+OFTEN = 10
+"""The most dates of one text that are shown of a day; if more are expected, one line stands for them."""
+
 USUAL = 14
 """The days shown if no end is named."""
 
@@ -63,8 +66,8 @@ async def calendar(daemon: Daemon, start: str | None = None, end: str | None = N
     expected = list(islice(_expected(dates, agent.clockwork.zone, max(first, now), last), MOST + 1))
     entries += [_late(late, zone.key) for late in agent.clockwork.late if first <= late.at < last]
     entries += [
-        _entry(at, "date", occurrence.run, occurrence.part, text_of(occurrence.times), expected=True)
-        for at, occurrence in expected[:MOST]
+        _entry(at, "date", occurrence.run, occurrence.part, text, expected=True)
+        for at, occurrence, text in expected[:MOST]
     ]
     entries.sort(key=lambda entry: entry["at"])
     runs = {eid: run for entry in entries if (run := agent.runs.active.get(eid := entry["run"] or 0))}
@@ -196,17 +199,33 @@ def _times(run: Run, wait: Wait) -> tuple[Time, ...]:
 # --- what is expected, what came late, and the clock ------------------------------------------------------
 
 
-def _expected(dates: list[_Dates], zone: str, first: float, last: float) -> Iterator[tuple[float, _Dates]]:
+_Expected = tuple[float, _Dates, str]
+
+
+def _expected(dates: list[_Dates], zone: str, first: float, last: float) -> Iterator[_Expected]:
     """The later dates of the same texts, in order, computed lazily."""
-    return heapq.merge(*(_of(each, zone, first, last) for each in dates), key=lambda pair: pair[0])
+    return heapq.merge(*(_of(each, zone, first, last) for each in dates), key=lambda each: each[0])
 
 
-def _of(dates: _Dates, zone: str, first: float, last: float) -> Iterator[tuple[float, _Dates]]:
-    schedule = schedule_of(dates.times, zone)
+def _of(dates: _Dates, zone: str, first: float, last: float) -> Iterator[_Expected]:
+    """The later dates of a text; of a day with more than `OFTEN`, the first, and words for the others."""
+    schedule, text = schedule_of(dates.times, zone), text_of(dates.times)
     at = schedule.next(max(dates.at, first - 1))
     while at is not None and at < last:
-        yield at, dates
-        at = schedule.next(at)
+        midnight = _midnight_after(at, ZoneInfo(zone))
+        of_day = [at]
+        while len(of_day) <= OFTEN and (at := schedule.next(of_day[-1])) and at < min(midnight, last):
+            of_day.append(at)
+        if len(of_day) > OFTEN:
+            yield of_day[0], dates, f"{text}, and more than {OFTEN} times that day"
+            at = schedule.next(midnight - 1)
+        else:
+            yield from ((moment, dates, text) for moment in of_day)
+
+
+def _midnight_after(at: float, zone: ZoneInfo) -> float:
+    day = datetime.fromtimestamp(at, zone).replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
+    return (day + timedelta(days=1)).timestamp()
 
 
 def _late(late: Any, zone: str) -> Form:
