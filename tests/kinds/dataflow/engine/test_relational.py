@@ -238,7 +238,7 @@ def test_a_group_adds_no_texts_and_says_which() -> None:
     driver = FlowDriver(dataflow).feed("x", [{"k": 1, "t": "a"}]).end("x").run()
     assert driver.over is not None
     assert driver.over.failure is not None
-    assert driver.over.failure.message == "expected numbers to add, found 'a'"
+    assert driver.over.failure.message == """t: expected numbers to add, found 'a', in {"k":1,"t":"a"}"""
 
 
 RAGGED = st.lists(

@@ -69,8 +69,7 @@ class Aggregate(FlowOperator):
         if batch.schema is not self._schema:
             self._at = batches.position(batch.schema, self._column)
             self._schema = batch.schema
-        at = self._at
-        self._folding.add([row[at] for row in batch.rows])
+        _add(self._folding, self._column, self._at, batch.schema, batch.rows)
 
     def finish(self) -> None:
         self.outlet("result").give(self._folding.result)
@@ -123,11 +122,11 @@ class Group(FlowOperator):
             foldings = folded.get(key)
             if foldings is None:
                 foldings = folded[key] = [ColumnFolding(one.func) for one in self._values]
-            for folding, at in zip(foldings, places, strict=True):
+            for folding, one, at in zip(foldings, self._values, places, strict=True):
                 if at is None:
                     folding.count(len(rows))
                 else:
-                    folding.add([row[at] for row in rows])
+                    _add(folding, one.column, at, self._schema, rows)
 
     def finish(self) -> Iterator[None]:
         yield from self._give(self._groups)
@@ -145,6 +144,19 @@ class Group(FlowOperator):
         for some in batches.slices(rows):
             self.outlet("out").put(made, some)
             yield
+
+
+def _add(
+    folding: ColumnFolding, column: str, at: int, schema: batches.Schema, rows: list[batches.Row]
+) -> None:
+    """Take the values of a column. Raises FlowError, which names it, and a tuple with a text in it."""
+    try:
+        folding.add([row[at] for row in rows])
+    except batches.FlowError as error:
+        row = next((row for row in rows if isinstance(row[at], str)), None)
+        where = f", in {batches.tuple_text(schema, row):.200}" if row is not None else ""
+        failure = error.failure
+        raise batches.FlowError(failure.kind, f"{column}: {failure.message}{where}") from None
 
 
 def _count(found: Any, column: list[Any]) -> Any:
