@@ -159,7 +159,10 @@ def read_scenario(source: Source, agents: Mapping[str, Known] | None = None) -> 
     """
     root = read_xml(source)
     if local_name(root.tag) != ROOT:
-        message = f"expected the root scenario, found {root.tag!r}"
+        within = f"<{ROOT}><arrive><{local_name(root.tag)}/></arrive></{ROOT}>"
+        message = (
+            f"expected the root scenario, found {root.tag!r}; an element that comes stands in one: {within}"
+        )
         raise DefinitionError([source.fault(message, root.line, root.column)])
     reading = Reading(source, SCENARIO_WORDS)
     scenario = _Parser(source, reading).read(root)
