@@ -248,6 +248,20 @@ def test_a_home_held_without_a_socket_is_exit_status_3(home: Path, monkeypatch: 
             assert "is open in this program already" in result.stderr
 
 
+def test_a_daemon_whose_socket_is_gone_can_be_ended_as_the_commands_say(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "PATIENCE", 0.2)
+    with daemon(home) as running:
+        (home / "var" / "control.sock").unlink()
+        advice = f"`kill {running.pid}` ends it well"
+        assert advice in narval(home, "stop").stderr
+        assert advice in narval(home, "add", "-", given="<a/>").stderr
+        assert advice in well(home, "status")
+        running.terminate()
+        assert ended(running)[0] == 0
+
+
 def test_a_daemon_waits_for_a_command_however_long_it_works_and_says_so(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

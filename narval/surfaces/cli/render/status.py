@@ -181,7 +181,11 @@ def _alive(answer: Row) -> str:
 
 
 def _held(answer: Row) -> str:
-    return f"none listens, but program {answer['pid']} holds the home: it is starting, ending, or a command"
+    pid = answer["pid"]
+    why = "it is starting, ending, or a command, or its socket is gone"
+    return (
+        f"none listens, but program {pid} holds the home: {why}; if that stays so, `kill {pid}` ends it well"
+    )
 
 
 def _standby(answer: Row) -> str:
