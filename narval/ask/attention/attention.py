@@ -61,18 +61,20 @@ async def attention(daemon: Daemon) -> list[dict[str, Any]]:
     """Everything that needs attention: what keeps the daemon from working, what waits for a person, and then
     what went wrong; each with a sentence, since when, and what it links to.
 
-    `what` is one of `store fleet disk loop file incident slowed grant login tool chat link overdue nobody
-    outlived source missed person agent`, `grave` one of `high`, `middle` and `low`; `link` has one of `page`,
-    `run`, `work`, `incident`, `element` and `agent`. Other agents are named where the home's own is asked.
+    `what` is one of `store fleet disk daemon loop file incident slowed grant login tool chat link overdue
+    nobody outlived source missed person agent`, `grave` one of `high`, `middle` and `low`; `link` has one of
+    `page`, `run`, `work`, `incident`, `element` and `agent`. Other agents are named where the home's own is
+    asked.
     """
     rows = (await up_to_date(daemon, OpenIncidents)).rows
     overdue, waiting = _work(daemon)
     incidents = incident_lines(daemon.agent, rows)
     calls = [*_calls(daemon), *await calls_that_wait(daemon)]
     people = [*_withheld(daemon), *_servers(daemon), *map(dict, overdue), *map(dict, waiting)]
+    troubles = [*_store(daemon), *_disk(daemon)]
     return [
-        *_store(daemon),
-        *_disk(daemon),
+        *troubles,
+        *(_no_daemon(daemon) if troubles else ()),
         *people,
         *_loop(daemon),
         *_files(daemon, rows),
@@ -96,13 +98,20 @@ async def health(daemon: Daemon) -> dict[str, Any]:
     A daemon whose loop is stuck does not answer, so callers need a short timeout.
     """
     held = [one for one in (*_store(daemon), *_disk(daemon)) if one["grave"] == "high"]
+    none = list(_no_daemon(daemon))
+    is_standby = daemon.record_only and not none
+    return {"well": not (held or none), "standby": is_standby, "troubles": [*held, *none]}
+
+
+def _no_daemon(daemon: Daemon) -> Iterator[Form]:
+    """The lack of a daemon: one may have ended because of a trouble, and is not started by the end of that. A
+    standby is none that lacks.
+    """
     home = daemon.home
     holder = home.known_holder() if home is not None and daemon.record_only else None
-    is_standby = holder is not None and holder.is_standby
-    if daemon.record_only and not is_standby:
+    if daemon.record_only and not (holder is not None and holder.is_standby):
         start = home.run_command if home is not None else "narval run"
-        held.append(item("daemon", "high", f"no daemon is at work: {start}", {"page": "status"}))
-    return {"well": not held, "standby": is_standby, "troubles": held}
+        yield item("daemon", "high", f"no daemon is at work: {start}", {"page": "status"})
 
 
 def _work(daemon: Daemon) -> tuple[Sequence[Form], Sequence[Form]]:

@@ -269,6 +269,18 @@ def test_M13_a_disk_that_is_nearly_full_comes_before_all_else(
     assert "20 MB of 4.1 GB are left" in disk["text"]
 
 
+def test_M13_without_a_daemon_a_full_disk_does_not_hide_that_none_runs(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert well(home, "attention") == "Nothing needs attention.\n"
+    found = os.statvfs("/")
+    full = os.statvfs_result((4096, 4096, 10**6, 5000, 5000, *found[5:]))
+    monkeypatch.setattr(os, "statvfs", lambda _: full)
+    disk, none = data(home, "attention")
+    assert (disk["what"], none["what"]) == ("disk", "daemon")
+    assert none["text"] == f"no daemon is at work: narval --home {home} run"
+
+
 def test_M13_of_many_alike_the_first_are_told_and_how_many_more(home: Path, agent: Agent) -> None:
     for number in range(SHOWN + 3):
         (home / "recipes" / f"bad{number:02}.xml").write_text("<cookbook><recip/></cookbook>")
