@@ -24,6 +24,8 @@ from narval.core.elements.control_elements import START_PLANS, TARGET
 from narval.core.elements.element import parse
 from narval.core.engines.registry import is_runnable, runnable
 from narval.core.errors import DefinitionError
+from narval.core.kinds import KINDS
+from narval.core.trust.flow import flow_of
 from narval.daemon.standing_runs import has_taken_nothing
 from narval.files.loaded import Loaded
 from narval.files.memory_file import read_memory
@@ -122,7 +124,7 @@ async def play_past(
 
     try:
         for names, loaded, tally, stream in (
-            (_at_work(past, declared, ()) | dict.fromkeys(trial.names), trial.loaded, with_it, streams[0]),
+            (_at_work(past, declared, ()) | _begun(trial), trial.loaded, with_it, streams[0]),
             (_at_work(past, declared, set(trial.names) - trial.replaced), home.loaded, without, streams[1]),
         ):
             play = _play(home, loaded, past, since, until, names, tally, stream)
@@ -212,6 +214,19 @@ def _at_work(past: Past, declared: Sequence[bytes] | None, but: set[str] | tuple
     roots = (parse(xml) for xml in declared or ())
     starts = [root.get(TARGET, "") for root in roots if root.tag in START_PLANS]
     return dict.fromkeys(name for name in (*starts, *past.at_work) if name not in but)
+
+
+def _begun(trial: Tried) -> dict[str, None]:
+    """The definitions on trial that are begun with the play. Those that others of them call begin with their
+    calls, and items of work with a question.
+    """
+    library = trial.loaded.library
+    there = {name: one for name in trial.names if (one := runnable(library, name)) is not None}
+    calls = ((name, call) for name, one in there.items() for call in flow_of(one, library).calls)
+    called = {call.target for name, call in calls if call.target != name and not call.agent}
+    return dict.fromkeys(
+        name for name, one in there.items() if not KINDS[one.kind].asks and name not in called
+    )
 
 
 def _can_start(library: Library, name: str) -> bool:

@@ -128,6 +128,19 @@ def test_whom_it_would_ask_whether_a_call_may_be_made_is_counted(past: Path) -> 
     assert (told["counts"], told["under_way"]) == ({"sent": 0, "written": 0, "asked": 2}, 3)
 
 
+@pytest.mark.parametrize(("kind", "target"), [("work", "tell"), ("recipe", "part")])
+def test_what_others_of_the_file_begin_is_not_begun_by_itself(past: Path, kind: str, target: str) -> None:
+    needed = '<input id="o"><match>order</match></input>'
+    calls = NEW.replace('type="action" target="shop.ask"', f'type="{kind}" target="try.{target}"')
+    (past / "calls.xml").write_text(f"""<cookbook group="try">{calls}
+        <work name="tell"><title>Look</title>{needed}<outcome name="ok"/></work>
+        <recipe name="part" start_step="a" end_step="a">
+          <step id="a" type="action" target="shop.nothing"/></recipe></cookbook>""")
+    told = json.loads(well(past, "simulate", past / "calls.xml", "--since", "1h", "--json"))
+    alone = kind == "work"  # nothing calls the recipe then
+    assert (told["begun"], told["ended"].get("failed", 0)) == (4 + alone, 0), "two, and what they call"
+
+
 def test_a_program_is_told_how_far_it_is(past: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "PACE", 0.0)
     monkeypatch.setattr(command, "REST", 0)
