@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
-from narval.core.errors import DaemonGoneError
+import pytest
+
+from narval.core.errors import DaemonGoneError, NarvalError, StoreAwayError
 from narval.surfaces.cli.daemon.web import _may_show_link
 from narval.surfaces.cli.session import Session
 from tests.surfaces.cli.command_line import daemon, data, well
@@ -79,12 +81,15 @@ def test_a_program_of_a_run_is_given_no_login_no_token_and_no_code(home: Path) -
     assert [line.partition(": that is for")[0] for line in lines] == [f"narval: {refused}"] * 3
 
 
-class Silent:
-    """Stands in for the session of a command whose daemon does not answer."""
+class Silent(NamedTuple):
+    """Stands in for the session of a command whose daemon does not say who may make a login."""
+
+    error: NarvalError
 
     def vouch(self) -> None:
-        raise DaemonGoneError("the daemon has not answered within 5 seconds")
+        raise self.error
 
 
-def test_pages_are_served_without_a_link_while_it_is_not_known_who_starts_them() -> None:
-    assert not _may_show_link(cast(Session, Silent()))
+@pytest.mark.parametrize("error", [DaemonGoneError("silent"), StoreAwayError("the server is away")])
+def test_pages_are_served_without_a_link_while_it_is_not_known_who_starts_them(error: NarvalError) -> None:
+    assert not _may_show_link(cast(Session, Silent(error)))

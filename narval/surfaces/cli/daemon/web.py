@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from narval.ask.text import clean, moment
-from narval.core.errors import DaemonGoneError, OperatorError, RequestError
+from narval.core.errors import NarvalError, OperatorError
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import command, command_group
 from narval.surfaces.cli.render.tables import Column, listing, plain
@@ -157,7 +157,7 @@ def _may_show_link(session: Session) -> bool:
         return False
     try:
         session.vouch()
-    except (RequestError, DaemonGoneError):
+    except NarvalError:
         return False
     return True
 
