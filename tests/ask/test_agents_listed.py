@@ -44,6 +44,25 @@ def test_M58_an_agent_besides_the_homes_own_tells_the_same_while_it_is_in_memory
     assert (row["state"], row["asked"], row["failed"], row["runs"]) == ("passive", None, None, 1)
 
 
+def test_M58_what_passive_agents_hold_is_counted_anew_once_one_was_in_memory(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts, held = list[int](), agent.daemon.store.held
+    monkeypatch.setattr(agent.daemon.store, "held", lambda: (counts.append(1), held())[1])
+    for name in ("ada", "bob"):
+        agent.ask("add_agent", name=name)
+    there = 0
+    for number in (1, 2):
+        for _ in range(3):  # as an open page asks again with each turn
+            agent.add("<note/>")
+            assert [row["elements"] for row in agent.ask("agents")[1:]] == [there, 0]
+        assert len(counts) == number
+        with agent.other("ada") as ada:
+            ada.add("<note/>")
+            there = ada.ask("status")["elements"]
+        agent.ask("passivate", name="ada")
+
+
 def test_M58_many_agents_are_paged_by_name_and_passive_ones_cost_their_rows(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:

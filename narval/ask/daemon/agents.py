@@ -71,7 +71,7 @@ async def agents(
         names = sorted(filter(follows, rows.names()))
         return [*first, *(_form(daemon, rows[name]) for name in names[: limit - len(first)])]
     elements, active = Counter[int](), Counter[int]()
-    for agent, number, runs in await asyncio.to_thread(daemon.store.held) if len(rows) else ():
+    for agent, number, runs in await daemon.agents.held_by_passive() if len(rows) else ():
         elements[agent] += number
         active[agent] += runs
     there = sorted((row for row in rows.all() if follows(row.name)), key=attrgetter("name"))

@@ -52,6 +52,8 @@ class Agents:
         self._store, self._go_on = store, go_on
         self._last = 0
         """The highest number that was given, or that messages name: a number is for one agent for ever."""
+        self._held: tuple[int, list[tuple[int, int, int]]] | None = None
+        """The activations dropped when what passive agents hold was counted, and what they held."""
         self._changing: dict[str, AgentRow] = {}
         """The agents that are being registered or removed: their names and numbers are not free."""
 
@@ -75,6 +77,15 @@ class Agents:
     def _everybody(self) -> Iterator[AgentRow]:
         yield self.own.mail.identity
         yield from self.rows.with_peers()
+
+    async def held_by_passive(self) -> list[tuple[int, int, int]]:
+        """Agent, number of its elements or runs, number of active runs, of each that is passive. All rows of
+        the store are counted, anew only once an activation was dropped since. Raises StoreError.
+        """
+        dropped = self.supervisor.dropped
+        if self._held is None or self._held[0] != dropped:
+            self._held = dropped, await asyncio.to_thread(self._store.held)
+        return self._held[1]
 
     @asynccontextmanager
     async def asked(self, name: str, *, reads: bool = False) -> AsyncIterator[AgentHost]:

@@ -72,6 +72,8 @@ class Supervisor:
         self.calls = environment.main_loop.calls
         self._lives: dict[str, Life] = {}
         """The lives that differ from what the agent's row alone says."""
+        self.dropped = 0
+        """The activations that were dropped since the start: what passive agents hold differs after each."""
         self._hosts: dict[str, AgentHost] = {}
         """The hosts of agents that are not passive, some of which are not restored yet."""
         self._matters = OpenMatters()
@@ -473,6 +475,7 @@ class Supervisor:
         """Drop an activation, as if it had been killed; its calls continue."""
         if (host := self._hosts.pop(name, None)) is None:
             return
+        self.dropped += 1
         self._rounds.remove(host)
         self._files.leave(host)
         self._memory.leave(host)
