@@ -350,7 +350,7 @@ def test_K10_K11_who_is_no_user_of_a_type_does_not_begin_it(narval: Narval) -> N
         assert (row["user"], row["role"]) == ("ann", "clerk")
         run = str(row["eid"])
         assert says(narval, "stop", run, "--as", "ben")[1].startswith(
-            f"narval: task {run} of w.sign is for ann,"
+            f"narval: task {run} of w.sign is for ann;"
         )
         assert says(narval, "stop", run, "--as", "ann", "--reason", "lunch") == (0, f"task {run} is stopped")
 

@@ -83,5 +83,6 @@ def _instance(daemon: Daemon, asker: Asker, eid: int) -> Run:
         raise TaskRefusedError("over", f"task {eid} of {run.name} is over: it is {run.status}")
     responsible = run.state.user if run.state is not None else ""
     if why := why_not_administering(daemon, asker, responsible, run.by):
-        raise TaskRefusedError("not-responsible", why)
+        whose = f"task {eid} of {run.name} is for {responsible}; " if responsible else ""
+        raise TaskRefusedError("not-responsible", f"{whose}{why}")
     return run
