@@ -378,3 +378,17 @@ def test_P62_a_number_before_a_token_is_no_part_of_it(post: Post, before: str) -
     post.reply("Approve", f"approve\n\n> {before} {token(mail)}\n")
     post.take()
     assert state(post, item) == "done"
+
+
+def test_a_notice_that_comes_back_is_no_answer_and_what_is_none_says_why_to_all(post: Post) -> None:
+    item = post.start()
+    (notice,) = post.sent("ann")
+    box = post.home / "in" / "new"
+    post.reply(notice, "approve", Auto_Submitted="auto-replied")
+    (box / "own.mail").write_bytes(notice.as_bytes())
+    post.take()
+    attempts = [row for row in post.log(item) if row["did"] == "TurnedAway"]
+    [attempt] = attempts
+    assert (attempt["act"], attempt["by"]) == ("answer", "ann")
+    assert attempt["why"] == "it is no mail that a person wrote to us: auto=auto-replied"
+    assert state(post, item) == "offered"

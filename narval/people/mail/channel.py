@@ -79,6 +79,8 @@ def _answer_in(turn: Turn, agent: str, xml: bytes) -> tuple[int, Signalled] | No
     forms = _last_token(mail)
     if local_name(mail.tag) != "email" or not forms:
         return None
+    if tokens.NOTICE_ID.search(mail.get("message-id", "").encode()):
+        return None  # a notice of ours that came back to us
     if ("email", "@key", mail.get("key", "")) in turn.agent.memory.unique_values:
         return None  # its mailbox was read before
     key = bytes.fromhex(turn.agent.facts.get(tokens.KEY, ""))

@@ -19,6 +19,9 @@ from narval.kinds.work.language.definition import WorkDefinition
 MOST_TURNED_AWAY = 20
 """The failed attempts on an item that are recorded; more are only counted."""
 
+NO_ACT = "turned-away"
+"""The signal of a surface that something which came to it is no act."""
+
 
 class NotSoError(Exception):
     """An act that the rules refuse: the kind of the problem, and a sentence that says what to do."""
@@ -130,7 +133,8 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
         way, session = (event.act.way, event.act.session) if event.act is not None else ("", "")
         first = self.state.turned_away < MOST_TURNED_AWAY
         who: dict[str, Any] = {"by": event.by, "actor": event.actor, "way": way, "session": session}
-        why = {"act": event.name, "kind": failure.kind, "why": failure.message}
+        act = "answer" if event.name == NO_ACT else event.name
+        why = {"act": act, "kind": failure.kind, "why": failure.message}
         self.change(TurnedAway(event.at, **who, **why) if first else TurnedAway(event.at))
         self.ask(commands.Answer(event.signal, problem=failure))
 

@@ -13,7 +13,7 @@ from narval.core.engines.events import Cancelled, Event, Failure, Returned, Sign
 from narval.kinds.work.engine import acts, deadlines, ending
 from narval.kinds.work.engine.asking import offering
 from narval.kinds.work.engine.changes import GivenUp, Notified, WorkChange
-from narval.kinds.work.engine.decision import NotSoError, WorkDecision
+from narval.kinds.work.engine.decision import NO_ACT, NotSoError, WorkDecision
 from narval.kinds.work.engine.explain import conceal as conceal
 from narval.kinds.work.engine.explain import explain as explain
 from narval.kinds.work.engine.explain import part_word as part_word
@@ -149,6 +149,6 @@ def _review(decision: WorkDecision, event: Signalled) -> None:
 
 _NOTES: Mapping[str, Callable[[WorkDecision, Signalled], None]] = {
     "notified": _notified,
-    "turned-away": _turned_away,
+    NO_ACT: _turned_away,
     "review": _review,
 }

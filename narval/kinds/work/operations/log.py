@@ -31,6 +31,9 @@ _TOLD = {kind.__name__ for kind in changes.__args__} - {
 """The changes of an item that concern people."""
 
 _VOTES = frozenset({"Voted", "VoteChanged", "TurnedAway"})
+_NO_ANSWERS = frozenset({"no-answer", "not-authentic"})
+"""The kinds of attempts that nobody's vote can be read from."""
+
 _MOMENTS = frozenset({"until", "due", "deadline"})
 _NOT_SHOWN = frozenset({"what", "run", "text", "id", "inputs", "defaults", "options"})
 
@@ -64,7 +67,7 @@ async def work_log(
 
 def _is_for(person: str | None, row: dict[str, Any], definition: WorkDefinition, state: WorkState) -> bool:
     """True unless the row is the draft of another, or the vote of another that is not shown yet."""
-    if person is None or row["by"] == person:
+    if person is None or row["by"] == person or row.get("kind") in _NO_ANSWERS:
         return True
     return row["did"] != "Saved" and (row["did"] not in _VOTES or shows_votes(definition, state, person))
 
