@@ -29,8 +29,8 @@ PARTS = ("etc", "recipes", "modules", "data")
 SCENARIOS = "scenarios"
 """The folder of scenarios for simulation; it is optional."""
 
-_TRACES = ("var/narval.log", "var/mail", "var/outbox", "var/models.db")
-"""The traces that a daemon leaves in a home, beside its store."""
+_TRACES = ("var/narval.log", "var/mail", "var/outbox")
+"""The traces that a daemon alone leaves in a home, beside its store."""
 
 _LONGEST_SOCKET = 107
 """The most bytes in the path of a Unix socket, on Linux."""

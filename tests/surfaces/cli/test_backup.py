@@ -387,3 +387,10 @@ def test_a_home_that_had_a_store_does_not_begin_an_empty_one_in_silence(lived_in
     assert (refusal.exit_code, "var/narval.log shows that the home had one" in refusal.stderr) == (1, True)
     result = narval(lived_in, "run", "--until-idle")
     assert result.stderr.count("var/store.db is not there, but var/narval.log shows") == 1
+
+
+def test_what_a_draft_without_a_daemon_has_cost_is_no_trace_of_a_store(tmp_path: Path) -> None:
+    home = make_home(tmp_path / "home")
+    (home / "var").mkdir(exist_ok=True)
+    (home / "var/models.db").touch()
+    well(home, "add", "-", given="<x/>")
