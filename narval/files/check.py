@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import tempfile
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -82,6 +83,7 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     faults += _traces_without_sdk(home, settings)
     faults += _settings_without_effect(home, settings)
     faults += faults_of_templates(home.path)
+    faults += _open_to_others(home.path)
     wanted = [path.resolve() for path in paths]
     if not wanted:
         return sorted(set(faults), key=_causes_first)
@@ -131,6 +133,31 @@ def _settings_without_effect(home: Home, settings: Settings) -> list[Fault]:
             return settings_without_effect(home.path, store.facts(SETTINGS))
     except StoreError:  # whatever opens it says so
         return []
+
+
+def _open_to_others(home: Path) -> Iterator[Fault]:
+    """One warning that others than the owner of the home may alter what runs as the owner, or its rules."""
+    owner = home.stat().st_uid
+    looked = [home / "etc", *(home / "etc").glob("*.toml")]
+    for folder in (home / "modules", home / "recipes"):
+        looked += [folder, *folder.rglob("*")]
+    there = sorted(str(path.relative_to(home)) for path in looked if _may_be_altered(path, owner))
+    if there:
+        more = f" and {len(there) - 3} more" if len(there) > 3 else ""
+        message = f"others may write to {', '.join(there[:3])}{more}, and what stands there runs as the owner"
+        yield Fault(there[0], 1, 1, f"{message}: take that away with chown, or chmod go-w", warning=True)
+
+
+def _may_be_altered(path: Path, owner: int) -> bool:
+    """True if a file or folder belongs to neither the owner nor root, or others may write to it. A group
+    that is called by the number of its user has nobody else.
+    """
+    try:
+        status = path.stat()
+    except OSError:  # not there; what cannot be read is told elsewhere
+        return False
+    by_group = status.st_mode & stat.S_IWGRP and status.st_gid != status.st_uid
+    return status.st_uid not in (owner, 0) or bool(by_group or status.st_mode & stat.S_IWOTH)
 
 
 def _unasked(home: Home, models: Iterable[str]) -> Iterator[Fault]:
