@@ -1,4 +1,4 @@
-"""Labels as operations need them: the secrets of an element or a run, and those of what a program gives."""
+"""Labels of what a program of a run gives, and what it gives with them."""
 
 from __future__ import annotations
 
@@ -8,21 +8,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from narval.agent.agent import AgentState
 from narval.agent.turn import Turn
 from narval.ask.asker import Asker
 from narval.core.engines.commands import Answer
 from narval.core.engines.events import Signalled
-from narval.core.memory.labels import PROGRAM, SECRET, UNKNOWN, WHETHER
+from narval.core.memory.labels import PROGRAM, UNKNOWN
 from narval.daemon.agents.agent_host import WITHIN, Work
 from narval.daemon.daemon import Daemon
-
-
-def secrets_of(agent: AgentState, eid: int) -> set[str]:
-    """The names of the secrets that an element or a run says, or was decided by."""
-    labels = agent.memory.labels
-    names = labels.names(labels.of((eid,)))
-    return {name.removeprefix(SECRET).removesuffix(WHETHER) for name in names if name.startswith(SECRET)}
 
 
 def as_program(daemon: Daemon, asker: Asker) -> Asker:

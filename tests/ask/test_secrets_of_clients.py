@@ -121,6 +121,21 @@ def test_a_question_to_people_that_says_a_secret_is_told_to_whom_may_have_it(
             use(agent, client, tool, run=eid)
 
 
+@pytest.mark.parametrize(("client", "titles"), [("desk", []), ("nurse", ["Look at: blood"])])
+def test_the_worklist_leaves_out_what_a_client_may_not_have(
+    agent: Agent, client: str, titles: list[str]
+) -> None:
+    people = (f'[people.{one}]\nlogin = "mcp:{one}"\n' for one in ("desk", "nurse"))
+    home = agent.daemon.home.path
+    (home / "etc" / "people.toml").write_text("".join(people))
+    rights = home / "etc" / "mcp" / f"{client}.toml"
+    rights.write_text(rights.read_text().replace('"elements",', '"elements", "worklist",'))
+    agent.ask("reload")
+    agent.start("w.shows")
+    agent.until_idle()
+    assert [row["title"] for row in use(agent, client, "worklist")] == titles
+
+
 def test_a_signal_does_not_give_what_a_run_with_a_secret_answers(agent: Agent) -> None:
     eid = use(agent, "desk", "start", name="line.p")["eid"]
     agent.until_idle()

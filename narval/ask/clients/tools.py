@@ -12,13 +12,13 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from narval.ask.clients.descriptions import DESCRIPTIONS
 from narval.ask.documents import elements_in
-from narval.ask.labels import secrets_of
 from narval.ask.operations import OPERATIONS
 from narval.ask.runs.waiting import items_of
 from narval.core.definitions.suggestions import closest
 from narval.core.elements.element import Element
 from narval.core.errors import RequestError
 from narval.core.patterns.pattern import condition
+from narval.core.trust.origins import secrets_of
 from narval.daemon.daemon import Daemon
 from narval.files.mcp_clients import McpClient
 
@@ -60,7 +60,8 @@ def is_withheld(daemon: Daemon, eid: int, secrets: Collection[str]) -> bool:
     """True if an element or a run says something secret besides these, or asks people something that does."""
     agent, run = daemon.agent, daemon.agent.runs.active.get(eid)
     items = items_of(agent, run) if run is not None else ()
-    return any(not secrets_of(agent, one).issubset(secrets) for one in (eid, *(item.eid for item in items)))
+    concerned = (eid, *(item.eid for item in items))
+    return any(not secrets_of(agent.memory.labels, one).issubset(secrets) for one in concerned)
 
 
 def may_read(daemon: Daemon, client: McpClient, element: Element) -> bool:
@@ -193,7 +194,9 @@ TOOLS: Mapping[str, OperationTool] = {
     ),
     "check": OperationTool(("texts",), _anything),
     "explore": OperationTool(("kind", "name"), _trial),
-    "worklist": OperationTool(("state", "name", "limit", "after"), _anything),
+    "worklist": OperationTool(
+        ("state", "name", "limit", "after"), _anything, lambda client: {"secrets": list(client.secrets)}
+    ),
     "answer": OperationTool(("item", "outcome", "fields", "shown"), _anything),
     "send": OperationTool(("to", "elements", "keep"), _send),
     "propose": OperationTool(("name", "texts", "wish"), _anything),

@@ -15,7 +15,6 @@ from msgspec import Struct
 
 from narval.agent.agent import AgentState
 from narval.ask import json_forms
-from narval.ask.labels import secrets_of
 from narval.ask.lookup import find_run
 from narval.ask.paging import eids_of, gathered, moment_from
 from narval.ask.registry import operation
@@ -24,6 +23,7 @@ from narval.core.errors import PatternError, RequestError
 from narval.core.index.element_index import TRIED_FIRST
 from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import Bound, Condition, condition
+from narval.core.trust.origins import secrets_of
 from narval.daemon.daemon import Daemon
 from narval.system.time_slice import TimeSlice
 
@@ -201,7 +201,7 @@ class Wanted(Struct, frozen=True):
             maker = agent.runs.get(element.origin.run) if element.origin is not None else None
             if maker is None or maker.name != self.definition:
                 return False
-        if self.secrets is not None and secrets_of(agent, element.eid) - self.secrets:
+        if self.secrets is not None and secrets_of(agent.memory.labels, element.eid) - self.secrets:
             return False
         if self.among is not None:
             tree = agent.memory.tree(element)

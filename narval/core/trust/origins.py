@@ -8,7 +8,7 @@ from typing import NamedTuple
 from lxml import etree
 
 from narval.core.elements.element import Element, Origin, children, parse
-from narval.core.memory.labels import MODEL, SECRET, WHETHER
+from narval.core.memory.labels import MODEL, SECRET, WHETHER, Labels
 from narval.core.memory.memory import Memory
 
 MOST = 10_000
@@ -105,6 +105,12 @@ def _root_of(element: Element) -> str:
 def is_way(label: str) -> bool:
     """True of a label that says by which way something came in."""
     return label[-1] != WHETHER and not label.startswith(SECRET)
+
+
+def secrets_of(labels: Labels, eid: int) -> set[str]:
+    """The names of the secrets that an element or a run says, or was decided by."""
+    names = labels.names(labels.of((eid,)))
+    return {name.removeprefix(SECRET).removesuffix(WHETHER) for name in names if name.startswith(SECRET)}
 
 
 def _ways(memory: Memory, eids: Iterable[int]) -> set[str]:

@@ -25,10 +25,10 @@ from narval.core.definitions.wall import zone_named
 from narval.core.engines.commands import Call
 from narval.core.engines.engine import Lookup
 from narval.core.errors import ActionError
-from narval.people.chat.messages import ASKED, ENDED, Reply
+from narval.people.chat.messages import ASKED, ENDED, SENT, Reply
 from narval.people.chat.outbox import ChatOutbox
 from narval.people.chat.quiet import waits_until
-from narval.people.item_text import text_shown
+from narval.people.item_text import look_at, secrets_shown, text_shown
 from narval.people.mail.answers import ACTS
 
 if TYPE_CHECKING:
@@ -76,16 +76,20 @@ class ChatNotices:
             is_urgent=why == "escalated",
             deadline=deadline if asks else None,
         )
+        is_hidden = bool(secrets_shown(self._agent, run.eid))
+        title = run.name if is_hidden else payload["title"]
         about = Reply(
-            text=f"{run.eid} {payload['title']}: {payload['text']}",
+            text=f"{run.eid} {title}: {look_at(run.eid, name) if is_hidden else payload['text']}",
             item=run.eid,
             agent=name,
             shown=payload["shown"],
-            title=payload["title"],
+            title=title,
             purpose=ENDED,
             not_before=later or 0.0,
         )
-        if asks:
+        if asks and is_hidden:
+            about = replace(about, purpose=SENT)
+        elif asks:
             whole = text_shown(self._agent.store, run.eid)
             how = _how(run, deadline, zone, self._agent.memory.element)
             text = f"{_BEGINNINGS.get(why, '')}{whole}\n{how}"

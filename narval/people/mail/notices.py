@@ -24,7 +24,7 @@ from narval.calls.targets import PreparedCall
 from narval.core.engines.commands import Call
 from narval.core.engines.engine import Lookup
 from narval.core.errors import ActionError
-from narval.people.item_text import text_shown
+from narval.people.item_text import look_at, secrets_shown, text_shown
 from narval.people.mail.account import MailAccount
 from narval.people.mail.texts import timestamp
 from narval.people.mail.tokens import KEY, token_of
@@ -105,7 +105,11 @@ class Notices:
         try:
             if call.call in pace.waiting and not pace.is_full(at):
                 active = self._agent.runs.active
-                lines = [f"{eid}  {title}" for eid, title in pace.waiting.values() if eid in active]
+                lines = [
+                    f"{eid}  {self._title(active[eid], title)}"
+                    for eid, title in pace.waiting.values()
+                    if eid in active
+                ]
                 sending = asyncio.get_running_loop().create_task(self._send_list(account, to, lines))
                 pace.listed.update(dict.fromkeys(pace.waiting, sending))
                 pace.waiting.clear()
@@ -125,18 +129,23 @@ class Notices:
     async def _send(
         self, run: Run, call: Call, account: MailAccount, to: str, payload: dict[str, Any]
     ) -> str:
-        why, until, title = payload["why"], payload["until"], payload["title"]
+        why, until, title = payload["why"], payload["until"], self._title(run, payload["title"])
+        subject = f"{_SUBJECTS.get(why, f'Over ({why}): ')}{title}"
+        if secrets_shown(self._agent, run.eid):
+            return await send_text(account, to, subject, look_at(run.eid), about=f"work.{run.eid}.")
         if until is None:
             text = f"{run.name} {run.eid}: {title}\n\n{payload['text']}"
-            beginning = _SUBJECTS.get(why, f"Over ({why}): ")
-            return await send_text(account, to, f"{beginning}{title}", text, about=f"work.{run.eid}.")
+            return await send_text(account, to, subject, text, about=f"work.{run.eid}.")
         key = await self._key()
         token = token_of(key, self._id, run.eid, call.step, call_of().id, payload["shown"], until)
         text = (
             f"{text_shown(self._agent.store, run.eid)}\n{_how(run, token, until, self._agent.memory.element)}"
         )
-        subject = f"{_SUBJECTS[why]}{title} [{token}]"
-        return await send_text(account, to, subject, text, about=f"work.{run.eid}.")
+        return await send_text(account, to, f"{subject} [{token}]", text, about=f"work.{run.eid}.")
+
+    def _title(self, run: Run, title: str) -> str:
+        """The title of an item; its number and the name of the work where that is secret."""
+        return f"{run.name} {run.eid}" if secrets_shown(self._agent, run.eid) else title
 
     async def _send_list(self, account: MailAccount, to: str, lines: list[str]) -> str:
         text = "More was asked of you than is sent one by one. `narval work` has all of it:\n\n"

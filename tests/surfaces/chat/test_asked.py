@@ -30,6 +30,8 @@ WORK = """<cookbook group="w">
   <field name="colour" type="choice" options="red green">Which colour</field>
   <ways names="chat"/>
 </work>
+<work name="look"><title>About {$note}?</title><input id="note"><match>note</match></input>
+  <for people="ann"/><outcome name="yes"/><outcome name="no"/><ways names="terminal chat"/></work>
 <work name="permit"><title>May this be done?</title><outcome name="approve"/><outcome name="reject"/></work>
 <recipe name="pay" start_step="pay" end_step="pay">
   <step id="pay" type="action" target="basic.copy" approve="w.permit">
@@ -169,11 +171,15 @@ async def test_C9_who_may_grant_does_so_by_chat(tmp_path: Path) -> None:
         '<step id="send" type="action" target="chat.send"/></recipe>'
     )
     async with chat_at_work(made) as chat:
-        asked = await chat.service.answers(3)
-        assert "w.send" in asked[0].text
-        assert "<need>host here</need>" in asked[0].text, "the server of the chat"
-        assert "that is for the owner of the home and operators" in await says(chat, "1", "ben@example.org")
-        assert "that is for people with work" in await says(chat, "1", "rob@example.org")
+        (asked,) = await messages(chat, 1)
+        assert ("w.send" in asked.text, asked.place) == (True, "ann@example.org")
+        assert "<need>host here</need>" in asked.text, "the server of the chat"
+        (row,) = await chat.ask("worklist", every=True)
+        grants = f"answer {row['item']} grant"
+        assert "that is for the owner of the home and operators" in await says(
+            chat, grants, "ben@example.org"
+        )
+        assert "that is for people with work" in await says(chat, grants, "rob@example.org")
         assert (await says(chat, "grant")).endswith("is done: grant")
         await start(chat, "w.send", b'<chat-out to="ann">Hello</chat-out>')
         async with asyncio.timeout(60):
@@ -203,11 +209,13 @@ async def test_C9_C11_what_came_from_outside_is_sent_by_chat_once_somebody_says_
     (tmp_path / "data/note").write_text("[*click*](https://x.example) @all")
     async with chat_at_work(made) as chat:
         await start(chat, "w.tell")
-        asked = await chat.service.answers(3)
-        assert all("Call: chat.send" in message.text for message in asked)
-        assert "is labelled file; the rule on line 1 of etc/trust.toml asks" in asked[0].text
+        (asked,) = await messages(chat, 1)
+        assert ("Call: chat.send" in asked.text, asked.place) == (True, "ann@example.org")
+        assert "is labelled file; the rule on line 1 of etc/trust.toml asks" in asked.text
+        (row,) = await chat.ask("worklist", every=True)
+        always = f"answer {row['item']} always"
         assert "that is for the owner of the home and operators" in await says(
-            chat, "always", "ben@example.org"
+            chat, always, "ben@example.org"
         )
         assert re.fullmatch(r"\d+ is done: once", await says(chat, "once"))
         async with asyncio.timeout(60):
@@ -286,3 +294,16 @@ async def test_C9_the_page_on_approving_by_chat_goes_as_it_says(tmp_path: Path) 
         async with asyncio.timeout(60):
             while not (tmp_path / "shared/note.txt").exists():
                 await asyncio.sleep(0.01)
+
+
+@in_a_loop
+async def test_what_is_secret_is_neither_told_nor_answered_by_chat(tmp_path: Path) -> None:
+    made = home(tmp_path)
+    (tmp_path / "etc/trust.toml").write_text('[secret]\nhealth = "note"\n')
+    async with chat_at_work(made) as chat:
+        item = await start(chat, "w.look", b"<note>HIV positive</note>")
+        (asked,) = await messages(chat, 1)
+        assert (f"{item} w.look: It is secret" in asked.text, asked.buttons) == (True, ())
+        for text in ("yes", "1", f"answer {item} yes", f"show {item}", "work", "status"):
+            assert "HIV" not in await says(chat, text)
+        assert (await chat.ask("work_item", item=item))["state"] == "offered"

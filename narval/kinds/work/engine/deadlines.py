@@ -86,4 +86,4 @@ def _remind(decision: WorkDecision, due: float) -> None:
                 times, due = times + 1, later
     if reminder.times is not None:
         times = min(times, reminder.times)
-    decision.change(Reminded(now, due, times, decision.to_be_told()))
+    decision.change(Reminded(now, due, times, decision.to_be_written_to()))

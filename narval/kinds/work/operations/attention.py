@@ -15,6 +15,7 @@ from narval.daemon.daemon import Daemon
 from narval.kinds.work.engine.explain import is_overdue
 from narval.kinds.work.engine.listing import waits_for_nobody
 from narval.kinds.work.operations.items import WorkView
+from narval.people.item_text import secrets_shown
 
 LOOKED_AT = 200
 """The most open items, in the order of lists, that are examined."""
@@ -48,9 +49,11 @@ def _sentences(look: WorkView) -> tuple[list[Form], list[Form]]:
     for run, definition, state in islice(look.open_items(), LOOKED_AT):
         title, link = f"work {run.eid} of {run.name}", {"work": run.eid}
         if is_overdue(state):
-            wrong.append(item("overdue", "middle", f"{title} is overdue: {state.title}", link, run.started))
+            wrong.append(
+                item("overdue", "middle", f"{title} is overdue: {_title(look, run)}", link, run.started)
+            )
         elif waits_for_nobody(definition, state, look.at, look.view):
-            text = f"{title} can be done by nobody there is: {state.title}"
+            text = f"{title} can be done by nobody there is: {_title(look, run)}"
             wrong.append(item("nobody", "middle", text, link, run.started))
         elif run.name != GRANTING or run.caller is not None:  # the line of the definition tells of it
             waiting.append(run)
@@ -58,14 +61,19 @@ def _sentences(look: WorkView) -> tuple[list[Form], list[Form]]:
         more = f"{counted(len(wrong) - SHOWN, 'more item')} of work overdue, or for nobody there is"
         text = f"{more}: `narval work --all` lists them"
         wrong[SHOWN:] = [item("overdue", "middle", text, {"page": "work"})]
-    return wrong, [_waiting(waiting)] if waiting else []
+    return wrong, [_waiting(look, waiting)] if waiting else []
 
 
-def _waiting(items: list[Run]) -> Form:
+def _waiting(look: WorkView, items: list[Run]) -> Form:
     """Items that wait for people, in a sentence."""
     many, first = len(items), min(items, key=lambda run: run.started)
     wait = counted(many, "item waits", "items wait")
     link = {"work": first.eid} if many == 1 else {"page": "work"}
     oldest = "" if many == 1 else " the oldest:"
-    text = f"{wait} for people:{oldest} {first.state.title or first.name}"
+    text = f"{wait} for people:{oldest} {_title(look, first)}"
     return item("person", "low", text, link, first.started)
+
+
+def _title(look: WorkView, run: Run) -> str:
+    """The title of an item; the name of the work where that is secret, as chats tell it."""
+    return run.name if secrets_shown(look.agent, run.eid) else run.state.title or run.name

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
-from narval.ask.asker import PROGRAM, Asker
+from narval.ask.asker import CHAT, PROGRAM, Asker
 from narval.ask.asking_person import no_such_person, onlooker
 from narval.ask.json_forms import moment
 from narval.ask.paging import gathered
@@ -23,7 +23,7 @@ from narval.kinds.work.engine.state import WorkState
 from narval.kinds.work.engine.table import MOVES, PHASES
 from narval.kinds.work.engine.votes import answered
 from narval.kinds.work.language.definition import WorkDefinition
-from narval.people.item_text import text_shown
+from narval.people.item_text import look_at, secrets_shown, text_shown
 
 WORK = WorkDefinition.kind
 
@@ -118,6 +118,7 @@ async def worklist(
     after: int | None = None,
     known: list[int] | None = None,
     wait: float = 0.0,
+    secrets: list[str] | None = None,
     *,
     asker: Asker = PROGRAM,
 ) -> list[dict[str, Any]]:
@@ -127,14 +128,18 @@ async def worklist(
     items, with `every` all that the asker may see. `person` is for the home's owner and administrators. A
     `state` of ended items lists those, newest first; a state that no item has raises RequestError. `limit`
     and `after`, an item, select a page. With `wait`, it waits that many seconds for the list to differ from
-    the `known` items.
+    the `known` items. With `secrets`, items that say anything else that is secret are left out; a chat is
+    not told the title of what is secret.
     """
     if state is not None and state not in (*MOVES, *PHASES):
         raise RequestError(f"no item is ever {state!r}{closest(state, (*MOVES, *PHASES))}")
-    page = _Shown(every, answered, _listed(daemon, asker, person), state, name, limit, after)
+    may = None if secrets is None else frozenset(secrets)
+    page = _Shown(every, answered, _listed(daemon, asker, person), state, name, limit, after, may)
     while True:
         version = WorkView(daemon, None).version
         rows = await page.rows(daemon)
+        if asker.way == CHAT:
+            rows = [_as_by_chat(daemon, row) for row in rows]
         if known is None or [row["item"] for row in rows] != known:
             return rows
         while wait > 0 and version == WorkView(daemon, None).version:
@@ -153,6 +158,7 @@ class _Shown(NamedTuple):
     name: str | None
     limit: int | None
     after: int | None
+    secrets: frozenset[str] | None
 
     async def rows(self, daemon: Daemon) -> list[Form]:
         """Their rows, in order."""
@@ -167,7 +173,7 @@ class _Shown(NamedTuple):
         for run, definition, state in items:
             if not passed:
                 passed = run.eid == self.after
-            elif self.state not in (None, state.status) or self.name not in (None, run.name):
+            elif not self._is_listed(look, run, state):
                 yield None
             else:
                 row = _row(run, definition, state, look)
@@ -176,6 +182,17 @@ class _Shown(NamedTuple):
                 else:
                     is_wanted = self.every or state.over or _is_mine(state, row, look.person)
                 yield row if is_wanted else None
+
+    def _is_listed(self, look: WorkView, run: Run, state: WorkState) -> bool:
+        """True for an item of the name and state that are asked for, which says nothing secret but these."""
+        if self.state not in (None, state.status) or self.name not in (None, run.name):
+            return False
+        return self.secrets is None or secrets_shown(look.agent, run.eid) <= self.secrets
+
+
+def _as_by_chat(daemon: Daemon, row: Form) -> Form:
+    """An item in a list without a title that is secret."""
+    return row | {"title": row["work"]} if secrets_shown(daemon.agent, row["item"]) else row
 
 
 def _listed(daemon: Daemon, asker: Asker, person: str | None) -> str | None:
@@ -227,6 +244,9 @@ async def work_item(daemon: Daemon, item: int, *, asker: Asker = PROGRAM) -> dic
     """
     look = WorkView(daemon, onlooker(daemon, asker))
     run, definition, state = look.item(item)
+    if asker.way == CHAT and secrets_shown(daemon.agent, item):
+        agent = "" if daemon.agent.store.is_own else daemon.name
+        raise WorkRefusedError("way-not-allowed", f"{item} {run.name}: {look_at(item, agent)}")
     person = look.person or ""
     sees_votes = look.person is None or shows_votes(definition, state, person)
     return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from narval.core.definitions.people.directory import Directory, Person
@@ -123,3 +124,25 @@ def test_P34_a_message_says_when_an_item_ends_whose_missed_deadline_was_put_off(
     office.act(item, "ben", "claim", way="chat")
     ends = {call.payload["deadline"] for call in office.wishes(Call) if call.kind == NOTICE}
     assert ends == {office.now + 300}
+
+
+@pytest.mark.parametrize(
+    ("name", "audience", "written"),
+    [
+        ("trust.grant", "", ["ann"]),
+        ("trust.grant", '<for people="cid"/>', []),
+        ("trust.ask", "", ["ann"]),
+        ("trust.ask", '<for people="cid"/>', ["cid"]),
+        ("g.w", "", ["ann", "cid"]),
+    ],
+)
+def test_what_the_home_itself_asks_is_written_to_operators_unless_it_asks_somebody(
+    name: str, audience: str, written: list[str]
+) -> None:
+    people = directory(replace(PEOPLE[0], web="operator"), *PEOPLE[1:])
+    text = work(f'{audience}<ways names="mail"/><remind after="1d"/>', name=name)
+    office = WritingOffice(text, people=people)
+    office.offers(name)
+    assert [to for _, to, _ in office.written()] == written
+    office.passes(DAY)
+    assert [to for _, to, _ in office.written()] == written

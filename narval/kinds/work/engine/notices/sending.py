@@ -53,7 +53,7 @@ def settle(decision: WorkDecision) -> None:
 
 def _settle_way(decision: WorkDecision, way: str) -> None:
     state, now = decision.state, decision.event.at
-    asked, notices = decision.to_be_told(), state.notices.items()
+    asked, notices = decision.to_be_written_to(), state.notices.items()
     void = tuple(
         call
         for call, notice in notices

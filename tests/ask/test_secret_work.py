@@ -1,0 +1,93 @@
+"""Neither mail nor chat tells what is secret, and the rules of a home ask by mail only those who keep it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from narval.ask.asker import Asker
+from narval.files.shipped import shipped
+from tests.ask.letters import TOKEN, Post
+
+PEOPLE = """
+[people.ann]
+web = "operator"
+mail = ["ann@example.org"]
+[people.ben]
+mail = ["ben@example.org"]
+[people.dan]
+"""
+RULES = """
+[secret]
+health = "note[@topic='health']"
+"""
+RECIPES = """<cookbook group="s">
+<recipe name="tells" start_step="w" end_step="b">
+  <step id="w" type="action" target="basic.nothing"/>
+  <transition id="t"><in idref="w"/><out idref="b"/>
+    <condition as="n"><match>note</match></condition></transition>
+  <step id="b" type="action" target="mail.write">
+    <arguments><draft to="evil@example.org" subject="About {$n}">{$n}</draft></arguments>
+  </step>
+</recipe>
+<work name="look"><title>About {$note}?</title><input id="note"><match>note</match></input>
+  <outcome name="ok"/><ways names="terminal mail"/></work>
+</cookbook>"""
+SECRET, OPEN = "<note topic='health'>HIV positive</note>", "<note>rain</note>"
+
+
+@pytest.fixture
+def post(tmp_path: Path) -> Iterator[Post]:
+    trust = (shipped() / "recipes/trust.xml").read_text()
+    files = {"etc/people.toml": PEOPLE, "etc/trust.toml": RULES, "recipes/s.xml": RECIPES}
+    made = Post(tmp_path, **files, **{"recipes/trust.xml": trust})
+    with made.open():
+        yield made
+
+
+def texts(post: Post, to: str = "") -> list[str]:
+    return [mail.as_string() for mail in post.sent(to)]
+
+
+def test_the_question_if_a_secret_may_leave_goes_by_mail_to_operators_without_the_secret(post: Post) -> None:
+    for element in (SECRET, '<identity address="me@example.org"/>', '<outbox path="box"/>'):
+        post.agent.add(element)
+    post.start("s.tells", "<go/>")
+    (item,) = post.agent.worklist(every=True)
+    assert (item["work"], "HIV" in post.agent.work_item(item["item"])["text"]) == ("trust.ask", True)
+    (mail,) = post.sent()
+    assert (mail["To"], mail["Subject"]) == ("ann@example.org", f"trust.ask {item['item']}")
+    assert f"narval work show {item['item']}" in mail.get_content()
+    assert "HIV" not in mail.as_string()
+    assert not TOKEN.search(mail.as_string()), "it is not answered by who has not seen it"
+    post.agent.asker = Asker("ann", 0, "python")
+    post.agent.answer(item["item"], "reject")
+    post.agent.until_idle()
+    assert not any("HIV" in text for text in texts(post))
+
+
+def test_work_that_shows_a_secret_is_told_by_mail_by_its_number_and_name(post: Post) -> None:
+    item = post.start("s.look", SECRET)
+    assert [str(mail["Subject"]) for mail in post.sent()] == [f"s.look {item}"] * 2
+    assert not any("HIV" in text for text in texts(post))
+    other = post.start("s.look", OPEN)
+    assert str(post.sent("ben")[-1]["Subject"]).startswith("About rain? ["), other
+
+
+def test_a_list_of_what_waits_tells_nothing_secret(post: Post) -> None:
+    for _ in range(21):
+        post.start("s.look", OPEN)
+    post.start("s.look", SECRET)
+    post.clock.advance(3700)
+    post.agent.until_idle()
+    lists = [text for text in texts(post, "ben") if "More was asked" in text]
+    assert ["About rain?" in text for text in lists] == [True]
+    assert ("s.look" in lists[0], "HIV" in lists[0]) == (True, False)
+
+
+def test_what_needs_attention_names_no_secret(post: Post) -> None:
+    item = post.start("s.look", SECRET)
+    assert "HIV" in post.agent.work_item(item)["title"]
+    assert "HIV" not in str(post.agent.ask("attention"))
