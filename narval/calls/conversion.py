@@ -27,6 +27,7 @@ from narval.core.elements.error_element import xml_safe
 from narval.core.engines.events import Failure, OutputElement
 from narval.core.errors import ActionError, ElementError, InternalError
 from narval.system.exits import RefusedExit, ends_program
+from narval.system.secret import without_given
 
 log = logging.getLogger("narval.calls")
 
@@ -245,7 +246,7 @@ def _lines(trace: TracebackType | None, file: str, home: Path | None) -> str:
 
 def _text(error: BaseException) -> str:
     try:
-        return str(error)
+        return without_given(str(error))
     except Exception:
         return f"{type(error).__name__} (its text cannot be shown)"
 

@@ -1,9 +1,19 @@
-"""Secrets by name: an environment variable, or a file in `etc/` that only its owner may read."""
+"""Secrets by name: an environment variable, or a file in `etc/` that only its owner may read. What was given
+is hidden in texts that come from outside.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+
+from narval.core.source.secrets import HIDDEN
+
+_SHORTEST = 4
+"""The fewest characters of a secret that is hidden: a shorter one stands in many words."""
+
+_given: set[str] = set()
+"""The secrets that this program was given."""
 
 
 def secret_named(name: str, home: Path | None) -> str:
@@ -11,6 +21,22 @@ def secret_named(name: str, home: Path | None) -> str:
 
     Raises ValueError, with what to do, where there is none or others may read it.
     """
+    secret = _secret_named(name, home)
+    if len(secret) >= _SHORTEST:
+        _given.add(secret)
+    return secret
+
+
+def without_given(text: str) -> str:
+    """A text from outside, such as what a server says of its error, in which secrets that were given are
+    hidden.
+    """
+    for secret in sorted(_given, key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    return text
+
+
+def _secret_named(name: str, home: Path | None) -> str:
     if name in os.environ:
         return os.environ[name]
     if not name or Path(name).name != name or name.startswith("."):

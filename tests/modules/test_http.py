@@ -86,6 +86,14 @@ def test_a_service_is_asked_with_its_secret_and_what_elements_hold_is_encoded(
     assert b"sesame" not in found.xml
 
 
+def test_an_answer_that_quotes_the_secret_is_told_without_it(ask: Asking, site: LocalSite) -> None:
+    said = b'{"error": "Incorrect API key provided: sesame"}'
+    site.put("/v1/notes", Answer(said, 401, {"Content-Type": "application/json"}))
+    fault = ask.fault('service="hub" path="/notes"')
+    assert "Incorrect API key provided: …" in fault
+    assert "sesame" not in fault
+
+
 @pytest.mark.parametrize(
     ("inner", "type", "body"),
     [

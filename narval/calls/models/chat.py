@@ -14,6 +14,7 @@ from narval.core.elements.error_element import xml_safe
 from narval.core.errors import ActionError
 from narval.files.outside.services import LanguageModel
 from narval.system.fetch import Fetched, FetchError
+from narval.system.secret import without_given
 
 MOST_BYTES = 4_000_000
 """The most bytes of an answer, including the protocol's overhead."""
@@ -133,7 +134,7 @@ class Chat:
         if schema is not None:
             named = {"name": "answer", "strict": True, "schema": schema}
             form["response_format"] = {"type": "json_schema", "json_schema": named}
-        waits, secret = 0, self._secret()
+        waits = 0
         while True:
             body = {"model": self._model.model, "messages": messages, "stream": True, **form}
             answer = await self._posted(body, reply, 40 * tokens + 1_000)
@@ -146,10 +147,7 @@ class Chat:
                 waits += 1
                 await sleep(wait)
             else:
-                raise self._refused(answer, secret)
-
-    def _secret(self) -> str:
-        return self._model.password(call().home) if self._model.secret else ""
+                raise self._refused(answer)
 
     async def _posted(self, body: dict[str, Any], reply: Reply, most: int) -> Fetched | None:
         """Post a request; None once it is answered, else the answer of another status."""
@@ -187,15 +185,13 @@ class Chat:
             raise _failed(f"{self._model}: its answer broke off after {len(reply.text)} characters")
         return None
 
-    def _refused(self, answer: Fetched, secret: str) -> ActionError:
+    def _refused(self, answer: Fetched) -> ActionError:
         """The error for an answer of an error status."""
         try:
             said = _words(json.loads(answer.body)["error"])
         except (ValueError, LookupError, TypeError, RecursionError):
             said = answer.reason
-        if secret:
-            said = said.replace(secret, "…")
-        what = f"{self._model}: it answered {answer.status}: {xml_safe(said)}"
+        what = f"{self._model}: it answered {answer.status}: {xml_safe(without_given(said))}"
         if answer.status == 429:
             return ActionError(f"{what}; it is asked too often", "model-busy")
         if answer.status >= 500 or answer.status == 408:

@@ -28,6 +28,7 @@ from narval.calls.record import CallRecord
 from narval.calls.workers.confined import Confined
 from narval.calls.workers.frames import Answered, FrameError, FrameReader, read_message
 from narval.system.pipes import PipeWriter, ProgramEnd, read_pipe
+from narval.system.secret import without_given
 
 _MOST_CHUNKS = 64
 _FLOOD, _PAUSE = 32 * 1024, 0.1
@@ -212,6 +213,7 @@ class Prints:
         self._loop.add_reader(self._pipe, self._read)
 
     def _print(self, line: str) -> None:
+        line = without_given(line)
         self.last.append(line)
         self._printed(line)
 

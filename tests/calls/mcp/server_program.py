@@ -92,6 +92,9 @@ def called(name: str, arguments: dict, token: object) -> dict | None:
         return {"content": [{"type": "text", "text": "one\u0000"}, picture, link]}
     if name == "fail":
         return {**text("it is full"), "isError": True}
+    if name == "die" and BEHAVES.read_text() == "tells":
+        print("cannot log in with " + os.environ["TOKEN"], file=sys.stderr, flush=True)
+        os._exit(3)
     if name == "die":
         deaths = BEHAVES.with_name("deaths")
         count = int(deaths.read_text()) if deaths.exists() else 0

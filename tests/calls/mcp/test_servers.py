@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 import os
 import signal
 from collections.abc import Iterator
@@ -207,6 +208,21 @@ def test_a_server_that_dies_is_an_error_and_is_started_again(at_work: HomeWithSe
     )
     assert printed == ["a line before", "a line before", ("out of paper " + "y" * 1000)[:300]]
     assert at_work.call("die").text == "alive"
+
+
+def test_the_secret_of_a_server_stands_in_nothing_that_it_prints(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    home = HomeWithServer(tmp_path, 'secrets = { TOKEN = "mcp-token" }')
+    (home.home / "etc/mcp-token").write_text("open-sesame")
+    (home.home / "etc/mcp-token").chmod(0o600)
+    home.behave("tells")
+    with caplog.at_level(logging.DEBUG, "narval"):
+        made = home.call("die")
+    assert made.text.endswith("it printed:\ncannot log in with …")
+    assert "cannot log in with …" in caplog.text
+    assert "open-sesame" not in caplog.text
+    home.close()
 
 
 def test_a_call_that_is_over_is_cancelled_at_the_server(at_work: HomeWithServer) -> None:
