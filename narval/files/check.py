@@ -194,13 +194,15 @@ def _without_who_agrees(library: Library) -> Iterator[Fault]:
             yield Fault(definition.path, definition.line, 1, message, warning=True)
 
 
-def faults_beside(loaded: Loaded, people: Directory | None, texts: Mapping[str, str]) -> list[Fault]:
+def faults_beside(
+    loaded: Loaded, people: Directory | None, settings: Settings, texts: Mapping[str, str]
+) -> list[Fault]:
     """The faults of texts by the name of their file, as if they were added to what is loaded."""
     loaded, faulty = loaded.with_fitting(Source.of_text(name, text) for name, text in texts.items())
     faults = {fault for why in faulty.values() for fault in why.faults}
     added = texts.keys() - faulty.keys()
     definitions = [definition for definition in loaded.library if definition.path in added]
-    return sorted({*faults, *_warnings(definitions, loaded.library, people, ())})
+    return sorted({*faults, *_warnings(definitions, loaded.library, people, _ways_served(settings))})
 
 
 def check_alone(paths: Iterable[Path]) -> list[Fault]:

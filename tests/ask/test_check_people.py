@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import narval
 from tests.ask.work_home import PURCHASE, home_with
 from tests.surfaces.cli.command_line import narval as command
 
@@ -36,6 +37,14 @@ def test_P14_C9_ways_of_writing_want_a_server(tmp_path: Path) -> None:
     output = command(home, "check").output
     assert by_mail not in output
     assert by_chat not in output
+
+
+def test_C9_texts_are_warned_of_no_way_that_the_home_has(tmp_path: Path) -> None:
+    work = '<work group="w" name="tell"><title>Tell</title><ways names="mail"/></work>'
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "narval.toml").write_text('[mail]\nfrom = "n@example.org"\npath = "out"\n')
+    with narval.open(tmp_path) as agent:
+        assert agent.ask("check", texts={"w.xml": work}) == []
 
 
 def test_P73_a_rule_of_the_home_that_cannot_hold_is_told_with_its_line(tmp_path: Path) -> None:

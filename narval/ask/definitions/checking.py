@@ -31,7 +31,7 @@ async def check(daemon: Daemon, texts: dict[str, str]) -> list[dict[str, Any]]:
     """
     check_texts(texts)
     loaded, people = files_of(daemon).loaded, daemon.agent.lookup.people
-    faults = await asyncio.to_thread(faults_beside, loaded, people, texts)
+    faults = await asyncio.to_thread(faults_beside, loaded, people, daemon.files.settings, texts)
     return [{**form_of(fault), "warning": fault.warning} for fault in faults]
 
 

@@ -208,7 +208,7 @@ class TextsBeside:
 
     def _faults(self) -> list[Fault]:
         others = {name: text for name, text in self._texts.items() if name != MEMORY}
-        faults = faults_beside(self._others, self._home.people, others)
+        faults = faults_beside(self._others, self._home.people, self._home.settings, others)
         if MEMORY in self._texts:
             with tempfile.TemporaryDirectory(prefix="narval-check-") as folder:
                 (path := Path(folder) / MEMORY).write_text(self._texts[MEMORY], "utf-8", errors="replace")
