@@ -89,7 +89,8 @@ def why_not_administering(daemon: Daemon, asker: Asker, *responsible: str) -> st
     and administrators.
     """
     who, person = who_asks(daemon, asker), onlooker(daemon, asker)
-    is_one = person is None or person in responsible or daemon.agent.lookup.people.is_admin(person)
+    is_one = person is None or who == "owner" or person in responsible
+    is_one = is_one or daemon.agent.lookup.people.is_admin(str(person))
     return (refusal if is_one else sentence)("administer", who, asker.person, asker.through)
 
 

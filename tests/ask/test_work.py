@@ -10,7 +10,7 @@ import pytest
 
 import narval
 from narval.agent import waiting
-from narval.ask.asker import Asker
+from narval.ask.asker import NOBODY, Asker
 from narval.core.errors import RequestError, WorkRefusedError
 from narval.kinds.work.cli.tables import said
 from narval.system.clock import SimulatedClock
@@ -70,7 +70,7 @@ class Home:
         return int(self.does("dan", "start", name, *elements))
 
     def does(self, by: str, operation: str, *arguments: Any, **named: Any) -> Any:
-        self.agent.asker = Asker(by, 0, "python")
+        self.agent.asker = Asker(by, NOBODY, "python")
         return getattr(self.agent, operation)(*arguments, **named)
 
     def refusal(self, by: str, operation: str, *arguments: Any, **named: Any) -> str:
@@ -427,6 +427,9 @@ def test_P38_what_is_kept_of_a_person_can_be_erased(at_work: Home) -> None:
     assert at_work.items("cleo", state="done") == [second]
     assert at_work.items("ann") == [third], "what goes on is not erased"
     assert {row["item"] for row in at_work.does("cleo", "work_log")} == {second, third}
+    at_work.agent.asker = Asker("ann", 0, "socket")
+    assert at_work.agent.worklist(person="dan", every=True)
+    assert at_work.agent.forget_person("ben")["forgotten"] == [second], "the owner of the home is ann"
 
 
 def test_P79_an_item_is_offered_anew_in_the_current_version_and_who_asked_waits_on(home: Path) -> None:

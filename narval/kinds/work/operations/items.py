@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
 from narval.ask.asker import CHAT, PROGRAM, Asker
-from narval.ask.asking_person import no_such_person, onlooker
+from narval.ask.asking_person import no_such_person, onlooker, why_not_administering
 from narval.ask.json_forms import moment
 from narval.ask.paging import gathered
 from narval.ask.registry import operation
@@ -202,7 +202,7 @@ def _listed(daemon: Daemon, asker: Asker, person: str | None) -> str | None:
         return own
     if people.person(person) is None:
         raise RequestError(no_such_person(person, people))
-    if own not in (None, person) and not people.is_admin(str(own)):
+    if own != person and why_not_administering(daemon, asker):
         raise RequestError(f"only administrators see what {person} is asked")
     return person
 
