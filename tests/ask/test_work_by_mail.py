@@ -10,6 +10,7 @@ import pytest
 from narval.agent.run import Run
 from narval.core.engines.events import Event, Signalled
 from narval.core.errors import InternalError
+from narval.kinds.work.cli.tables import said
 from tests.ask.letters import TOKEN, Post, token, token_in
 
 
@@ -108,3 +109,14 @@ def test_P63_a_claim_by_mail_spends_the_token_and_brings_another(post: Post) -> 
     post.reply([mail for mail in post.sent("ben") if token_in(mail)][-1], "approve")
     post.take()
     assert post.agent.work_item(item)["state"] == "done"
+
+
+def test_P68_the_log_says_that_too_many_mails_held_one_back(post: Post) -> None:
+    items = [post.start() for _ in range(21)]
+    assert "NoticePutOff" not in post.kinds(items[0])
+    put_off = [row for row in post.log(items[-1]) if row["did"] == "NoticePutOff"]
+    assert {row["to"] for row in put_off} == {"ann", "ben"}
+    (sentence,) = {said(row | {"to": "ann"}) for row in put_off}
+    assert sentence.startswith(
+        "A notice to ann did not go out: 20 mails went there within an hour, and is tried"
+    )

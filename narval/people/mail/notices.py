@@ -54,7 +54,7 @@ class _PutOffError(Exception):
     """A notice that waits for the next list, until a moment."""
 
     def __init__(self, until: float) -> None:
-        super().__init__("too many notices this hour")
+        super().__init__(f"{MOST_AN_HOUR} mails went there within an hour")
         self.until = until
 
 

@@ -320,6 +320,8 @@ class NoticePutOff(WorkChange, frozen=True):
     at: float
     call: str
     due: float | None = None
+    to: str = ""
+    why: str = ""
 
     def apply(self, state: WorkState) -> None:
         tries = state.notices[self.call].tries + (self.due is None)

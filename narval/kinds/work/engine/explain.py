@@ -200,7 +200,7 @@ story: Story = {
     "Withdrawn": Fact("It is withdrawn[ by {by}][: {why}]."),
     "GivenUp": Fact("It ends: nobody is left to do it, or it cannot be offered."),
     "NoticeAsked": Fact("{to} is to be written to[, by {way}]: {why}."),
-    "NoticePutOff": Fact("A notice did not go out[, and is tried again at {due:moment}]."),
+    "NoticePutOff": Fact("A notice[ to {to}] did not go out[: {why}][, and is tried again at {due:moment}]."),
     "NoticeGivenUp": Fact("A notice[ to {to}] did not go out[: {why}]."),
     "Notified": Fact("{to} was written to[, by {way}][: {why}]."),
     "TokenSpent": Fact("[{by} used the link of a notice.]"),

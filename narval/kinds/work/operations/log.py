@@ -24,7 +24,6 @@ _TOLD = {kind.__name__ for kind in changes.__args__} - {
     "Asked",
     "Renewed",
     "NoticeAsked",
-    "NoticePutOff",
     "TokensVoided",
     "Fruitless",
 }
@@ -83,7 +82,7 @@ def _concerns(row: dict[str, Any], person: str | None) -> bool:
 
 def _acts_of(daemon: Daemon, run: Run) -> Iterator[dict[str, Any]]:
     for line in lines(daemon.agent.store, run.eid):
-        if line["what"] not in _TOLD:
+        if line["what"] not in _TOLD or (line["what"] == "NoticePutOff" and not line.get("why")):
             continue
         details = {name: value for name, value in line.items() if name not in _NOT_SHOWN}
         details["for"] = details.pop("instead_of", "")

@@ -149,7 +149,8 @@ def returned(decision: WorkDecision, event: Returned) -> None:
         message = str(value.get("message", ""))
         decision.change(Notified(now, notice.to, notice.way, message, notice.why, event.call))
     elif isinstance(until, float | int):
-        decision.change(NoticePutOff(now, event.call, float(until)))
+        why = problem.message if problem is not None else ""
+        decision.change(NoticePutOff(now, event.call, float(until), notice.to, why))
     elif problem is None or problem.final or notice.tries >= MOST_TRIES or notice.standing != "live":
         why = problem.message if problem is not None else "given up"
         decision.change(NoticeGivenUp(now, event.call, notice.to, why))
