@@ -17,6 +17,7 @@ from narval.core.elements.error_element import read_error
 from narval.core.engines.commands import SIGNAL, Call, Finish
 from narval.core.engines.events import Returned, Started
 from narval.core.engines.registry import is_standing
+from narval.core.error_types import OTHER, OWN_TYPES
 from narval.store.batch import Advance, RunRow
 
 ABANDONED = "abandoned"
@@ -177,15 +178,19 @@ class SpanMaker:
 
 
 def _error_of(event: Returned) -> str:
-    """The type of the error with which a call came back; "" on success."""
+    """The type of the error with which a call came back, if narval gives it itself; "" on success."""
     if event.abandoned:
         return ABANDONED
     if event.problem is not None:
-        return event.problem.kind
+        return _told(event.problem.kind)
     for each in event.elements:
         if each.xml.startswith(b"<error") and (element := Element(0, each.xml)).name == "error":
-            return read_error(element)[0]
+            return _told(read_error(element)[0])
     return ""
+
+
+def _told(type: str) -> str:
+    return type if type in OWN_TYPES else OTHER
 
 
 def _called(agent: _Agent, run: _Run, call: Call, event: int, at: float) -> Iterator[Span]:

@@ -39,7 +39,7 @@ def test_P14_C9_ways_of_writing_want_a_server(tmp_path: Path) -> None:
     assert by_chat not in output
 
 
-def test_C9_texts_are_warned_of_no_way_that_the_home_has(tmp_path: Path) -> None:
+def test_texts_are_warned_of_no_way_that_the_home_has(tmp_path: Path) -> None:
     work = '<work group="w" name="tell"><title>Tell</title><ways names="mail"/></work>'
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc" / "narval.toml").write_text('[mail]\nfrom = "n@example.org"\npath = "out"\n')

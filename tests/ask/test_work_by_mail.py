@@ -111,7 +111,7 @@ def test_P63_a_claim_by_mail_spends_the_token_and_brings_another(post: Post) -> 
     assert post.agent.work_item(item)["state"] == "done"
 
 
-def test_P68_the_log_says_that_too_many_mails_held_one_back(post: Post) -> None:
+def test_the_log_says_that_too_many_mails_held_one_back(post: Post) -> None:
     items = [post.start() for _ in range(21)]
     assert "NoticePutOff" not in post.kinds(items[0])
     put_off = [row for row in post.log(items[-1]) if row["did"] == "NoticePutOff"]

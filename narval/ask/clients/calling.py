@@ -36,6 +36,7 @@ from narval.core.definitions.suggestions import closest
 from narval.core.definitions.tool import Tool
 from narval.core.elements.control_elements import START_PLAN
 from narval.core.elements.element import parse
+from narval.core.error_types import OTHER, OWN_TYPES
 from narval.core.errors import NarvalError, RequestError, UnreadableError
 from narval.core.kinds import ASKING
 from narval.daemon.daemon import Daemon
@@ -318,7 +319,8 @@ def followed_form(daemon: Daemon, run: Run, secrets: Collection[str], *, each_st
         answer.pop("asks", None)
         if answer["error"] is not None:
             why = "the run holds what its home calls secret, so its error is not told"
-            answer["error"] |= {"message": why}
+            type = answer["error"]["type"]
+            answer["error"] |= {"type": type if type in OWN_TYPES else OTHER, "message": why}
     if each_step:
         answer |= _how_far(daemon, run)
     if not run.active:

@@ -25,6 +25,7 @@ Lines = Callable[[], Iterator[str]]
 MADE: Mapping[Path, Lines] = {
     contributors_map.PAGE: lambda: iter([contributors_map.page().rstrip("\n")]),
     demands.PAGE: demands.lines,
+    error_kinds.MODULE: error_kinds.module_lines,
     operations_page.PAGE: lambda: iter([operations_page.page().rstrip("\n")]),
     **{
         ROOT / "docs" / page.PATH: page.lines

@@ -63,6 +63,23 @@ OF_REFUSALS = (
 )  # fmt: skip
 """The names of what is called where somebody who asks is refused."""
 
+MODULE = ROOT / "narval/core/error_types.py"
+
+MODULE_HEAD = '''\
+"""The types of `error` elements that narval gives itself; `python -m tests.house.pages` lists them.
+
+Any other type may be made of what came from outside, so it is told only where the message of the error is.
+"""
+
+from __future__ import annotations
+
+OTHER = "_OTHER"
+"""The word that stands for any other type."""
+
+OWN_TYPES = frozenset(
+    {
+'''
+
 KIND = re.compile(r"[a-z]+(-[a-z]+)*")
 LONGEST = 90
 
@@ -82,6 +99,15 @@ def lines() -> Iterator[str]:
     for head, names in ((ELEMENTS, OF_ELEMENTS), (REFUSALS, OF_REFUSALS), (REFUSED, ("ElementError",))):
         yield head
         yield from table(("kind", "message", "room"), rows(found, names))
+
+
+def module_lines() -> Iterator[str]:
+    """The lines of the module that lists narval's own types of `error` elements."""
+    yield from MODULE_HEAD.splitlines()
+    yield from (
+        f'        "{kind}",' for kind in sorted({use.kind for name, use in uses() if name in OF_ELEMENTS})
+    )
+    yield from ("    }", ")")
 
 
 def paragraph_after_first(text: str) -> str:
