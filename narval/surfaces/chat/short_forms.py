@@ -7,6 +7,7 @@ from datetime import datetime
 
 from narval.ask.text import Row, clean, counted, reminder_line, shortened
 from narval.core.definitions.reminder import shown_moment
+from narval.core.memory.labels import SECRET
 
 MOST_LINES = 10
 """The most lines of an answer."""
@@ -130,15 +131,26 @@ def element(row: Row) -> str:
     """An element of memory."""
     state = "withdrawn" if row["withdrawn"] else "outdated" if row["outdated"] else ""
     of = f"made by {row['run_of']}" if row.get("run_of") else ""
+    if _is_secret(row):
+        how = f"not in a chat: `narval memory {row['eid']}`"
+        return _lines(f"{row['eid']} {row['name']} is secret", filter(None, (state, of)), how)
     head = " ".join([str(row["eid"]), row["name"], row["title"]])
     return _lines(head, [*filter(None, (state, of)), row["xml"]])
+
+
+def _is_secret(row: Row) -> bool:
+    """True for an element of which a chat tells no text."""
+    return any(label.startswith(SECRET) for label in row["labels"])
 
 
 def elements(name: str, rows: Sequence[Row]) -> str:
     """The newest elements of a name."""
     if not rows:
         return f"no {clean(name)} in memory"
-    return _lines(f"newest {clean(name)}:", (f"{row['eid']} {row['title'] or row['xml']}" for row in rows))
+    texts = ("(secret)" if _is_secret(row) else row["title"] or row["xml"] for row in rows)
+    return _lines(
+        f"newest {clean(name)}:", (f"{row['eid']} {text}" for row, text in zip(rows, texts, strict=True))
+    )
 
 
 def reminders(rows: Sequence[Row]) -> str:

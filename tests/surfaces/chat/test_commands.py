@@ -83,6 +83,16 @@ async def test_what_stands_is_told_in_short_forms_with_numbers_that_commands_tak
 
 
 @in_a_loop
+async def test_an_element_that_is_secret_is_not_told_by_chat(tmp_path: Path) -> None:
+    async with chat_at_work(home_of(tmp_path, **{"etc/trust.toml": '[secret]\nhealth = "note"\n'})) as chat:
+        added = await chat.says("add <note>bad teeth</note>")
+        (note,) = numbers(added.removeprefix("added: "))
+        shown = await chat.says(f"show {note}")
+        assert shown == f"{note} note is secret\nnot in a chat: `narval memory {note}`"
+        assert await chat.says("memory note") == f"newest note:\n{note} (secret)"
+
+
+@in_a_loop
 async def test_what_one_may_not_do_is_refused_in_the_words_of_the_operation(tmp_path: Path) -> None:
     async with chat_at_work(home_of(tmp_path)) as chat:
         item = await asked(chat)
