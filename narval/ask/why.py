@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from itertools import chain, islice, repeat
+from itertools import chain, repeat
 from typing import Any
 
 from narval.agent.agent import AgentState
@@ -148,18 +148,24 @@ async def _story(daemon: Daemon, element: Element) -> dict[str, Any]:
         replaced = younger.origin.replaces if younger.origin is not None else ()
         if directly and (eid in replaced or younger.name == OUTDATED) and successor is None:
             successor = younger
+    given_to, of_name = list[dict[str, Any]](), list[Run]()
+    for run in list(agent.runs.active.values()):
+        await time_slice.yield_if_due()
+        if not run.active:
+            continue
+        given_to += (
+            {"run": run.eid, "step": call.step, "target": call.name} | run_of(agent, run.eid)
+            for call in run.calls.values()
+            if eid in call.elements or any(eid in eids for _, eids in call.inputs)
+        )
+        if any(_is_of(bound, element.name) for watch in run.watches.values() for bound in watch.conditions):
+            of_name.append(run)
     form = json_forms.element(agent, element)
     origin = element.origin.inputs if element.origin is not None else ()
-    given_to = [
-        {"run": run.eid, "step": call.step, "target": call.name} | run_of(agent, run.eid)
-        for run in agent.runs.active.values()
-        for call in run.calls.values()
-        if eid in call.elements or any(eid in eids for _, eids in call.inputs)
-    ]
     is_left = not (form["used_by"] or given_to or form["outdated"])
     waiting = [wait for run in _woken_by(agent, element) for wait in _waits_for(agent, run, element)]
     if is_left:
-        waiting += [wait for run in _of_name(agent, element.name) for wait in _passes_by(agent, run, element)]
+        waiting += [wait for run in of_name[:TOLD] if run.active for wait in _passes_by(agent, run, element)]
     return {
         "element": eid,
         "name": element.name,
@@ -209,16 +215,6 @@ def _woken_by(agent: AgentState, element: Element) -> list[Run]:
     """The runs that wait for such an element, whether they used this one or not, oldest first."""
     runs = {run for run, _ in agent.watches.index.wakes(agent.memory.tree(element))}
     return [agent.runs[run] for run in sorted(runs)[:TOLD]]
-
-
-def _of_name(agent: AgentState, name: str) -> list[Run]:
-    """The runs that wait for an element of a name, whatever else they ask of it, oldest first."""
-    waiting = (
-        run
-        for run in agent.runs.active.values()
-        if any(_is_of(bound, name) for watch in run.watches.values() for bound in watch.conditions)
-    )
-    return list(islice(waiting, TOLD))
 
 
 def _is_of(bound: Bound, name: str) -> bool:

@@ -138,6 +138,27 @@ def test_a_listing_has_each_run_once_while_runs_begin_and_end(
     assert [run["eid"] for run in agent.ask("runs", state="cancelled")] == sorted(ended)
 
 
+def test_why_of_an_element_gives_way_between_the_runs_under_way(agent: Agent, looks: Looks) -> None:
+    last = agent.memory("note")[-1].eid
+    breaks = list[int]()
+
+    async def note() -> None:
+        breaks.append(1)
+
+    def breaks_of_why() -> int:
+        agent.why(last)
+        breaks.clear()
+        looks.at_break(*[note] * 100)
+        agent.why(last)
+        looks.at_break()
+        return len(breaks)
+
+    before = breaks_of_why()
+    agent.start_each("t.waits", ["<x/>"] * 40)
+    agent.until_idle()
+    assert breaks_of_why() >= before + 40 // AT_ONCE
+
+
 def test_an_index_that_is_made_in_slices_follows_what_comes_and_goes(agent: Agent, looks: Looks) -> None:
     memory, seventh = agent.daemon.agent.memory, agent.memory("note")[7].eid
 
