@@ -31,6 +31,9 @@ MOST_SPACED = 1000
 MOST_AT_ONCE = 100
 """The most runs whose causes are examined at once: more are no chain."""
 
+MOST_USED = 1000
+"""The most elements that a run has used of which is examined who made them: more are no chain."""
+
 MOST_GONE = 10_000
 """The most forgotten runs of which is kept what fed them."""
 
@@ -189,19 +192,19 @@ class Pacing:
         return length, tuple(circle)
 
     def _makers(self, run: int) -> tuple[int, ...]:
-        """The other top-level runs that made what a run has used; () if something came from elsewhere, or if
-        nothing but itself woke it.
+        """The other top-level runs that made what a run has used; () if something came from elsewhere, if
+        nothing but itself woke it, or if there are too many.
         """
         if run in self._gone:
             return self._gone[run].makers
         makers: dict[int, None] = {}
-        for eid in self._used_by(run):
+        for count, eid in enumerate(self._used_by(run)):
             element = self._memory.element(eid)
             maker = self._top(element.origin.run) if element and element.origin else 0
-            if not maker:
-                return ()
             if maker != run:
                 makers[maker] = None
+            if not maker or count >= MOST_USED or len(makers) > MOST_AT_ONCE:
+                return ()
         return tuple(makers)
 
     def _top(self, eid: int | None) -> int:

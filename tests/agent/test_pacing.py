@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from narval.agent.pacing import MOST_AT_ONCE, MOST_USED
 from narval.ask.attention.attention import attention
 from narval.ask.memory.changing import add
 from narval.ask.runs.acts import start
 from narval.ask.why import why
+from narval.core.memory.memory import Memory
 from narval.daemon.daemon import Daemon
 from tests.daemon.at_work import Scene, in_a_loop
 
@@ -140,6 +143,29 @@ async def test_what_is_fed_by_runs_that_are_forgotten_soon_is_not(tmp_path: Path
     await daemon.main_loop.elapse(200)
     assert runs_of(daemon) == {"w.a": 1, "w.b": 61}
     assert await slowed(daemon) == []
+    await scene.end()
+
+
+@in_a_loop
+@pytest.mark.parametrize(("makers", "most"), [(1, MOST_USED + 1), (5000, MOST_AT_ONCE + 1)])
+async def test_of_a_run_that_is_forgotten_few_makers_are_examined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, makers: int, most: int
+) -> None:
+    scene = scene_in(tmp_path, listener("a", "x", "make_y"))
+    daemon = await scene.open()
+    await start(daemon, "w.a")
+    await add(daemon, [b"<x/>"])
+    await daemon.main_loop.until_idle()
+    agent, examined = daemon.agent, list[int]()
+    first = agent.runs[min(agent.runs)]
+    monkeypatch.setattr(agent.pacing, "_used_by", lambda _: iter(range(5000)))
+    monkeypatch.setattr(agent.pacing, "_top", lambda maker: examined.append(maker) or maker)
+    monkeypatch.setattr(
+        Memory, "element", lambda _, eid: SimpleNamespace(origin=SimpleNamespace(run=10_000 + eid % makers))
+    )
+    agent.pacing.note_forgotten(first)
+    assert len(examined) == most
+    monkeypatch.undo()
     await scene.end()
 
 
