@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -25,6 +24,7 @@ from narval.core.elements import changes
 from narval.core.elements.element import Origin
 from narval.core.elements.failure_element import FAILURE
 from narval.core.engines import commands
+from narval.core.engines.calls.backoff import restart_wait
 from narval.core.engines.commands import Command
 from narval.core.engines.effects import EFFECTS
 from narval.core.engines.engine import Retryable
@@ -37,8 +37,8 @@ from narval.store.batch import Offer
 
 log = logging.getLogger("narval.turn")
 
-MOST_SETTLED = 1000
-"""The newest failures among which those before a run that ends well are looked up."""
+MOST_PASSED = 100
+"""The most failures of other runs that are passed over on the way from one in a row to that before it."""
 
 Act = Callable[[Any, Any, Any], None]
 """Given the effects of a turn, the run, and the command."""
@@ -223,13 +223,33 @@ def _settle_failures_before(transaction: Transaction, run: Run) -> None:
     """Outdate the failures in a row after which a run began with the same elements, and has ended well: no
     retry does, for a kind that cannot be retried.
     """
-    agent, attempt = transaction.agent, run.attempt - 1
-    for eid in list(islice(agent.memory.index.newest_named((FAILURE,)), MOST_SETTLED)):
+    agent, after, passed, settled = transaction.agent, run, 0, list[int]()
+    for eid in agent.memory.index.newest_named((FAILURE,)):
         element = agent.memory.element(eid)
         failed = agent.runs.get(element.origin.run or 0) if element is not None and element.origin else None
-        if failed is not None and (failed.name, failed.attempt) == (run.name, attempt):
-            outdate(transaction, (eid,))
-            attempt -= 1
+        if failed is not None and _led_to(failed, after) and _had(agent, failed, run.state.first):
+            settled.append(eid)
+            after, passed = failed, 0
+            if not failed.attempt:
+                break
+        elif (passed := passed + 1) > MOST_PASSED:
+            break
+    if open_ones := tuple(eid for eid in settled if eid not in agent.memory.outdated):
+        outdate(transaction, open_ones)
+
+
+def _led_to(failed: Run, after: Run) -> bool:
+    """True if a run may have begun because another failed: it had been due by then. Of several, it is the one
+    that failed last.
+    """
+    if (failed.name, failed.attempt + 1) != (after.name, after.attempt) or failed.ended is None:
+        return False
+    return failed.ended + restart_wait(failed.attempt) <= after.started
+
+
+def _had(agent: AgentState, failed: Run, elements: Iterable[int]) -> bool:
+    """True if a run began with these elements, or with what the younger ones among them replaced."""
+    return all(eid > failed.eid or agent.memory.contexts.holds(failed.eid, eid) for eid in elements)
 
 
 def outdate(transaction: Transaction, eids: tuple[int, ...]) -> None:

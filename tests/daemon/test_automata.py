@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from narval.agent.agent import AgentState
+from narval.core.memory.memory import Memory
 from narval.surfaces.cli.render import answers
 from tests.daemon.at_work import Scene, in_a_loop
 from tests.daemon.home_in_time import HomeInTime
@@ -63,6 +66,64 @@ def test_M52_what_began_again_and_ended_well_needs_no_attention_any_more(tmp_pat
         at.write("mended", "")
         agent.elapse(seconds=5)
         assert [line["text"] for line in agent.ask("attention")] == [once["text"]]
+
+
+def test_M52_what_ends_well_closes_the_failures_before_it_and_not_those_of_another_run(
+    tmp_path: Path,
+) -> None:
+    inside = '<state name="start" command="test -e mended"/>'
+    at = HomeInTime(tmp_path, "2026-03-02T10:00:00Z", {"recipes/a.xml": automaton(inside, 'restart="yes"')})
+    with at.open() as agent:
+        agent.start("g.a")
+        agent.elapse(seconds=0.5)
+        other = agent.start("g.a")
+        agent.elapse(seconds=0.2)
+        at.write("mended", "")
+        agent.elapse(seconds=0.5)
+        (line,) = agent.ask("attention")
+        assert f"run {other} of g.a failed" in line["text"]
+        agent.elapse(seconds=0.5)
+        assert agent.ask("attention") == []
+
+
+def test_M52_what_began_with_other_elements_closes_only_its_own_failures(tmp_path: Path) -> None:
+    script = '<env name="N"><match>x</match></env>test -e mended-$N'
+    inside = f'<state name="start" command="sh">{script}</state>'
+    at = HomeInTime(tmp_path, "2026-03-02T10:00:00Z", {"recipes/a.xml": automaton(inside, 'restart="yes"')})
+    with at.open() as agent:
+        runs = agent.start_each("g.a", ["<x>0</x>", "<x>1</x>"])
+        agent.elapse(seconds=0.5)
+        last, first = agent.daemon.agent.runs.latest_failures(2)
+        at.write(f"mended-{runs.index(first.eid)}", "")
+        agent.elapse(seconds=1)
+        memory = agent.daemon.agent.memory
+        open_ones = [one.origin.run for one in agent.memory("failure") if one.eid not in memory.outdated]
+        assert open_ones[0] == last.eid
+        assert len(open_ones) == 2, "the other that failed, and the next after it"
+
+
+def test_M52_failures_older_than_the_first_in_a_row_are_not_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at, element = set[int](), Memory.element
+    monkeypatch.setattr(Memory, "element", lambda memory, eid: looked_at.add(eid) or element(memory, eid))
+    inside = '<state name="start" command="test -e mended"/>'
+    step = '<step id="s" type="action" target="basic.error"/>'
+    fails = f'<recipe group="g" name="b" start_step="s" end_step="s">{step}</recipe>'
+    files = {"recipes/a.xml": automaton(inside, 'restart="yes"'), "recipes/b.xml": fails}
+    at = HomeInTime(tmp_path, "2026-03-02T10:00:00Z", files)
+    with at.open() as agent:
+        agent.start_each("g.b", ["<x/>"] * 5)
+        agent.until_idle()
+        agent.start("g.a")
+        agent.elapse(seconds=0.5)
+        *older, own = [failure.eid for failure in agent.memory("failure")]
+        assert len(older) == 5
+        at.write("mended", "")
+        looked_at.clear()
+        agent.elapse(seconds=1)
+        assert own in looked_at
+        assert looked_at.isdisjoint(older)
 
 
 @in_a_loop
