@@ -10,19 +10,12 @@ waits for need two different labels of such a state.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise
 
 from narval.core.definitions.library import Library
 from narval.core.definitions.reading.walks import cycles, reached
 from narval.core.errors import Fault
 from narval.kinds.automaton.language.definition import START, SUCCESS, Automaton, State, signal_of
-
-_JOINS = re.compile(r"\|\|?|&&?|;|\d*(>>?|<)(&\d)?[\w./~$-]*|[\w./-]+;")
-"""A word that joins commands, or says where they read and write."""
-_NAMES = re.compile(r"[\w./~-]*\$(\{[A-Za-z_]\w*\}|[A-Za-z_]\w*)[\w./-]*|([\w.~-]*/)*\*(\.\w+)?")
-"""A word with a variable, or with files by a `*`."""
 
 Ends = frozenset[tuple[str, str]]
 """States that have ended, each with the label by which it led on."""
@@ -144,7 +137,7 @@ def warnings(automata: Iterable[Automaton], _: Library) -> list[Fault]:
     return [
         Fault(automaton.path, line, 1, message, warning=True)
         for automaton in automata
-        for check in (_hopeless, _failing, _endless, _unmet, _for_a_shell)
+        for check in (_hopeless, _failing, _endless, _unmet)
         for line, message in check(automaton)
     ]
 
@@ -191,26 +184,6 @@ def _endless(automaton: Automaton) -> Iterator[tuple[int, str]]:
             path = " → ".join([*names, names[0]])
             message = f"{path} may go round for ever; max-visits on one of them sets a limit"
             yield cycle[0].line, message
-
-
-def _for_a_shell(automaton: Automaton) -> Iterator[tuple[int, str]]:
-    """Commands with words that only a shell would understand."""
-    for state in automaton.states.values():
-        for words in (*(contender.words for contender in state.contenders), state.unless):
-            if word := _word_for_a_shell(words):
-                what = f"state {state.name!r}: {words[0]} is given {word!r} as it is, for no shell reads it"
-                yield state.line, f'{what}; write command="sh", and the line as the text of the state'
-                break
-
-
-def _word_for_a_shell(words: tuple[str, ...]) -> str:
-    """The first word that is most likely meant for a shell, and not for the program; "" if there is none."""
-    for before, word in pairwise(words):
-        if _JOINS.fullmatch(word) and not (word == ";" and "-exec" in words):
-            return word
-        if _NAMES.fullmatch(word) and not before.startswith("-"):  # it may be the value of an option
-            return word
-    return ""
 
 
 def _followers(state: State, by_signals: bool = True) -> Iterable[str]:

@@ -26,7 +26,7 @@ from narval.kinds.automaton.language.definition import (
     link,
     signal_label,
 )
-from narval.kinds.automaton.language.vocabulary import WORDS
+from narval.kinds.automaton.language.vocabulary import WORDS, word_for_a_shell
 
 _DEFAULT_KIND = "recipe"
 _INHERITED = ("directory", "grace", "on-restart", "reaches")
@@ -130,6 +130,7 @@ class _StateReader:
         """The state, and a reference to its target."""
         root = self._root
         contenders = tuple(self._contenders(entry))
+        self._warn_of_shell(entry)
         wait = self._reading.one(entry, "wait")
         inherited = {
             key.replace("-", "_"): entry.get(key, root.get(key))
@@ -173,6 +174,20 @@ class _StateReader:
             if words := fallback.get("command"):
                 retries, backoff = fallback.get("retries", 0), fallback.get("backoff")
                 yield Contender(words, fallback.node.text, retries, backoff)
+
+    def _warn_of_shell(self, entry: Entry) -> None:
+        """Warn of the first word of its commands that only a shell would understand."""
+        written = [(entry, "command"), *((fallback, "command") for fallback in entry.of("command"))]
+        for place, attribute in (*written, (entry, "unless")):
+            words = place.get(attribute)
+            if words and (word := word_for_a_shell(place.node.attributes[place.written[attribute]])):
+                what = f"state {entry.get('name')!r}: {words[0]} is given {word!r} as it is"
+                how = 'write command="sh", and the line as the text of the state'
+                if attribute == "unless":
+                    how = "write unless=\"sh -c '…'\""
+                message = f"{what}, for no shell reads it; {how}, or put the word in quotes"
+                self._reading.warn_at(place.place(attribute), message)
+                return
 
     def _target(self, entry: Entry, contenders: tuple[Contender, ...]) -> tuple[str, str] | None:
         """The kind and name of the definition that the state calls in place of a command."""

@@ -36,6 +36,21 @@ _SIGNALS = frozenset({
 # fmt: on
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
+_AS_WRITTEN = re.compile(r"""(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s'"\\])+""", re.DOTALL)
+"""A word with its quotes."""
+_REDIRECTS = re.compile(r"\d>&\d|\d?>>?[\w./~-]+")
+_JOINS = re.compile(r"\|\|?|&&|;|\d?>>?|<")
+"""A word between commands, or between a command and a file."""
+_GOES_ON = re.compile(r"[\w./~$'\"]")
+_ENDS = re.compile(r"[\w./-]+;")
+_NAME = re.compile(r"[A-Za-z][\w.-]*")
+_EXPANDS = re.compile(
+    r"[\w./~-]*\$(\{[A-Za-z_]\w*\}|[A-Za-z_]\w*)[\w./-]*|([\w.~-]*/)*\*\.\w+|([\w.~-]*/)+\*"
+)
+"""A word with a variable, or with files by a `*`."""
+_COMPARING = frozenset({"expr", "test", "["})
+"""Programs for which `>` and `|` are words of their own."""
+
 
 def command(text: str) -> tuple[str, ...]:
     """A command as words; quotes and backslashes have their meaning in a shell, nothing else has."""
@@ -46,6 +61,23 @@ def command(text: str) -> tuple[str, ...]:
     if not words:
         raise ValueError("a command, such as sh or 'rsync -a src dst'")
     return words
+
+
+def word_for_a_shell(text: str) -> str:
+    """The first word of a command that is surely meant for a shell; "" if there is none. A word in quotes is
+    meant for the program.
+    """
+    words = _AS_WRITTEN.findall(text)
+    for before, word, after in zip(words, words[1:], [*words[2:], ""], strict=False):
+        is_value = before.startswith("-")  # it may be that of an option
+        if (
+            _REDIRECTS.fullmatch(word)
+            or (_JOINS.fullmatch(word) and _GOES_ON.match(after) and words[0] not in _COMPARING)
+            or (_ENDS.fullmatch(word) and _NAME.fullmatch(after) and not is_value)
+            or (_EXPANDS.fullmatch(word) and not is_value)
+        ):
+            return str(word)
+    return ""
 
 
 def label(text: str) -> str:

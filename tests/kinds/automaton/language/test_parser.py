@@ -185,12 +185,23 @@ def test_A11_what_may_not_be_meant_is_warned_of(inside: str, warning: str) -> No
         ("find . -name '*.c' -exec rm {} ';'", ""),
         ("awk '{ print $1 &gt; 2 }' in", ""),
         ("grep 'a;b|c' in", ""),
+        ("grep -c '&gt;' in.fa", ""),
+        ("tr '|' ,", ""),
+        ("cut -d | -f 2", ""),
+        ("expr 2 * 3", ""),
+        ("expr 2 &gt; 3", ""),
+        ("mysql -e commit;", ""),
+        ("mysql -e commit; shop", ""),
+        ("psql shop commit;", ""),
+        ("sleep 1 ; ls", "';'"),
+        ("mysql shop &lt; all.sql", "'<'"),
+        ("sort -u &gt; out", "'>'"),
     ],
 )
 def test_what_only_a_shell_would_read_in_a_command_is_warned_of(command: str, word: str) -> None:
     found, faults = read(f'<state name="start" command="{command}"/>')
     assert (found is not None, faults) == (True, [])
-    told = [each.message for each in warnings([found] if found else [], Library())]
+    told = [each.message for each in (found.warnings if found else ())]
     assert [f"is given {word} as it is, for no shell reads it" in each for each in told] == [True] * bool(
         word
     )
