@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shutil
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from narval.surfaces.http.page import Shown, Visitor
+from narval.surfaces.web.pages.agents import agents_page
 from tests.surfaces.web.household import PagesOfHome, at_work, browsing, data, make_show
 
 MANY = [f"a{number:02}" for number in range(12)]
@@ -46,6 +51,23 @@ def test_M58_what_an_agent_holds_that_is_not_in_memory_is_told_in_its_row_and_in
     assert '<td class="number" data-label="elements">0</td>' in row
     if shutil.which("dot"):
         assert re.search(r">narval</text><text[^>]*>[\d,]+ elements?, \d+ runs?<", text)
+
+
+@pytest.mark.parametrize(("owned", "asked"), [({}, 2), ({"owner": None, "epoch": None}, 1)])
+def test_M58_what_agents_of_other_daemons_hold_is_not_counted_for_a_page(
+    owned: dict[str, None], asked: int
+) -> None:
+    rows = [{"name": name, "state": "passive", "elements": None, **owned} for name in ("ada", "bob")]
+    limits: list[int | None] = []
+
+    async def ask(method: str, /, **params: Any) -> Any:
+        assert method == "agents"
+        limits.append(params.get("limit"))
+        return rows
+
+    visit: Any = SimpleNamespace(query={}, ask=ask, visitor=Visitor("", "ben", "person"))
+    assert isinstance(asyncio.run(agents_page.handler(visit)), Shown)
+    assert len(limits) == asked
 
 
 def test_M13_the_status_of_a_suspended_agent_says_so_and_how_it_goes_on(pages: PagesOfHome) -> None:

@@ -36,7 +36,8 @@ async def agents_page(visit: Visit) -> Shown | Redirect:
     called_so = [row for row in found if row["name"] == text]
     if called_so or (len(found) == 1 and not after):
         return Redirect(Visit.address((called_so or found)[0]["name"], rest))
-    if not after and len(found) <= LISTED and any(row["elements"] is None for row in found):
+    is_shared = any("owner" in row for row in found)  # then all daemons' agents would be counted each time
+    if not (after or is_shared or len(found) > LISTED) and any(row["elements"] is None for row in found):
         found = await visit.ask("agents", text=text or None)  # few: what those not in memory hold is counted
     listed = found[:LISTED]
     query = {"text": text, "to": to if text else ""}
