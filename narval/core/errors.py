@@ -28,6 +28,7 @@ NarvalError
 │   │   └── UnreadableError  one record in it cannot be understood, or is missing; the rest is sound
 │   ├── NotFetchedError  what an agent follows is not here yet as it is published
 │   └── DaemonGoneError  the daemon does not answer
+│       ├── SilentError       it has not answered in time what records nothing
 │       └── UnansweredError   it ended, or was silent, before it answered: it may have done it
 └── InternalError        narval itself: an illegal transition, a broken invariant
 """
@@ -225,6 +226,10 @@ class UnreadableError(StoreError):
 
 class DaemonGoneError(SurroundingsError):
     """The daemon that holds the home does not answer."""
+
+
+class SilentError(DaemonGoneError):
+    """The daemon is there, and has not answered in time what records nothing."""
 
 
 class UnansweredError(DaemonGoneError):

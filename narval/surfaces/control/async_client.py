@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from narval.core.errors import DaemonGoneError, NarvalError, UnansweredError
+from narval.core.errors import DaemonGoneError, NarvalError, SilentError, UnansweredError
 from narval.surfaces.control import wire
 from narval.surfaces.control.client import ANSWER, PATIENCE, seconds_for
 
@@ -59,8 +59,8 @@ class AsyncClient:
         """The answer to an operation, asked of an agent, in a person's name, in a session, and `once` for a
         chat message; "" for none.
 
-        Raises the error it raised, or DaemonGoneError; UnansweredError once it was asked, unless it can only
-        read.
+        Raises the error it raised, or DaemonGoneError; once it was asked UnansweredError, or SilentError if
+        it can only read.
         """
         asking = {
             name: value
@@ -102,8 +102,9 @@ class AsyncClient:
                     await writer.drain()
                 return await answer
         except TimeoutError:
-            silent = UnansweredError(f"the daemon has not answered within {limit:g} seconds")
-            raise self._unless_it_reads(silent) from None
+            if self._scope == "read":
+                raise _silent(limit) from None
+            raise UnansweredError(f"the daemon has not answered within {limit:g} seconds") from None
         finally:
             self._waiting.pop(number, None)
 
@@ -121,9 +122,7 @@ class AsyncClient:
                     reader, writer = await asyncio.open_unix_connection(name)
                 _, _, refusal, _ = wire.fields(await _frame(reader))
         except TimeoutError:
-            raise DaemonGoneError(
-                f"the daemon at {path} has not answered within {PATIENCE:g} seconds"
-            ) from None
+            raise _silent(PATIENCE) from None
         except (FileNotFoundError, ConnectionRefusedError) as error:
             raise DaemonGoneError(self._none_at_work) from error
         except (OSError, EOFError, wire.WireError) as error:
@@ -171,6 +170,11 @@ class AsyncClient:
         if self._scope == "read" and isinstance(error, UnansweredError):
             return DaemonGoneError(error.what)
         return error
+
+
+def _silent(seconds: float) -> SilentError:
+    why = "it is at work on something long, or has stopped (narval log says more)"
+    return SilentError(f"the daemon has not answered for {seconds:g} seconds: {why}")
 
 
 async def _frame(reader: asyncio.StreamReader) -> bytes:

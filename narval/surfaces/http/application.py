@@ -19,7 +19,7 @@ from starlette.routing import Match
 from starlette.routing import Route as Mounted
 
 from narval.ask.text import json_bytes
-from narval.core.errors import NarvalError, RequestError, TaskRefusedError, WorkRefusedError
+from narval.core.errors import DaemonGoneError, NarvalError, RequestError, TaskRefusedError, WorkRefusedError
 from narval.surfaces.asks import STATUS_OF_GONE
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.bulk import BulkActs
@@ -268,7 +268,8 @@ async def _failed(site: Site, request: Request, error: Exception) -> Response:
     is_missing = isinstance(error, TaskRefusedError) and error.kind in ("no-type", "no-object")
     if is_missing or (isinstance(error, RequestError) and str(error).startswith("there is no ")):
         status = 404
-    return await _error_page(site, request, status, str(error))
+    gone = error if isinstance(error, DaemonGoneError) else None
+    return await _error_page(site, request, status, str(error), gone)
 
 
 async def _not_there(site: Site, request: Request, error: Exception) -> Response:
@@ -285,8 +286,17 @@ async def _broken(site: Site, request: Request, error: Exception) -> Response:
     return await _error_page(site, request, 500, "This page broke down; the log of narval web says where.")
 
 
-async def _error_page(site: Site, request: Request, status: int, sentence: str) -> Response:
+async def _error_page(
+    site: Site, request: Request, status: int, sentence: str, gone: DaemonGoneError | None = None
+) -> Response:
+    """The page of an error; for it a daemon that is `gone` is not asked again, and waited for as long."""
     visit = _visit(request, site)
+    if gone is not None:
+
+        async def ask(method: str, /, **params: Any) -> Any:
+            raise gone
+
+        visit = Visit(visit.visitor, ask, ask, visit.path, visit.query, layouts=visit.layouts)
     if request.url.path.endswith(".json"):
         return Response(json_bytes({"error": sentence}) + b"\n", status, media_type="application/json")
     values = {"sentence": sentence, "status": status, "is_act": request.method == "POST"}

@@ -30,7 +30,7 @@ SESSION_ENDED = "Your session had ended, so nothing of it was done."
 
 NOT_ANSWERED: Mapping[int, str] = {
     503: "No daemon answered: nothing of it was done, unless the daemon ended just while it was at it.",
-    504: "The daemon ended before it answered: it may be done. Look before you send it again.",
+    504: "The daemon did not answer: it may be done. Look before you send it again.",
 }
 """The reason why a form is kept, by the status of the answer to it."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from narval.ask.asker import Scope
-from narval.core.errors import DaemonGoneError, UnansweredError
+from narval.core.errors import DaemonGoneError, SilentError, UnansweredError
 from narval.surfaces.control import wire
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.control.client import Client
@@ -68,7 +68,8 @@ def test_a_daemon_that_ends_once_it_was_asked_may_have_done_it(folder: Path) -> 
 
 @pytest.mark.parametrize("how", ["hangs up", "says so", "is silent"])
 @pytest.mark.parametrize(
-    ("scope", "error"), [(None, "UnansweredError: .*; what it was asked may be recorded"), ("read", "Daemon")]
+    ("scope", "error"),
+    [(None, "UnansweredError: .*; what it was asked may be recorded"), ("read", "(Daemon|Sil)")],
 )
 def test_many_requests_of_a_daemon_that_ends_may_have_been_done_unless_they_only_read(
     folder: Path, scope: Scope | None, error: str, how: str
@@ -101,6 +102,7 @@ def test_many_requests_of_a_daemon_that_ends_may_have_been_done_unless_they_only
         asyncio.run(ask())
     assert re.match(error, f"{type(gone.value).__name__}: {gone.value}")
     assert str(gone.value).count("may be recorded") == (scope is None)
+    assert isinstance(gone.value, SilentError) == (scope == "read" and how == "is silent")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from narval.core.errors import DaemonGoneError, RequestError
+from narval.core.errors import DaemonGoneError, RequestError, SilentError
 from narval.surfaces.http.live.followed import FollowedPage, PageNews
 from narval.surfaces.http.live.hub import IN_ALL, LINGER
 from narval.surfaces.http.live.picture import differences, message, picture
@@ -281,6 +281,20 @@ class TestPages:
             pages.daemon.fails(None)
             await asyncio.sleep(2)
             assert browser.take() == [("back", None), ("regions", {"live_state": "running"})]
+
+        played(dialogue)
+
+    def test_M4_a_daemon_that_is_silent_is_told_as_silent_and_not_as_gone(self) -> None:
+        async def dialogue(pages: Pages, page: PlayedPage) -> None:
+            browser = await pages.open(page)
+            browser.take()
+            page.error = SilentError("it is silent as the page is made")
+            pages.daemon.changes(57)
+            await asyncio.sleep(1)
+            assert browser.take() == [("gone", {"text": "it is silent as the page is made"})]
+            pages.daemon.fails(SilentError("it is silent"))
+            await asyncio.sleep(60)
+            assert browser.take() == [("gone", {"text": "it is silent"})]
 
         played(dialogue)
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from narval.core.errors import SilentError
 from narval.files.home import Home
+from narval.surfaces.control.async_client import AsyncClient
 from tests.surfaces.cli.command_line import make_home
 from tests.surfaces.web.household import BASE, OTHERS, PagesOfHome, at_work, browsing, data
 
@@ -109,6 +111,24 @@ def test_M4_without_a_daemon_pages_say_how_to_start_it(tmp_path: Path) -> None:
             assert f"start it: narval --home {home.path} run" in answer.text
             assert "no daemon" in data(pages.get(f"{path}.json"))["error"]
         assert pages.post("/runs/7/cancel").status_code == 503
+
+
+def test_M4_a_page_of_a_daemon_that_is_silent_says_so_and_is_not_loaded_again_by_itself(
+    nothing: PagesOfHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[object]()
+
+    async def silent(_: AsyncClient, method: str, /, **params: object) -> None:
+        asked.append(method)
+        raise SilentError("the daemon has not answered for 60 seconds")
+
+    monkeypatch.setattr(AsyncClient, "ask", silent)
+    answer = nothing.get("/memory")
+    assert (answer.status_code, len(asked)) == (504, 1)  # the frame of the page does not wait as long again
+    assert "Not answered" in answer.text
+    assert "the daemon has not answered for 60 seconds" in answer.text
+    for word in ("http-equiv", "No daemon", "narval run", "/kept"):
+        assert word not in answer.text
 
 
 def test_M4_pages_go_on_with_a_daemon_that_is_back(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
-from narval.core.errors import DaemonGoneError, NarvalError
+from narval.core.errors import DaemonGoneError, NarvalError, SilentError
 from narval.surfaces.http.live.picture import NOTHING, Picture, StreamEvent, differences, message, picture
 from narval.surfaces.http.live.stream import PageStream
 from narval.surfaces.http.page import Follows, Shown
@@ -130,8 +130,10 @@ class FollowedPage:
         number = self._begun
         try:
             page, regions = await self._again()
-        except DaemonGoneError:
-            return  # the request for news reports that, and has the page remade when the daemon is back
+        except DaemonGoneError as error:
+            if isinstance(error, SilentError):
+                self.trouble(str(error))
+            return  # the request for news reports any other, and has the page remade when the daemon is back
         except NarvalError as error:
             self.trouble(str(error))
             return

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from narval.ask.text import in_shown_zone
-from narval.core.errors import DaemonGoneError, NarvalError
+from narval.core.errors import DaemonGoneError, NarvalError, SilentError
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.live.followed import FollowedPage, PageNews
 from narval.surfaces.http.live.picture import StreamEvent, message
@@ -93,7 +93,7 @@ class Questions:
         if self._trouble is not None:
             return
         self._trouble = str(error)
-        if isinstance(error, DaemonGoneError):
+        if isinstance(error, DaemonGoneError) and not isinstance(error, SilentError):
             since = in_shown_zone(datetime.now(UTC))
             self._trouble = f"No daemon at work since {since:%H:%M:%S}; start it: {self._client.start}"
         log.info("pages of %s are not followed: %s", self._agent or "the home's agent", error)
