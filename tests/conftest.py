@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
 from narval.system import stopwatch
+from narval.system.secret import GIVEN
 from tests.examples import PROFILE, examples
 from tests.parsed_once import parse_each_once
 from tests.postgres import Server, fresh_schema, private_server, shared_server
@@ -112,10 +113,12 @@ def pytest_collection_finish() -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[object]:
     """Leave what the tests of a file have left out of every later collection: trees of the whole house, homes
-    that are parsed once, modules. Each later collection would look it through again.
+    that are parsed once, modules. Each later collection would look it through again. The secrets that they
+    were given are hidden from no later text.
     """
     ran = yield
     if nextitem is not None and nextitem.path != item.path:
+        GIVEN.clear()
         gc.collect()
         FREEZE()
     return ran

@@ -12,7 +12,7 @@ from narval.core.source.secrets import HIDDEN
 _SHORTEST = 4
 """The fewest characters of a secret that is hidden: a shorter one stands in many words."""
 
-_given: set[str] = set()
+GIVEN: set[str] = set()
 """The secrets that this program was given."""
 
 
@@ -23,7 +23,7 @@ def secret_named(name: str, home: Path | None) -> str:
     """
     secret = _secret_named(name, home)
     if len(secret) >= _SHORTEST:
-        _given.add(secret)
+        GIVEN.add(secret)
     return secret
 
 
@@ -31,7 +31,7 @@ def without_given(text: str) -> str:
     """A text from outside, such as what a server says of its error, in which secrets that were given are
     hidden.
     """
-    for secret in sorted(_given, key=len, reverse=True):
+    for secret in sorted(GIVEN, key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     return text
 

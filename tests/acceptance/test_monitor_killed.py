@@ -26,7 +26,7 @@ from tests.browser.programs import Household
 SHOTS = ("web", "daemon", "both")
 BASE = "/a/narval"
 ACTS = ("add", "start", "cancel", "acknowledge")
-EXPECTED = {0, 200, 303, 400, 409, 429, 503}
+EXPECTED = {0, 200, 303, 400, 409, 429, 503, 504}
 """The statuses that may come meanwhile: none at all (0), a page, a confirmation, a refusal; no 500."""
 
 
@@ -114,7 +114,7 @@ class Follower:
         head = await reader.readline()
         if not head.endswith(b"\n"):
             return
-        assert int(head.split()[1]) in (200, 429, 503), head
+        assert int(head.split()[1]) in (200, 429, 503, 504), head
         name, number = b"", ""
         while (line := await reader.readline()).endswith(b"\n"):
             field, _, content = line.strip().partition(b": ")

@@ -123,9 +123,10 @@ def test_see_traces_in_jaeger(reader: Reader) -> None:
         do(reader, "see-traces-in-jaeger.md", {"http://localhost:4318": site.url})
         reader.does("narval stop")
         spans = b"".join(asked.body for asked in site.asked)
-    for name in (b"trial.fails", b"action basic.nothing", b"action basic.error", b"dark"):
+    for name in (b"trial.fails", b"action basic.nothing", b"action basic.error", b"_OTHER"):
         assert name in spans
     assert b"the lamp is out" not in spans
+    assert b"dark" not in spans
 
 
 def test_be_told_on_your_telephone(reader: Reader) -> None:

@@ -26,7 +26,7 @@ from modules.mail.mailbox import Mailbox
 from narval.ask.asker import Asker
 from narval.ask.operations import OPERATIONS, invoke
 from narval.calls.context import CallContext, Target
-from narval.calls.conversion import answer
+from narval.calls.conversion import answer_at_once
 from narval.calls.record import Outcome
 from narval.calls.workers import frames
 from narval.core.elements.canonical import canonical, elements_of
@@ -349,7 +349,9 @@ def _answer(chance: Random) -> None:
             )
         return _things(chance)
 
-    outcome = answer(CallContext("1", 1, "s", target=Target(action="w.act", where="inline", function=act)))
+    outcome = answer_at_once(
+        CallContext("1", 1, "s", target=Target(action="w.act", where="inline", function=act))
+    )
     assert (outcome.problem is None) or not outcome.elements
     for raw in outcome.elements:
         assert canonical(raw.xml) == raw.xml

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import narval
-from narval.ask.asker import Asker
+from narval.ask.asker import NOBODY, Asker
 from narval.core.errors import TaskRefusedError, WorkRefusedError
 from narval.system.clock import SimulatedClock
 
@@ -93,7 +93,7 @@ class Desk:
         self.item, self.task = self.row["item"], self.row["eid"]
 
     def does(self, by: str, operation: str, *arguments: Any, **named: Any) -> Any:
-        self.agent.asker = Asker(by, 0, "python")
+        self.agent.asker = Asker(by, NOBODY, "python")
         return getattr(self.agent, operation)(*arguments, **named)
 
     def refusal(self, by: str, operation: str, *arguments: Any) -> tuple[str, str]:
