@@ -156,9 +156,7 @@ def _may_be_altered(path: Path, owner: int) -> bool:
         status = path.stat()
     except OSError:  # not there; what cannot be read is told elsewhere
         return False
-    if not (
-        stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
-    ):  # which is a fault, and is not read
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):  # a pipe or a device is not read
         return False
     by_group = status.st_mode & stat.S_IWGRP and status.st_gid != status.st_uid
     return status.st_uid not in (owner, 0) or bool(by_group or status.st_mode & stat.S_IWOTH)
