@@ -122,9 +122,7 @@ class ProgramBackend(Backend):
         return CommandRunner(self._loop, self._readers, self.reaper, self._ending)
 
     def redirect(self, directory: Path, listen: Listen) -> None:
-        """Run programs in another folder from now on, and have `listen` get their output. The folder also
-        records which files may be half made.
-        """
+        """Run programs in another folder from now on, and have `listen` get their output."""
         self._directory = str(directory)
         self._created = CreatedFiles(directory / ".narval-unfinished")
         self.outputs.redirect(listen)
@@ -155,6 +153,7 @@ class ProgramBackend(Backend):
         if isinstance(self._readers, Descriptors):
             self._readers.close()
         self.reaper.close()
+        self._created.close()
 
     # --- beginning ------------------------------------------------------------------------------------
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import glob
-import hashlib
 import logging
 import os
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 
 from narval.core.engines.view import FileTimes
 
 _WILD = frozenset("*?[")
+
+_BEGUN, _DONE = "+", "-"
+"""The first characters of the lines of files that may be half made, and that are not any more."""
 
 logger = logging.getLogger("narval.program")
 
@@ -21,13 +23,28 @@ class CreatedFiles:
     """The files that programs create. Those of a program that did not end with 0 may be half made, and are
     made again.
 
-    `folder` has a mark for each file from before its program begins until one has ended with 0, so that it
-    outlives the daemon; None: it need not.
+    `file` says which these are, so that it outlives the daemon: a line is appended for each before its
+    program begins, and when one has ended with 0. None: it need not be recorded.
     """
 
-    def __init__(self, folder: Path | None) -> None:
-        self._folder = folder
-        self._marks: set[str] = set()
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+        self._descriptor: int | None = None
+
+    @cached_property
+    def _unfinished(self) -> set[str]:
+        """The files that may be half made, as the program before has left them."""
+        unfinished = set[str]()
+        try:
+            text = "" if self._file is None else self._file.read_text("utf-8", "surrogateescape")
+        except OSError:
+            text = ""
+        for line in text.split("\n"):
+            if line.startswith(_BEGUN):
+                unfinished.add(line[1:])
+            elif line.startswith(_DONE):
+                unfinished.discard(line[1:])
+        return unfinished
 
     def are_up_to_date(
         self, directory: str, creates: Iterable[str], needs: Iterable[str], times: FileTimes
@@ -35,33 +52,45 @@ class CreatedFiles:
         """True if all are there and whole, and none that is needed is newer."""
         if not is_up_to_date(directory, creates, needs, times):
             return False
-        return not any(self._is_marked(_mark(directory, pattern)) for pattern in creates)
+        unfinished = self._unfinished
+        return not unfinished or all(_name(directory, pattern) not in unfinished for pattern in creates)
 
     def begin(self, directory: str, creates: Iterable[str]) -> None:
-        """Mark what a program is about to create."""
+        """Record that a program is about to create files."""
         for pattern in creates:
-            mark = _mark(directory, pattern)
-            self._marks.add(mark)
-            if self._folder is None:
-                continue
-            try:
-                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                (self._folder / mark).write_text(f"{_path(directory, pattern)}\n")
-            except OSError as error:
-                logger.warning("it is not recorded that %s may be half made: %s", pattern, error)
+            name = _name(directory, pattern)
+            self._unfinished.add(name)
+            self._record(_BEGUN, name)
 
     def complete(self, directory: str, creates: Iterable[str]) -> None:
-        """Remove the marks of what a program has created that ended with 0."""
+        """Record that a program has created files, and ended with 0."""
         for pattern in creates:
-            mark = _mark(directory, pattern)
-            self._marks.discard(mark)
-            if self._folder is not None:
-                with contextlib.suppress(OSError):
-                    (self._folder / mark).unlink()
-                    self._folder.rmdir()  # if it was the last
+            name = _name(directory, pattern)
+            self._unfinished.discard(name)
+            self._record(_DONE, name)
 
-    def _is_marked(self, mark: str) -> bool:
-        return mark in self._marks or (self._folder is not None and (self._folder / mark).exists())
+    def close(self) -> None:
+        """Stop recording; nothing is left of the file if no file may be half made."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+            if self._file is not None and not self._unfinished:
+                self._file.unlink(missing_ok=True)
+
+    def _record(self, sign: str, name: str) -> None:
+        if self._file is None:
+            return
+        try:
+            if self._descriptor is None:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+                self._descriptor = os.open(self._file, flags, 0o600)
+                os.write(self._descriptor, b"\n")  # ends what a loss of power may have cut off
+            if self._unfinished:
+                os.write(self._descriptor, os.fsencode(f"{sign}{name}\n"))
+            else:
+                os.ftruncate(self._descriptor, 0)
+        except OSError as error:
+            logger.warning("it is not recorded whether %s may be half made: %s", name, error)
 
 
 def lacking(directory: str, creates: Iterable[str], needs: Iterable[str]) -> list[str]:
@@ -74,8 +103,8 @@ def _path(directory: str, pattern: str) -> str:
     return pattern if pattern.startswith("/") else f"{directory}/{pattern}"
 
 
-def _mark(directory: str, pattern: str) -> str:
-    return hashlib.sha256(os.path.normpath(_path(directory, pattern)).encode()).hexdigest()[:32]
+def _name(directory: str, pattern: str) -> str:
+    return os.path.normpath(_path(directory, pattern)).replace("\n", " ")
 
 
 def is_up_to_date(directory: str, creates: Iterable[str], needs: Iterable[str], times: FileTimes) -> bool:

@@ -41,4 +41,6 @@ def test_A9_what_may_be_half_made_is_recorded_before_its_program_begins(tmp_path
     assert after_a_kill.are_up_to_date(folder, ["other"], (), FileTimes())
     after_a_kill.complete(folder, ["out"])
     assert after_a_kill.are_up_to_date(folder, names, (), FileTimes())
+    assert marks.read_text() == ""
+    after_a_kill.close()
     assert not marks.exists(), "nothing is left of it"
