@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import glob
 import logging
 import os
@@ -10,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from narval.core.engines.view import FileTimes
+from narval.system.whole_file import write_whole
 
 _WILD = frozenset("*?[")
 
@@ -19,32 +21,27 @@ _BEGUN, _DONE = "+", "-"
 logger = logging.getLogger("narval.program")
 
 
+MOST_LINES = 10_000
+"""The lines after which the file is written anew, with what still may be half made."""
+
+
 class CreatedFiles:
     """The files that programs create. Those of a program that did not end with 0 may be half made, and are
     made again.
 
     `file` says which these are, so that it outlives the daemon: a line is appended for each before its
-    program begins, and when one has ended with 0. None: it need not be recorded.
+    program begins, and when one has ended with 0. None: it need not be recorded. Programs that share a file
+    hold it by a lock, and who is alone with it writes it anew or removes it.
     """
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
         self._descriptor: int | None = None
+        self._lines = 0
 
     @cached_property
     def _unfinished(self) -> set[str]:
-        """The files that may be half made, as the program before has left them."""
-        unfinished = set[str]()
-        try:
-            text = "" if self._file is None else self._file.read_text("utf-8", "surrogateescape")
-        except OSError:
-            text = ""
-        for line in text.split("\n"):
-            if line.startswith(_BEGUN):
-                unfinished.add(line[1:])
-            elif line.startswith(_DONE):
-                unfinished.discard(line[1:])
-        return unfinished
+        return set() if self._file is None else _read(self._file)
 
     def are_up_to_date(
         self, directory: str, creates: Iterable[str], needs: Iterable[str], times: FileTimes
@@ -70,12 +67,23 @@ class CreatedFiles:
             self._record(_DONE, name)
 
     def close(self) -> None:
-        """Stop recording; nothing is left of the file if no file may be half made."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-            if self._file is not None and not self._unfinished:
+        """Stop recording, for now or for good; nothing is left of the file if no file may be half made."""
+        descriptor, self._descriptor, self._lines = self._descriptor, None, 0
+        if descriptor is None or self._file is None:
+            return
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if unfinished := _read(self._file):
+                lines = "".join(f"{_BEGUN}{name}\n" for name in sorted(unfinished))
+                write_whole(self._file, os.fsencode(lines))
+            else:
                 self._file.unlink(missing_ok=True)
+        except BlockingIOError:  # another program goes on with it
+            pass
+        except OSError as error:
+            logger.warning("%s cannot be written anew: %s", self._file, error)
+        finally:
+            os.close(descriptor)
 
     def _record(self, sign: str, name: str) -> None:
         if self._file is None:
@@ -84,13 +92,29 @@ class CreatedFiles:
             if self._descriptor is None:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
                 self._descriptor = os.open(self._file, flags, 0o600)
+                fcntl.flock(self._descriptor, fcntl.LOCK_SH)
                 os.write(self._descriptor, b"\n")  # ends what a loss of power may have cut off
-            if self._unfinished:
-                os.write(self._descriptor, os.fsencode(f"{sign}{name}\n"))
-            else:
-                os.ftruncate(self._descriptor, 0)
+            os.write(self._descriptor, os.fsencode(f"{sign}{name}\n"))
+            self._lines += 1
+            if self._lines >= MOST_LINES:
+                self.close()
         except OSError as error:
             logger.warning("it is not recorded whether %s may be half made: %s", name, error)
+
+
+def _read(file: Path) -> set[str]:
+    """The files that may be half made, by what is recorded; none where nothing can be read."""
+    unfinished = set[str]()
+    try:
+        text = file.read_text("utf-8", "surrogateescape")
+    except OSError:
+        return unfinished
+    for line in text.split("\n"):
+        if line.startswith(_BEGUN):
+            unfinished.add(line[1:])
+        elif line.startswith(_DONE):
+            unfinished.discard(line[1:])
+    return unfinished
 
 
 def lacking(directory: str, creates: Iterable[str], needs: Iterable[str]) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from narval.calls.programs import created_files
 from narval.calls.programs.created_files import CreatedFiles, is_up_to_date
 from narval.core.engines.view import FileTimes
 
@@ -41,6 +42,24 @@ def test_A9_what_may_be_half_made_is_recorded_before_its_program_begins(tmp_path
     assert after_a_kill.are_up_to_date(folder, ["other"], (), FileTimes())
     after_a_kill.complete(folder, ["out"])
     assert after_a_kill.are_up_to_date(folder, names, (), FileTimes())
-    assert marks.read_text() == ""
+    former.close()
+    assert marks.exists(), "another program goes on with it"
     after_a_kill.close()
     assert not marks.exists(), "nothing is left of it"
+
+
+def test_the_record_of_what_may_be_half_made_does_not_grow_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(created_files, "MOST_LINES", 8)
+    record, folder = tmp_path / "record", str(tmp_path)
+    created = CreatedFiles(record)
+    created.begin(folder, ["lost"])
+    for number in range(50):
+        created.begin(folder, [f"out{number}"])
+        created.complete(folder, [f"out{number}"])
+        assert len(record.read_text().split()) <= 10
+    (tmp_path / "lost").touch()
+    assert not CreatedFiles(record).are_up_to_date(folder, ["lost"], (), FileTimes())
+    created.close()
+    assert record.read_text() == f"+{tmp_path}/lost\n"
