@@ -15,10 +15,10 @@ import msgspec
 from narval.core.errors import DaemonGoneError, NarvalError
 from narval.files.outside.chats import ChatSettings
 from narval.people.chat.messages import Incoming, Taken
-from narval.surfaces.asks import Asks
 from narval.surfaces.chat.contract import ChatError, Kind
 from narval.surfaces.chat.dealing import Dealing
 from narval.surfaces.chat.sending import FIRST, LONGEST_PAUSE, NETWORK, ChatRecords, Sending
+from narval.surfaces.control.async_client import AsyncClient
 
 log = logging.getLogger("narval.chat")
 
@@ -48,7 +48,7 @@ class ChatConnection:
     """One chat at work, until it is cancelled."""
 
     def __init__(
-        self, chat: ChatSettings, opened: Callable[[], Kind], asks: Asks, home: Path, own: str
+        self, chat: ChatSettings, opened: Callable[[], Kind], asks: AsyncClient, home: Path, own: str
     ) -> None:
         """Open it by `opened`, and again if it is refused for good, as its secret may have changed by then.
 
@@ -128,7 +128,7 @@ class ChatConnection:
                 break
             except DaemonGoneError:
                 was_away = True
-                await asyncio.sleep(FIRST)
+                await self._asks.again()
         if was_away:  # they may be taken although the answer was lost
             taken = await self._records.ask("chat_inbox", chat=name)
         queued = {one.number for person in self._people.values() for one in person.waiting}
@@ -151,7 +151,6 @@ class ChatConnection:
             try:
                 await self._dealing.deal(taken)
             except DaemonGoneError:
-                await asyncio.sleep(FIRST)
                 if (again := await self._still(taken)) is None:
                     person.waiting.popleft()
                 else:

@@ -19,11 +19,11 @@ from narval.core.errors import DaemonGoneError, NarvalError
 from narval.files.outside.chats import ChatSettings
 from narval.people.chat.elements import without_name
 from narval.people.chat.messages import Answering, AskedBack, Reply, Taken
-from narval.surfaces.asks import Asks
 from narval.surfaces.chat import answers, commands, confirming, model
 from narval.surfaces.chat.contract import ChatError, Kind
 from narval.surfaces.chat.files import fetched
 from narval.surfaces.chat.line import Dealt, Handler, Line
+from narval.surfaces.control.async_client import AsyncClient
 
 log = logging.getLogger("narval.chat")
 
@@ -52,7 +52,7 @@ UNREADABLE = (
 class Dealing:
     """Deals with the messages of one chat, those of each person one after the other."""
 
-    def __init__(self, chat: ChatSettings, kind: Kind, asks: Asks, home: Path, own: str) -> None:
+    def __init__(self, chat: ChatSettings, kind: Kind, asks: AsyncClient, home: Path, own: str) -> None:
         self._chat, self.kind, self._asks, self._home = chat, kind, asks, home
         self._called = chat.called or own
         self._told_unreadable: set[str] = set()

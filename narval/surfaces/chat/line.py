@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from narval.ask.asker import CHAT_SESSION
 from narval.files.outside.chats import ChatSettings
 from narval.people.chat.messages import Answering, AskedBack, Incoming, Reply, Taken
-from narval.surfaces.asks import Asks
+from narval.surfaces.control.async_client import AsyncClient
 
 
 class Line:
@@ -24,7 +24,7 @@ class Line:
         taken: Taken,
         person: Mapping[str, Any],
         text: str,
-        asks: Asks,
+        asks: AsyncClient,
         home: Path,
         confirms: Line | None = None,
     ) -> None:

@@ -17,10 +17,10 @@ import msgspec
 from narval.core.errors import NarvalError, OperatorError
 from narval.files.outside.chats import ChatSettings
 from narval.files.settings import read_settings
-from narval.surfaces.asks import Asks
 from narval.surfaces.chat.connection import ChatConnection
 from narval.surfaces.chat.contract import open_chat
 from narval.surfaces.chat.files import remove_parts
+from narval.surfaces.control.async_client import AsyncClient
 
 log = logging.getLogger("narval.chat")
 
@@ -32,9 +32,6 @@ STEP = 600.0
 
 SOON = 30.0
 """Seconds until a chat that failed to open, or ended, is tried again."""
-
-PAUSE = 2.0
-"""Seconds until a daemon that has gone is asked again."""
 
 
 @contextmanager
@@ -59,7 +56,7 @@ def alone(home: Path, *, waits: bool = False) -> Iterator[None]:
         os.close(handle)
 
 
-async def serve(home: Path, asks: Asks, ready: Callable[[list[str]], object] = lambda _: None) -> None:
+async def serve(home: Path, asks: AsyncClient, ready: Callable[[list[str]], object] = lambda _: None) -> None:
     """Run the chats of a home until this is cancelled or the settings name none, each with its current
     settings.
 
@@ -92,7 +89,7 @@ async def serve(home: Path, asks: Asks, ready: Callable[[list[str]], object] = l
 async def _follow(
     working: dict[str, tuple[ChatSettings, asyncio.Task[None]]],
     chats: tuple[ChatSettings, ...],
-    asks: Asks,
+    asks: AsyncClient,
     home: Path,
     own: str,
 ) -> None:
@@ -114,7 +111,7 @@ async def _follow(
                 log.warning("%s", gone)
 
 
-def _begin(chat: ChatSettings, asks: Asks, home: Path, own: str) -> asyncio.Task[None]:
+def _begin(chat: ChatSettings, asks: AsyncClient, home: Path, own: str) -> asyncio.Task[None]:
     """Start a chat. Raises OperatorError."""
     opened = partial(open_chat, msgspec.structs.replace(chat, called=chat.called or own), home)
     connection = ChatConnection(chat, opened, asks, home, own)
@@ -128,11 +125,11 @@ def _ended(chat: ChatSettings, task: asyncio.Task[None]) -> None:
         log.error("%s ended", chat, exc_info=error)
 
 
-async def _other_files(asks: Asks, turn: int, wait: float) -> int:
+async def _other_files(asks: AsyncClient, turn: int, wait: float) -> int:
     """Wait until other files count, at most `wait` seconds; the turn of that."""
     try:
         changes: dict[str, Any] = await asks.ask("changed", after=turn, wait=wait, files=True)
     except NarvalError:
-        await asyncio.sleep(PAUSE)
+        await asks.again()
         return 0
     return int(changes["turn"])

@@ -11,8 +11,8 @@ from narval.core.errors import DaemonGoneError, NarvalError
 from narval.files.outside.chats import ChatSettings
 from narval.people.chat.messages import CLOSED
 from narval.people.mail.texts import VALUE
-from narval.surfaces.asks import Asks
 from narval.surfaces.chat.contract import ChatError, Kind, Outgoing
+from narval.surfaces.control.async_client import AsyncClient
 
 log = logging.getLogger("narval.chat")
 
@@ -32,7 +32,7 @@ NETWORK = (OSError, TimeoutError, EOFError)
 class ChatRecords:
     """The records of one chat at the daemon; a request waits until the daemon is there."""
 
-    def __init__(self, chat: ChatSettings, asks: Asks) -> None:
+    def __init__(self, chat: ChatSettings, asks: AsyncClient) -> None:
         self.chat, self._asks = chat, asks
         self._fault: str | None = None
         """The fault that prevents the connection, "" for none; None while unknown."""
@@ -85,7 +85,7 @@ class ChatRecords:
                 return await self._asks.ask(method, **params)
             except DaemonGoneError:
                 self._told = None  # the next daemon has no report
-                await asyncio.sleep(FIRST)
+                await self._asks.again()
             except NarvalError as error:
                 if method not in ("chat_sent", "chat_unsent", "chat_begun"):
                     raise

@@ -14,12 +14,19 @@ from typing import TYPE_CHECKING, Any
 from narval.core.errors import DaemonGoneError, NarvalError, SilentError, UnansweredError
 from narval.surfaces.control import wire
 from narval.surfaces.control.client import ANSWER, PATIENCE, seconds_for
+from narval.system.file_events import FileEvents
 
 if TYPE_CHECKING:
     from narval.ask.asker import Scope
 
 AT_ONCE = 12
 """The most requests under way on a connection; others wait here, so that the daemon need not hold them."""
+
+AGAIN = 1.0
+"""Seconds until a daemon that refused is asked again, or one is looked for where no folder can be watched."""
+
+_NO_LISTENER = (FileNotFoundError, ConnectionRefusedError)
+"""The errors of a connection if no daemon listens."""
 
 
 class AsyncClient:
@@ -44,6 +51,7 @@ class AsyncClient:
         self._reading: asyncio.Task[None] | None = None
         self._connecting = asyncio.Lock()
         self._free = asyncio.Semaphore(AT_ONCE)
+        self._coming: asyncio.Task[None] | None = None
 
     async def ask(
         self,
@@ -72,18 +80,59 @@ class AsyncClient:
         async with self._free:
             return await self._asked(method, params, asking)
 
+    async def again(self) -> None:
+        """Wait until asking again makes sense after an error: once a daemon listens, if there was none, and
+        otherwise after a moment. The folder of the socket tells of a daemon that comes; nothing is polled.
+        """
+        if self._writer is not None:
+            await asyncio.sleep(AGAIN)
+            return
+        if self._coming is None or self._coming.done():
+            self._coming = asyncio.create_task(self._come())
+        await asyncio.shield(self._coming)
+
     async def close(self) -> None:
         """Hang up; requests under way raise DaemonGoneError or UnansweredError."""
+        if self._coming is not None:
+            self._coming.cancel()
         self._hang_up("the connection was closed")
         if self._reading is not None:
             self._reading.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._reading
 
-    async def _asked(self, method: str, params: dict[str, Any], asking: dict[str, str]) -> Any:
+    async def _come(self) -> None:
+        """Connect as soon as a daemon listens."""
+        while self._writer is None:
+            if (path := self._find()) is not None:
+                await self._look(Path(path).parent)
+            else:  # a short path, which the daemon makes
+                await asyncio.sleep(AGAIN)
+
+    async def _look(self, folder: Path) -> None:
+        """Watch the folder of the socket and then connect, or wait until something happens there."""
+        came, is_watched = asyncio.Event(), False
+        events = FileEvents(folder.parent, {folder.name: False}, lambda _: came.set())
+        try:
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(events.arm)
+                is_watched = folder.parent.is_dir()
+            await self._connected()
+        except NarvalError as error:
+            is_told = is_watched and isinstance(error.__cause__, _NO_LISTENER)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(None if is_told else AGAIN):
+                    await came.wait()
+        finally:
+            events.close()
+
+    async def _connected(self) -> None:
         async with self._connecting:
             if self._writer is None:
                 await self._connect()
+
+    async def _asked(self, method: str, params: dict[str, Any], asking: dict[str, str]) -> Any:
+        await self._connected()
         return await self._send(method, params, *([asking] if asking else []))
 
     async def _send(self, method: str, params: dict[str, Any], *asking: dict[str, str]) -> Any:
@@ -123,7 +172,7 @@ class AsyncClient:
                 _, _, refusal, _ = wire.fields(await _frame(reader))
         except TimeoutError:
             raise _silent(PATIENCE) from None
-        except (FileNotFoundError, ConnectionRefusedError) as error:
+        except _NO_LISTENER as error:
             raise DaemonGoneError(self._none_at_work) from error
         except (OSError, EOFError, wire.WireError) as error:
             raise DaemonGoneError(f"no daemon answers at {path}: {error}") from error

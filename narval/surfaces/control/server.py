@@ -401,7 +401,7 @@ _BACKLOG = 128
 
 
 def listener_at(path: Path) -> socket.socket:
-    """A socket that listens at `path`, open only to its user from the first moment."""
+    """A socket that listens at `path`, in a folder that is open only to its user from the first moment."""
     folder = path.parent
     if stat.S_IMODE(folder.stat().st_mode) & 0o077:
         folder.chmod(0o700)
@@ -411,8 +411,8 @@ def listener_at(path: Path) -> socket.socket:
     try:
         with wire.address(path) as name:
             listener.bind(name)
-        path.chmod(0o600)
         listener.listen(_BACKLOG)
+        path.chmod(0o600)  # the last event of the file: whoever watches for it can connect
         listener.setblocking(False)
     except BaseException:
         listener.close()

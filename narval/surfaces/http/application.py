@@ -20,7 +20,6 @@ from starlette.routing import Route as Mounted
 
 from narval.ask.text import json_bytes
 from narval.core.errors import DaemonGoneError, NarvalError, RequestError, TaskRefusedError, WorkRefusedError
-from narval.surfaces.asks import STATUS_OF_GONE
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.bulk import BulkActs
 from narval.surfaces.http.page import (
@@ -36,6 +35,7 @@ from narval.surfaces.http.page import (
     name_in,
 )
 from narval.surfaces.http.rendering import block, rendered
+from narval.surfaces.http.senders import STATUS_OF_GONE
 from narval.surfaces.http.static import StaticFiles
 
 Endpoint = Callable[[Request], Awaitable[Response]]

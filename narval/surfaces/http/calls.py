@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from narval.core.errors import NarvalError
-from narval.surfaces.asks import Asks
+from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http import senders
 from narval.surfaces.http.guard import CALLS, RefusedError
 from narval.surfaces.http.hook_bodies import BodyError, elements_of_json
@@ -38,7 +38,7 @@ class Calls:
     """The calls to a home, whose daemon is asked by `reading` and `writing`."""
 
     def __init__(
-        self, reading: Asks, writing: Asks, *, seconds: Callable[[], float] = time.monotonic
+        self, reading: AsyncClient, writing: AsyncClient, *, seconds: Callable[[], float] = time.monotonic
     ) -> None:
         self._reading, self._writing = reading, writing
         self._senders = senders.Senders(reading, "callers", "caller", seconds)

@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from narval.core.errors import NarvalError
 from narval.files.tokens import is_token
-from narval.surfaces.asks import Asks
+from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http import senders
 from narval.surfaces.http.guard import RefusedError
 from narval.surfaces.http.hook_bodies import BODY_READERS, BodyError
@@ -41,7 +41,9 @@ LONG = 64 * 1024
 class Hooks:
     """The webhooks of a home, whose daemon is asked by `reading` and `writing`."""
 
-    def __init__(self, reading: Asks, writing: Asks, seconds: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, reading: AsyncClient, writing: AsyncClient, seconds: Callable[[], float] = time.monotonic
+    ) -> None:
         self._writing, self._senders = writing, senders.Senders(reading, "hooks", "hook", seconds)
         self._places = asyncio.Semaphore(AT_ONCE)
         self._refused: dict[str, Counter[str]] = {}

@@ -13,15 +13,31 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
-from narval.core.errors import DaemonGoneError, ElementError, NarvalError, NotOfferedError, UnansweredError
+from narval.core.errors import (
+    DaemonGoneError,
+    ElementError,
+    NarvalError,
+    NotOfferedError,
+    SilentError,
+    UnansweredError,
+)
 from narval.files.tokens import owner_of
-from narval.surfaces.asks import STATUS_OF_GONE, Asks
+from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.guard import ADMITTED, RefusedError
 from narval.surfaces.http.hook_bodies import BodyError
 from narval.system.minute import UsedMinute
 
 KNOWN = 1.0
 """Seconds for which the list of senders is used without asking again."""
+
+STATUS_OF_GONE: Mapping[type[NarvalError], int] = {
+    UnansweredError: 504,
+    SilentError: 504,
+    DaemonGoneError: 503,
+}
+"""The HTTP status of a request that may be recorded without an answer, of one that a daemon does not answer,
+and of one that reached no daemon.
+"""
 
 Sender = dict[str, Any]
 """A sender as an operation lists it."""
@@ -34,7 +50,7 @@ class Senders:
     """
 
     def __init__(
-        self, asks: Asks, operation: str, key: str, seconds: Callable[[], float] = time.monotonic
+        self, asks: AsyncClient, operation: str, key: str, seconds: Callable[[], float] = time.monotonic
     ) -> None:
         self._asks, self._operation, self._key, self._seconds = asks, operation, key, seconds
         self.known: dict[str, Sender] = {}

@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from narval.core.errors import NarvalError
 from narval.files.tokens import is_token
-from narval.surfaces.asks import Asks
+from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.guard import ADMITTED, HEALTH, METRICS
 from narval.surfaces.http.senders import token_of
 
@@ -29,7 +29,7 @@ KNOWN = 1.0
 class Watched:
     """A daemon watched by HTTP; `digest` is that of the token for metrics, "" without one."""
 
-    def __init__(self, asks: Asks, digest: str) -> None:
+    def __init__(self, asks: AsyncClient, digest: str) -> None:
         self._asks, self._digest = asks, digest
         self._health = ""
         self._asked = -KNOWN

@@ -16,12 +16,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from narval.core.errors import DaemonGoneError, NarvalError, SettingsError
+from narval.core.errors import DaemonGoneError, NarvalError, SettingsError, UnansweredError
 from narval.files.outside.peers import NO_PEERS, PEERS_FILE, Peers, PeerSettings, PeersFile
-from narval.surfaces.asks import Asks
+from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.link import protocol
 from narval.surfaces.link.client import trusting
-from narval.system.folder_watch import FolderWatch
+from narval.system.file_events import FileEvents
 
 log = logging.getLogger("narval.link")
 
@@ -49,27 +49,23 @@ class _LaterError(NarvalError):
 class LinkAsking:
     """Asks the peers in the file of a home, until it is cancelled."""
 
-    def __init__(self, asks: Asks, home: Path) -> None:
+    def __init__(self, asks: AsyncClient, home: Path) -> None:
         self._asks, self._home, self._file = asks, home, PeersFile(home)
         self._tasks: dict[str, tuple[PeerSettings, asyncio.Task[None]]] = {}
 
     async def run(self) -> None:
         """Ask the peers; changes take effect when their file is saved."""
-        loop, changed = asyncio.get_running_loop(), asyncio.Event()
-
-        def hear(_: bool, paths: tuple[str, ...]) -> None:
-            if any(path.endswith(Path(PEERS_FILE).name) for path in paths):
-                loop.call_soon_threadsafe(changed.set)
-
-        watch = await asyncio.to_thread(_watch, self._home / Path(PEERS_FILE).parent, hear)
+        changed, folder = asyncio.Event(), Path(PEERS_FILE).parent.name
+        events = FileEvents(self._home, {folder: False}, lambda _: changed.set())
         try:
             while True:
                 changed.clear()
+                with suppress(OSError):
+                    await asyncio.to_thread(events.arm)
                 self._take_up(self._peers())
                 await changed.wait()
         finally:
-            if watch is not None:
-                watch.close()
+            events.close()
             self._take_up(NO_PEERS)
 
     def _peers(self) -> Peers:
@@ -95,7 +91,7 @@ class LinkAsking:
 class PeerAsking:
     """Asks one peer, until it is cancelled."""
 
-    def __init__(self, asks: Asks, peer: PeerSettings, home: Path) -> None:
+    def __init__(self, asks: AsyncClient, peer: PeerSettings, home: Path) -> None:
         self._asks, self._peer, self._home = asks, peer, home
         self._url = f"{peer.url}{protocol.EXCHANGE}"
         self._pause = FIRST_PAUSE
@@ -137,8 +133,14 @@ class PeerAsking:
 
     async def _frame(self, answer: bytes | None, wait: float = 0.0) -> bytes:
         """The next frame to send, once the answer is recorded. Raises NarvalError."""
-        frame: bytes = await self._asks.ask("exchange", peer=self._peer.name, frame=answer, wait=wait)
-        return frame
+        while True:
+            try:
+                frame: bytes = await self._asks.ask("exchange", peer=self._peer.name, frame=answer, wait=wait)
+                return frame
+            except UnansweredError:
+                raise
+            except DaemonGoneError:  # the answer is not recorded
+                await self._asks.again()
 
     async def _client(self) -> Any:
         """The HTTP client for the peer. Raises OperatorError."""
@@ -198,16 +200,3 @@ def _first(group: BaseExceptionGroup[Any], kind: type[Any]) -> Any:
         if isinstance(error, kind):
             return error
     return group
-
-
-def _watch(folder: Path, hear: Any) -> FolderWatch | None:
-    """A watch on a folder; None if it cannot be watched, such as a missing one."""
-    with suppress(OSError):
-        watch = FolderWatch()
-        try:
-            watch.add(folder, hear)
-        except BaseException:
-            watch.close()
-            raise
-        return watch
-    return None

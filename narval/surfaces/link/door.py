@@ -22,11 +22,11 @@ from starlette.responses import Response, StreamingResponse
 from narval.core.errors import DaemonGoneError, NarvalError, RequestError, SettingsError, UnansweredError
 from narval.files.outside.peers import PeerSettings, PeersFile
 from narval.files.tokens import owner_of
-from narval.surfaces.asks import STATUS_OF_GONE, Asks
 from narval.surfaces.control import wire
+from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.control.client import seconds_for
 from narval.surfaces.http.guard import ADMITTED, Receive, RefusedError, Scope, Send, in_time
-from narval.surfaces.http.senders import body_of, body_within, refused, token_of
+from narval.surfaces.http.senders import STATUS_OF_GONE, body_of, body_within, refused, token_of
 from narval.surfaces.link import protocol
 from narval.system.minute import UsedMinute
 
@@ -64,7 +64,7 @@ class LinkRequest(NamedTuple):
 class LinkDoor:
     """The ASGI application for the peers of a home; its daemon is asked by `asks`."""
 
-    def __init__(self, asks: Asks, peers: PeersFile) -> None:
+    def __init__(self, asks: AsyncClient, peers: PeersFile) -> None:
         self._asks, self._peers = asks, peers
         self._used = UsedMinute()
         self._under_way: Counter[str] = Counter()

@@ -15,7 +15,7 @@ from starlette.datastructures import Headers
 
 from narval.core.errors import NarvalError
 from narval.files.web_settings import WebSettings
-from narval.surfaces.asks import Asks
+from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.guard import ADMITTED, Receive, RefusedError, RequestLimits, Scope, Send, in_time
 from narval.surfaces.http.senders import Senders, no_token, refusal_of, refused, token_of
 from narval.surfaces.mcp.resources import Context
@@ -42,7 +42,7 @@ class McpDoor:
     and by `writing` for them.
     """
 
-    def __init__(self, reading: Asks, writing: Asks, settings: WebSettings) -> None:
+    def __init__(self, reading: AsyncClient, writing: AsyncClient, settings: WebSettings) -> None:
         self._tools, self._clients = ToolServer(writing, client_of), Senders(reading, "mcp_clients", "client")
         hosts = [f"{name}:{settings.port}" for name in ("127.0.0.1", "localhost", "[::1]")]
         bracketed = f"[{settings.host}]" if ":" in settings.host else settings.host

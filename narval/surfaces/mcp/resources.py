@@ -18,16 +18,13 @@ from mcp.server.subscriptions import (
 from mcp.shared.exceptions import MCPError
 
 from narval.core.errors import NarvalError
-from narval.surfaces.asks import Asks
+from narval.surfaces.control.async_client import AsyncClient
 
 MOST = 64
 """The most subscriptions at a time."""
 
 STEP = 600.0
 """Seconds that one request waits for a change."""
-
-PAUSE = 5.0
-"""Seconds until a daemon that has gone is asked again."""
 
 Context: TypeAlias = "ServerRequestContext[Any, Any]"
 
@@ -49,7 +46,7 @@ TEMPLATES = (
 class Resources:
     """The addresses that clients read and follow; followers of an agent share one request for changes."""
 
-    def __init__(self, asks: Asks, client_of: Callable[[Context], str]) -> None:
+    def __init__(self, asks: AsyncClient, client_of: Callable[[Context], str]) -> None:
         self._asks, self._client_of = asks, client_of
         self._bus = InMemorySubscriptionBus()
         self._listening = ListenHandler(self._bus, max_subscriptions=MOST)
@@ -177,7 +174,7 @@ class Resources:
 
 
 async def changes_of(
-    asks: Asks, agent: str, turn: int, *, files: bool = False
+    asks: AsyncClient, agent: str, turn: int, *, files: bool = False
 ) -> AsyncIterator[dict[str, Any]]:
     """The changes at an agent after a turn, with `files` only those of its files; nothing is polled.
 
@@ -187,13 +184,13 @@ async def changes_of(
         try:
             changes = await asks.ask("changed", agent=agent, after=turn, wait=STEP, files=files)
         except NarvalError:
-            await asyncio.sleep(PAUSE)
+            await asks.again()
             continue
         turn = changes["turn"]
         yield changes
 
 
-async def ask_or_refuse(asks: Asks, method: str, /, **params: Any) -> Any:
+async def ask_or_refuse(asks: AsyncClient, method: str, /, **params: Any) -> Any:
     """The answer to an operation. Raises MCPError."""
     try:
         return await asks.ask(method, **params)

@@ -23,7 +23,7 @@ from mcp.shared.exceptions import MCPError
 from narval import __version__
 from narval.ask.text import json_bytes
 from narval.core.errors import DaemonGoneError, NarvalError, UnansweredError
-from narval.surfaces.asks import Asks
+from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.mcp.agreeing import REMEMBERED, Agreements, is_modern
 from narval.surfaces.mcp.resources import Context, Resources, ask_or_refuse
 from narval.surfaces.mcp.tool_lists import ToolLists
@@ -49,7 +49,7 @@ class AnnouncingServer(Server[Any]):
 class ToolServer:
     """The server of clients; `client_of` gives the name of the client of a request."""
 
-    def __init__(self, asks: Asks, client_of: Callable[[Context], str]) -> None:
+    def __init__(self, asks: AsyncClient, client_of: Callable[[Context], str]) -> None:
         self._asks, self._client_of = asks, client_of
         self._resources, self._lists = Resources(asks, client_of), ToolLists(asks)
         self._agreements = Agreements()

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from narval.core.errors import NarvalError
-from narval.surfaces.asks import Asks
+from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.mcp.resources import changes_of
 
 MOST = 64
@@ -32,7 +32,7 @@ class FollowedList(NamedTuple):
 class ToolLists:
     """The lists that clients were given. All of an agent share one request for changes of its files."""
 
-    def __init__(self, asks: Asks) -> None:
+    def __init__(self, asks: AsyncClient) -> None:
         self._asks = asks
         self._lists: OrderedDict[object, FollowedList] = OrderedDict()
         self._watching: dict[str, asyncio.Task[None]] = {}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from narval.core.errors import DaemonGoneError
-from narval.surfaces.chat import connection, sending
+from narval.surfaces.chat import sending
 from narval.surfaces.chat.program import serve
 from narval.surfaces.control.async_client import AsyncClient
 from tests.daemon.at_work import in_a_loop
@@ -127,12 +127,12 @@ class Forgetful:
             raise DaemonGoneError("it ended")
         return answer
 
+    async def again(self) -> None:
+        pass
+
 
 @in_a_loop
-async def test_C12_what_was_taken_is_dealt_with_though_nobody_was_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connection, "FIRST", 0.01)
+async def test_C12_what_was_taken_is_dealt_with_though_nobody_was_told(tmp_path: Path) -> None:
     async with chat_at_work(make_chat_home(tmp_path), begin=False) as chat:
         asks = Forgetful(AsyncClient(chat.home.known_socket))
         program = asyncio.get_running_loop().create_task(serve(chat.home.path, asks))

@@ -49,6 +49,9 @@ class PlayedDaemon:
         self._came.set()
         self._came = asyncio.Event()
 
+    async def again(self) -> None:
+        await self._came.wait()
+
     async def ask(self, method: str, *, agent: str = "", after: int, wait: float) -> dict[str, Any]:
         assert method == "changed"
         self.asked += 1

@@ -27,9 +27,6 @@ log = logging.getLogger("narval.web")
 WAIT = 600.0
 """Seconds that one request waits for news: the daemon is not woken to say that there are none."""
 
-RETRY = 1.0
-"""Seconds between two looks for a daemon that has gone (M4)."""
-
 OF_A_SESSION = 4
 """The most streams of a session: browsers allow six connections to a host, over all tabs."""
 
@@ -80,7 +77,7 @@ class Questions:
             changes = await self._client.ask("changed", agent=self._agent, after=self.turn, wait=WAIT)
         except NarvalError as error:
             self._gone(error)
-            await asyncio.sleep(RETRY)
+            await self._client.again()
             return
         self._trouble = None
         news = news_of(changes)
