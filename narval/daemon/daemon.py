@@ -93,7 +93,7 @@ class Daemon:
         self.clients, self._closing = Clients(home.path if home is not None else None), closing
         self.kept: set[int] = set()
         """The process ids of the programs that are kept at work beside it: the pages, and the chats."""
-        self._watcher: FileWatcher | None = None
+        self.watcher: FileWatcher | None = None
         self._ends: list[Callable[[], Awaitable[None]]] = []
 
     @classmethod
@@ -153,12 +153,12 @@ class Daemon:
 
     def follow_files(self) -> None:
         """Make changes in the home take effect by themselves from now on (N31)."""
-        if self.home is None or self.record_only or self._watcher is not None:
+        if self.home is None or self.record_only or self.watcher is not None:
             return
         from narval.daemon.watcher import FileWatcher  # here: a home opened by a program is not watched
 
-        self._watcher = FileWatcher(self.home.path, self.host, self.renewal, self.agents, self.rounds.clock)
-        self.main_loop.expect(self._watcher.is_busy)
+        self.watcher = FileWatcher(self.home.path, self.host, self.renewal, self.agents, self.rounds.clock)
+        self.main_loop.expect(self.watcher.is_busy)
 
     @asynccontextmanager
     async def of(self, name: str, *, reads: bool = False) -> AsyncIterator[Daemon]:
@@ -203,7 +203,7 @@ class Daemon:
     @property
     def follows_files(self) -> bool:
         """True once changes in the home take effect by themselves."""
-        return self._watcher is not None
+        return self.watcher is not None
 
     @property
     def record_only(self) -> bool:
@@ -233,8 +233,8 @@ class Daemon:
             await self.grant_answers.close()
             for end in self._ends:
                 await end()
-            if self._watcher is not None:
-                await self._watcher.close()
+            if self.watcher is not None:
+                await self.watcher.close()
             if self.fleet is not None:
                 await self.fleet.close()
             await self.agents.supervisor.close()

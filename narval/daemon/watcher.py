@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from itertools import chain
 from pathlib import Path
 
 from narval.core.errors import NarvalError
@@ -68,6 +69,11 @@ class FileWatcher:
     def is_busy(self) -> bool:
         """True if a change, or a possible one, has not been read or added yet."""
         return self._unread or self._inboxes.is_busy or self._work.is_busy
+
+    @property
+    def untaken(self) -> list[str]:
+        """The reasons why something that was dropped cannot be taken at present, a sentence for each."""
+        return list(chain(*self._inboxes.untaken.values(), *self._work.untaken.values()))
 
     async def close(self) -> None:
         """Stop watching."""

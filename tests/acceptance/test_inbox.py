@@ -244,6 +244,25 @@ def test_a_folder_of_refused_files_that_cannot_be_used_is_told_and_what_waits_is
     assert "1 refused, in inbox/refused" in narval("status").stdout.decode()
 
 
+def test_what_cannot_be_taken_is_in_attention_until_it_can_and_the_next_file_is_taken(
+    narval: Narval, ask: Any
+) -> None:
+    (narval.home / "inbox/.taken").write_text("in the way")
+    drop(narval, "a.xml", "<note/>")
+    [trouble] = until(lambda: ask("attention"), "it is told")
+    why = "inbox/a.xml cannot be taken: inbox/.taken: File exists; move that away, or see whose it is"
+    assert (trouble["what"], trouble["text"]) == ("file", why)
+    (narval.home / "inbox/.taken").unlink()
+    until(lambda: ask("memory", xpath="note") and not ask("attention"), "it is added, and told no more")
+
+
+def test_an_inbox_that_cannot_be_read_is_in_attention(narval: Narval, ask: Any) -> None:
+    (narval.home / "inbox").rmdir()
+    (narval.home / "inbox").write_text("in the way")
+    [trouble] = until(lambda: ask("attention"), "it is told")
+    assert trouble["text"] == "inbox cannot be read: Not a directory"
+
+
 def test_a_name_with_a_line_break_forges_no_line_of_the_log(narval: Narval, ask: Any) -> None:
     drop(narval, "a\n2026-01-01 00:00:00 info daemon: all is well.xml", "<note/>")
     [note] = until(lambda: ask("memory", xpath="note"), "it is added")

@@ -136,6 +136,24 @@ def test_no_more_is_read_than_there_may_be(tmp_path: Path) -> None:
         read_regular("/proc/self/status", 10)  # the system says that this is empty
 
 
+@pytest.mark.parametrize("order", ["<quit/>", "<memory><note/><start-plan recipe='a.b'/></memory>"])
+def test_an_order_in_a_file_of_another_user_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str
+) -> None:
+    claims = [drop_folder.Claim(number, f"{number}.xml", tmp_path / f"{number}.xml") for number in (1, 2)]
+    for claim, text in zip(claims, (order, "<note/>"), strict=True):
+        claim.path.write_text(text)
+        if os.geteuid() == 0:  # root may give orders anywhere
+            os.chown(claim.path, 4711, -1)
+    assert len(drop_folder.read(claims[1])[0]) == 1
+    monkeypatch.setattr(os, "geteuid", lambda: claims[0].path.stat().st_uid)
+    assert drop_folder.read(claims[0])[0]
+    monkeypatch.setattr(os, "geteuid", lambda: 4712)
+    with pytest.raises(ElementError, match=r"is an order, and the file belongs to .*: only 4712 and root"):
+        drop_folder.read(claims[0])
+    assert drop_folder.read(claims[1])[0] == [b"<note/>"]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_dropped_into_the_inbox_and_is_no_file_is_refused(tmp_path: Path, kind: str) -> None:
     KINDS[kind](tmp_path / "x.xml")

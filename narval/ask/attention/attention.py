@@ -41,6 +41,7 @@ from narval.core.kinds import ASKING
 from narval.daemon.agents.open_matters import NOTHING_OPEN
 from narval.daemon.daemon import Daemon
 from narval.daemon.grant_items import items_of_requests
+from narval.files.agents.collections import AGENTS
 from narval.store.batch import SUSPENDED
 from narval.store.sql import KEEP_IT
 
@@ -78,6 +79,7 @@ async def attention(daemon: Daemon) -> list[dict[str, Any]]:
         *people,
         *_loop(daemon),
         *_files(daemon, rows),
+        *_untaken(daemon),
         *incidents,
         *_slowed(daemon.agent),
         *_kept(daemon),
@@ -189,6 +191,18 @@ def _files(daemon: Daemon, rows: dict[str, IncidentRow]) -> Iterator[Form]:
     if len(faults) > SHOWN:
         more = counted(len(faults) - SHOWN, "more fault")
         yield item("file", "high", f"{more} of files: `narval check` tells them", link)
+
+
+def _untaken(daemon: Daemon) -> Iterator[Form]:
+    """The dropped files that cannot be taken; of another agent than the home's own, those in its folder."""
+    within = "" if daemon.agent.store.is_own else f"{AGENTS}/{daemon.name}/"
+    untaken = daemon.watcher.untaken if daemon.watcher is not None else ()
+    reasons = [reason for reason in untaken if reason.startswith(within)]
+    for reason in reasons[:SHOWN]:
+        yield item("file", "high", reason, {"page": "status"})
+    if len(reasons) > SHOWN:
+        more = counted(len(reasons) - SHOWN, "more file")
+        yield item("file", "high", f"{more} that cannot be taken: the log names them", {"page": "log"})
 
 
 def _slowed(agent: AgentState) -> Iterator[Form]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from abc import ABC, abstractmethod
 
 from narval.daemon.agents.agent_host import AgentHost
 from narval.system.file_events import Debounce
+
+log = logging.getLogger("narval.inbox")
 
 SETTLE, MOST = 0.05, 0.5
 """Seconds of quiet before folders are scanned, and the most by which this is put off."""
@@ -21,6 +24,8 @@ class Collector(ABC):
         self._host, self._settling = host, Debounce(SETTLE, MOST)
         self.is_busy = True
         """True while there may be something to take."""
+        self.untaken: dict[str, list[str]] = {}
+        """By folder, the reasons why something in it cannot be taken at present, a sentence for each."""
         self._task = asyncio.get_running_loop().create_task(self._follow(), name=name)
 
     async def close(self) -> None:
@@ -32,6 +37,16 @@ class Collector(ABC):
         """Scan soon: something may have been dropped, or moved."""
         self.is_busy = True
         self._settling.notice()
+
+    def note_untaken(self, folder: str, reasons: list[str]) -> None:
+        """Note what cannot be taken from a folder at present, and log what was not noted before."""
+        before = frozenset(self.untaken.get(folder, ()))
+        for reason in reasons:
+            if reason not in before:
+                log.warning("%s", reason)
+        self.untaken.pop(folder, None)
+        if reasons:
+            self.untaken[folder] = reasons
 
     async def _follow(self) -> None:
         while True:

@@ -8,7 +8,6 @@ All of this but `claims` may block, and is called in threads.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import fcntl
 import itertools
 import logging
@@ -21,6 +20,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from narval.core.elements.canonical import MAX_BYTES, check_together, elements_of
+from narval.core.elements.control_elements import CONTROLS
+from narval.core.elements.element import Element, local_name
 from narval.core.errors import ElementError, SurroundingsError
 from narval.files.found_files import BACKUPS, names_in
 from narval.system.logins import login
@@ -42,6 +43,16 @@ _CLAIM = re.compile(r"(\d{12})-(.+)", re.DOTALL)
 
 class NotSetAsideError(SurroundingsError):
     """A file that cannot be added cannot be set aside either."""
+
+
+class NotTakenError(SurroundingsError):
+    """Some of what lies in a folder cannot be taken, and was left there; the others were. `reasons` has a
+    sentence for each, with its path.
+    """
+
+    def __init__(self, reasons: list[str]) -> None:
+        super().__init__("; ".join(reasons))
+        self.reasons = reasons
 
 
 class Claim(NamedTuple):
@@ -105,22 +116,34 @@ class DropFolder:
         self._home, self._folder, self._durable = home, home / folder, durable
         self._refused = self._folder / refused
         self._recorded = self._last = recorded
-        self._warned: set[tuple[str, int]] = set()
+        self._untaken: list[str] = []
+        """The reasons why files cannot be taken, since they were last looked for."""
 
     async def claims(self, is_left: Callable[[str], bool] = lambda name: False) -> AsyncIterator[Claim]:
         """The files there, in order, each claimed when it is asked for, but those whose names `is_left` holds
         back; first those that the last daemon left.
+
+        Raises NotTakenError after the last one, where some could not be claimed.
         """
+        self._untaken = []
         for claim in await asyncio.to_thread(self.left_over):
             yield claim
         for name in await asyncio.to_thread(self.unclaimed):
             claimed = None if is_left(name) else await asyncio.to_thread(self.claim, name)
             if claimed is not None:
                 yield claimed
+        if self._untaken:
+            raise NotTakenError(self._untaken)
 
     def unclaimed(self) -> list[str]:
         """Names of the files in the folder, in order; not hidden ones, nor those still being written."""
-        return [name for name in names_in(self._folder) if name != REFUSED and _is_finished(name)]
+        try:
+            names = sorted(os.listdir(self._folder))
+        except OSError as error:
+            if not isinstance(error, FileNotFoundError):
+                self._untaken.append(f"{_shown(self._shown)} cannot be read: {error.strerror}")
+            return []
+        return [name for name in names if name != REFUSED and _is_finished(name)]
 
     def left_over(self) -> list[Claim]:
         """Files claimed but not added when the last daemon ended; those that were added are removed."""
@@ -148,9 +171,9 @@ class DropFolder:
         except FileNotFoundError:
             return None
         except OSError as error:
-            self._warn_once(
-                name, f"{_shown(f'{self._shown}/{name}')} cannot be taken: {error.strerror}; move it away"
-            )
+            where = f"{self._shown}/{TAKEN}: " if error.filename == str(taken) else ""
+            why = f"{_shown(f'{self._shown}/{name}')} cannot be taken: {where}{error.strerror}"
+            self._untaken.append(f"{why}; move that away, or see whose it is")
             return None
         self._last = claim.number
         if self._durable:
@@ -180,19 +203,16 @@ class DropFolder:
             raise NotSetAsideError(f"{reason}; and it cannot be set aside: {why}") from error
         log.warning("%s; it is in %s", reason, _shown(os.path.relpath(folder, self._home)))
 
-    def _warn_once(self, name: str, message: str) -> None:
-        with contextlib.suppress(OSError):
-            key = (name, (self._folder / name).lstat().st_ino)
-            if key not in self._warned:
-                self._warned.add(key)
-                log.warning("%s", message)
-
 
 def has_work(folder: Path) -> bool:
-    """True if an inbox has something to add, or to remove."""
-    return bool(names_in(folder / TAKEN)) or any(
-        name != REFUSED and _is_finished(name) for name in names_in(folder)
-    )
+    """True if an inbox has something to add, or to remove; of one that cannot be read, that may be."""
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return bool(names_in(folder / TAKEN)) or any(name != REFUSED and _is_finished(name) for name in names)
 
 
 def contents(claim: Claim, most: int = MAX_BYTES) -> tuple[bytes, os.stat_result] | None:
@@ -227,7 +247,23 @@ def read(claim: Claim) -> tuple[list[bytes], str]:
         return [], ""
     elements = elements_of(found[0])
     check_together(elements)
-    return elements, login(found[1].st_uid)
+    owner = login(found[1].st_uid)
+    if found[1].st_uid not in (os.geteuid(), 0):
+        _check_orders(elements, owner)
+    return elements, owner
+
+
+def _check_orders(elements: list[bytes], owner: str) -> None:
+    """Raise ElementError for an element that narval obeys, in a file of another user: such a user cannot
+    give orders at the socket either.
+    """
+    for xml in elements:
+        if (name := Element(0, xml).name) in CONTROLS:
+            what = f"<{local_name(name)}> is an order, and the file belongs to {owner}"
+            whose = (
+                f"only {login(os.geteuid())} and root give orders to this daemon; copy it to make it yours"
+            )
+            raise ElementError("reserved", f"{what}: {whose}")
 
 
 def _shown(path: str) -> str:

@@ -34,6 +34,7 @@ from narval.daemon.dropped.drop_folder import (
     Claim,
     DropFolder,
     NotSetAsideError,
+    NotTakenError,
     has_work,
     read,
 )
@@ -70,7 +71,10 @@ class Inbox:
         self._noted = noted_for(receiver)
 
     async def add_all(self, is_left: Callable[[str], bool] = lambda name: False) -> None:
-        """Add all files there but those whose names `is_left` holds back. Raises NotSetAsideError."""
+        """Add all files there but those whose names `is_left` holds back.
+
+        Raises NotSetAsideError, and NotTakenError once all others are added.
+        """
         async for claim in self._folder.claims(is_left):
             await self._add(claim)
 
@@ -161,8 +165,12 @@ class Inboxes(Collector):
         """Add the files in an inbox, unless it is left alone."""
         if name in self._left_alone:
             return
+        untaken: list[str] = []
         try:
-            await add()
+            try:
+                await add()
+            except NotTakenError as error:
+                untaken = error.reasons
             self._stuck.pop(name, None)
         except (RequestError, StoreAwayError) as error:  # its agent is gone, or rests: a later look finds it
             log.warning("the inbox of %s waits: %s", name or "the home", error)
@@ -176,6 +184,7 @@ class Inboxes(Collector):
             log.error("%s: %s", left, error, exc_info=None if known else error)
             self._left_alone.add(name)
             await self._add_error(name, f"{left}: {error!r}")
+        self.note_untaken(name, untaken)
 
     async def _of_home(self) -> None:
         await Inbox(self._folder, self._host, self._files.snapshot.own.schemas).add_all(self._is_for_agent)

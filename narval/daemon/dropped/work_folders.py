@@ -20,7 +20,7 @@ from narval.core.definitions.people.directory import Person
 from narval.core.errors import ElementError
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.dropped.collector import Collector
-from narval.daemon.dropped.drop_folder import Claim, DropFolder, NotSetAsideError, contents
+from narval.daemon.dropped.drop_folder import Claim, DropFolder, NotSetAsideError, NotTakenError, contents
 from narval.files.found_files import names_in
 from narval.people import files
 from narval.people.item_text import text_shown
@@ -77,9 +77,13 @@ class WorkFolders(Collector):
     async def _serve(self, person: Person) -> None:
         """Take a person's answers, then offer what the person is asked; a problem is reported once."""
         folder, wrong = self._home / files.WORK_FOLDER / person.name, ""
+        untaken: list[str] = []
         try:
             await asyncio.to_thread(files.check_folder, folder, person, self._home.stat())
-            await self._take_all(person)
+            try:
+                await self._take_all(person)
+            except NotTakenError as error:
+                untaken = error.reasons
             await self._offer(person, folder)
         except (ElementError, NotSetAsideError, OSError) as error:
             wrong = str(error)
@@ -89,6 +93,7 @@ class WorkFolders(Collector):
         if wrong and wrong != self._told.get(person.name):
             log.error("%s/%s is not looked after: %s", files.WORK_FOLDER, person.name, wrong)
         self._told[person.name] = wrong
+        self.note_untaken(person.name, untaken)
 
     # --- taking -----------------------------------------------------------------------------------------
 
