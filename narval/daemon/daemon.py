@@ -38,7 +38,6 @@ from narval.daemon.reload import Renewal, log_start
 from narval.daemon.rounds import Bell, Committer, Rounds
 from narval.daemon.settings_in_force import SettingsInForce
 from narval.daemon.stop import Stop
-from narval.files.grants import granted
 from narval.files.home import Home, trace_of_store
 from narval.files.people_file import load_people
 from narval.files.reading import Reading
@@ -332,7 +331,7 @@ def _on_home(
     if home is not None:
         load_trust(home.path)  # no daemon begins on one with faults; the snapshot reads it itself
         reading = Reading(home.path, stored=partial(stored_files, store))
-        snapshot = granted(reading.snapshot())
+        snapshot = reading.snapshot()
     return assemble(home, store, snapshot, clock, closing=closing, record_only=record_only, renewer=renewer)
 
 
@@ -388,7 +387,7 @@ def assemble(
     folder = files.path if files is not None else None
     environment = Environment(store, folder, main_loop, office, settings, zone, record_only)
     host = AgentHost(
-        environment, own, snapshot.own.loaded.library, snapshot.own.schemas, began.own, since=clock.now()
+        environment, own, files_in_force.loaded.library, snapshot.own.schemas, began.own, since=clock.now()
     )
     renewal = Renewal(home, files_in_force, host)
     grant_answers = GrantAnswers(home, renewal)

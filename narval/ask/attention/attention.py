@@ -22,7 +22,6 @@ from narval.ask.attention.incident_lines import incident_lines
 from narval.ask.attention.incident_rows import OpenIncidents
 from narval.ask.attention.sentence import SHOWN, Form, item
 from narval.ask.attention.waiting_calls import calls_that_wait
-from narval.ask.daemon.links import links_in_trouble
 from narval.ask.lookup import (
     command,
     files_of,
@@ -293,7 +292,11 @@ def _chats(daemon: Daemon) -> Iterator[Form]:
 
 def _links(daemon: Daemon) -> Iterator[Form]:
     """The links that have stopped, or over which messages wait, where the home's own agent is asked."""
-    troubles = links_in_trouble(daemon) if daemon.agent.store.is_own else ()
+    if not (daemon.agent.store.is_own and daemon.files.snapshot.peers):
+        return
+    from narval.ask.daemon.links import links_in_trouble  # here: most homes are linked with none
+
+    troubles = links_in_trouble(daemon)
     for text, since in islice(troubles, SHOWN):
         yield item("link", "middle", f"{text}; `narval links` tells of each", {"page": "status"}, since)
 

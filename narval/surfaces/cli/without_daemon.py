@@ -23,7 +23,6 @@ from narval.store.open import look_into
 from narval.store.page import RunsPage
 from narval.store.store import Store
 from narval.surfaces.control import client
-from narval.surfaces.control.server import ControlServer
 from narval.system.lone_thread import LoneThread
 from narval.system.startup_gc import suspended
 
@@ -168,6 +167,8 @@ async def serving(home: Home, *, as_daemon: bool = False, standby: bool = False)
     """
     daemon = await (_opened_in_the_end(home, standby=standby) if as_daemon else _opened(home))
     try:
+        from narval.surfaces.control.server import ControlServer  # here: a query listens to nobody
+
         answer = partial(invoke, daemon)
         server = await ControlServer.open(home.socket(), answer, kept=daemon.kept if as_daemon else None)
         try:
