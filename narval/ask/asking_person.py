@@ -78,6 +78,14 @@ def who_asks(daemon: Daemon, asker: Asker) -> Who:
     return "operator" if people.is_operator(asker.person) else "reader" if is_reader else "person"
 
 
+def who_acts(daemon: Daemon, asker: Asker) -> Who | None:
+    """The asker as an item of work knows it; None for a person whom a program that opened the home names, and
+    who counts by that name.
+    """
+    who = who_asks(daemon, asker)
+    return None if asker.way == PYTHON and who == "owner" else who
+
+
 def check_may(daemon: Daemon, asker: Asker, act: Act) -> None:
     """Raise RequestError unless the asker may do an act."""
     if why := refusal(act, who_asks(daemon, asker), asker.person, asker.through):

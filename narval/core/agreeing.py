@@ -19,6 +19,7 @@ Act = Literal[
     "write",
     "people",
     "agree",
+    "let-out",
     "always",
     "grant",
     "endorse",
@@ -78,6 +79,10 @@ ACTS: Mapping[Act, Row] = MappingProxyType(
         "agree": Row(
             "agree to what a person is to decide", PEOPLE,
             "people", "`narval work` lists what waits for them",
+        ),
+        "let-out": Row(
+            "answer what a rule of the home asks about", OWNERS, _OPERATORS,
+            "`narval work` lists it for them",
         ),
         "always": Row(
             "answer always, which adds a rule", OWNERS, _OPERATORS, "answer once",

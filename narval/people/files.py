@@ -69,7 +69,7 @@ def items_asked(
             FILE in run.definition.ways_of(view.people)
             and person not in run.state.votes
             and (claim is None or claim.by == person)
-            and "answer" in acts_open_to(run.definition, run.state, person, at, view)
+            and "answer" in acts_open_to(run.definition, run.state, person, at, view, "file")
         ):
             yield run
 

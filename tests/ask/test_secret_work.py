@@ -55,6 +55,8 @@ def test_the_question_if_a_secret_may_leave_goes_by_mail_to_operators_without_th
     for element in (SECRET, '<identity address="me@example.org"/>', '<outbox path="box"/>'):
         post.agent.add(element)
     post.start("s.tells", "<go/>")
+    assert post.agent.worklist(every=True) == [], "dan is no operator, and is not shown it"
+    post.agent.asker = Asker("ann", 0, "python")
     (item,) = post.agent.worklist(every=True)
     assert (item["work"], "HIV" in post.agent.work_item(item["item"])["text"]) == ("trust.ask", True)
     (mail,) = post.sent()
@@ -62,7 +64,6 @@ def test_the_question_if_a_secret_may_leave_goes_by_mail_to_operators_without_th
     assert f"narval work show {item['item']}" in mail.get_content()
     assert "HIV" not in mail.as_string()
     assert not TOKEN.search(mail.as_string()), "it is not answered by who has not seen it"
-    post.agent.asker = Asker("ann", 0, "python")
     post.agent.answer(item["item"], "reject")
     post.agent.until_idle()
     assert not any("HIV" in text for text in texts(post))

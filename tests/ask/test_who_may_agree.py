@@ -42,6 +42,7 @@ WORK = """<cookbook group="w">
 ASKING = """<recipe group="w" name="asks" start_step="a" end_step="a">
 <step id="a" type="action" target="m.fetch" approve="w.allow"/></recipe>"""
 OBEYS = recipe("obeys", "<letter to=\"{substring-after($fetch/body, 'list to ')}\">the list</letter>")
+LOOKERS = ("ann", "ben", "rob", ME)
 FILE = Asker("ben", way="file")
 """The stand-in for a file, which no operation takes."""
 
@@ -153,6 +154,8 @@ def filed(agent: Agent, item: int, outcome: str, path: str = "work/ben/done/1.xm
 ITEMS: tuple[tuple[Act, str, str, Callable[[Agent, str], int]], ...] = (
     ("people", "w.any", "once", an_item),
     ("agree", "w.asks", "approve", an_item),
+    ("let-out", "w.obeys", "once", asked_again),
+    ("let-out", "w.obeys", "reject", asked_again),
     ("always", "w.obeys", "always", asked_again),
     ("grant", "post.send", "grant", the_grant),
 )
@@ -170,7 +173,7 @@ def test_each_way_of_answering_asks_the_table(
         else why_not(agent, asker, "answer", item=item, outcome=outcome)
     )
     if who not in ACTS[act].may:
-        assert any(is_refused(why, one) for one in (act, "agree", "people")), why
+        assert any(is_refused(why, one) for one in (act, "let-out", "people")), why
         assert agent.run(item)["phase"] == "active"
     elif who == "client":
         assert "mcp is no way to answer this" in why
@@ -185,8 +188,25 @@ def test_a_file_that_a_run_has_written_answers_as_a_program_does(
     item, path, labels = of(agent, name), "work/ben/done/2.xml", agent.daemon.agent.memory.labels
     labels.files[f"{agent.daemon.agent.folder}/{path}"] = labels.number(("mail",))
     why = filed(agent, item, outcome, path)
-    assert is_refused(why, "agree") == (act != "people"), why
+    asked: Act = "let-out" if act == "always" else act
+    assert is_refused(why, asked) == (act != "people"), why
     assert "mail" in labels.names(labels.own(item))
+
+
+@pytest.mark.parametrize(
+    ("who", "asker"), [one for one in ASKED if one[1].person in LOOKERS and one[1] is not FILE], ids=str
+)
+def test_an_item_about_what_may_leave_is_shown_to_those_who_may_answer_it_or_read_the_home(
+    agent: Agent, who: Who, asker: Asker
+) -> None:
+    item = asked_again(agent, "w.obeys")
+    sees = who in ACTS["let-out"].may or who in ACTS["read"].may
+    rows = agent.runner.run(invoke(agent.daemon, asker, "worklist", {"every": True}))
+    may = [bool(row["may"]) for row in rows if row["item"] == item]
+    assert may == ([who in ACTS["let-out"].may] if sees else [])
+    assert ("there is no item" in why_not(agent, asker, "work_item", item=item)) == (not sees)
+    log = agent.runner.run(invoke(agent.daemon, asker, "work_log", {}))
+    assert (item in [row["item"] for row in log]) == sees
 
 
 def test_each_refusal_says_who_what_whose_and_what_else() -> None:

@@ -409,7 +409,11 @@ def test_F8_always_that_adds_no_rule_is_told(agent: Any, home: Path, text: str |
     assert "no rule was added to etc/trust.toml, though somebody answered always" in error.text
 
 
-def test_F8_only_operators_may_answer_always(home: Path) -> None:
+def test_F8_people_whom_the_home_names_are_asked_and_only_operators_answer_always(home: Path) -> None:
+    work = home / "recipes/trust.xml"
+    work.write_text(
+        work.read_text().replace('<outcome name="once"/>', '<for people="ben"/><outcome name="once"/>')
+    )
     with narval.open(home, by="ben") as agent:
         play(agent, "obeys")
         (item,) = asked(agent)

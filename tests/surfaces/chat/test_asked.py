@@ -213,10 +213,9 @@ async def test_C9_C11_what_came_from_outside_is_sent_by_chat_once_somebody_says_
         assert ("Call: chat.send" in asked.text, asked.place) == (True, "ann@example.org")
         assert "is labelled file; the rule on line 1 of etc/trust.toml asks" in asked.text
         (row,) = await chat.ask("worklist", every=True)
-        always = f"answer {row['item']} always"
-        assert "that is for the owner of the home and operators" in await says(
-            chat, always, "ben@example.org"
-        )
+        for words in ("show {}", "answer {} once", "answer {} always"):
+            answered = await says(chat, words.format(row["item"]), "ben@example.org")
+            assert f"there is no item {row['item']} that you may see" in answered
         assert re.fullmatch(r"\d+ is done: once", await says(chat, "once"))
         async with asyncio.timeout(60):
             while "It says: [*click*](https://x.example) @all" not in chat.service.texts:

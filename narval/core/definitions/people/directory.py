@@ -12,7 +12,7 @@ from functools import cached_property
 
 import msgspec
 
-from narval.core.agreeing import Role
+from narval.core.agreeing import Role, Who
 from narval.core.definitions.wall import zone_named
 from narval.core.patterns.pattern import Condition, compile_pattern
 
@@ -304,6 +304,11 @@ class Directory(msgspec.Struct, frozen=True, dict=True):
             current = self._by_name.get(current.away.instead)
             if current is not None:
                 yield current.name
+
+
+def known_as(people: Directory, name: str) -> Who:
+    """A person as the table of those who may agree knows them by name alone."""
+    return "operator" if people.is_operator(name) else "person"
 
 
 def chat_key(address: str) -> str:

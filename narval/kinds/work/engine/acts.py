@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from narval.core.agreeing import Act, Who, refusal, sentence
-from narval.core.definitions.people.directory import ALWAYS, FOR_A_CLIENT, GRANTING, ONCE
+from narval.core.agreeing import Act, refusal, sentence
+from narval.core.definitions.people.directory import ALWAYS, ONCE, known_as
 from narval.core.definitions.suggestions import closest, nearest
 from narval.core.definitions.wall import in_zone
 from narval.core.engines import commands
@@ -21,7 +21,7 @@ from narval.kinds.work.engine.changes import (
 )
 from narval.kinds.work.engine.claims import by_whom, hand_back, lease_from, may_answer, take
 from narval.kinds.work.engine.decision import NotSoError, WorkDecision
-from narval.kinds.work.engine.eligibility import TaskWays, asked, offers, task_ways
+from narval.kinds.work.engine.eligibility import TaskWays, agreement, asked, offers, task_ways
 from narval.kinds.work.engine.forms import checked, draft, given_values
 from narval.kinds.work.engine.table import ACTS_ON_ITEMS, No
 from narval.kinds.work.language.definition import WorkOutcome
@@ -38,7 +38,7 @@ def act(decision: WorkDecision, event: Signalled) -> None:
     state, definition = decision.state, decision.definition
     assert event.act is not None, event
     row = ACTS_ON_ITEMS[event.name]
-    _check_may(decision, event, "agree" if _asks_permission(decision) else "people")
+    _check_may(decision, event, agreement(definition, state))
     ways = definition.ways_of(decision.people)
     if row.who != "admin" and event.act.way not in ways:
         message = f"{event.act.way or 'this'} is no way to answer this; use {' or '.join(ways)}"
@@ -180,8 +180,6 @@ def _answer(decision: WorkDecision, event: Signalled) -> None:
             "no-outcome", f"from {ways.at or 'where it is'} the task cannot end in {outcome.name}; {there}"
         )
     _check_always(decision, event, outcome)
-    if state.caller is None and decision.definition.full_name == GRANTING:
-        _check_may(decision, event, "grant")
     fields = checked(decision, outcome, given_values(decision, _values(event)))
     if decision.definition.is_voted:
         votes.vote(decision, event, right, outcome, fields)
@@ -193,18 +191,10 @@ def _answer(decision: WorkDecision, event: Signalled) -> None:
     )
 
 
-def _asks_permission(decision: WorkDecision) -> bool:
-    """True if an item asks if something may be done: a call, what a client asks for, or a grant."""
-    caller = decision.state.caller
-    is_held = caller is not None and caller.held is not None
-    return is_held or decision.definition.full_name in (FOR_A_CLIENT, GRANTING)
-
-
 def _check_may(decision: WorkDecision, event: Signalled, act: Act) -> None:
     """Raise NotSoError unless whoever acts on an item may do such an act."""
     assert event.act is not None, event
-    in_person: Who = "operator" if decision.people.is_operator(event.by) else "person"
-    if why := refusal(act, event.act.who or in_person, event.by, event.actor):
+    if why := refusal(act, event.act.who or known_as(decision.people, event.by), event.by, event.actor):
         raise NotSoError("not-eligible", why)
 
 

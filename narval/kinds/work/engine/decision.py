@@ -7,12 +7,13 @@ from datetime import date
 from functools import cached_property
 from typing import Any
 
-from narval.core.definitions.people.directory import BY_A_RULE, GRANTING, Directory, Right, day_of
+from narval.core.agreeing import refusal
+from narval.core.definitions.people.directory import Directory, Right, day_of, known_as
 from narval.core.engines import commands
 from narval.core.engines.decision import Decision
 from narval.core.engines.events import Failure, Signalled
 from narval.kinds.work.engine.changes import ClaimReleased, TurnedAway, WorkChange
-from narval.kinds.work.engine.eligibility import asked, offers
+from narval.kinds.work.engine.eligibility import agreement, asked, offers
 from narval.kinds.work.engine.state import WorkState
 from narval.kinds.work.language.definition import WorkDefinition
 
@@ -99,14 +100,9 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
         return (claim.by,) if claim is not None else tuple(self.eligible())
 
     def to_be_written_to(self) -> tuple[str, ...]:
-        """Of these, the people who are written to: what the rules and the grants of the home ask of anybody
-        goes to operators alone.
-        """
-        told = self.to_be_told()
-        name = self.definition.full_name
-        if name == BY_A_RULE and any(map(any, offers(self.definition, self.state))):
-            return told
-        return tuple(filter(self.people.is_operator, told)) if name in (BY_A_RULE, GRANTING) else told
+        """Of these, the people who are written to: those who may answer in their own name."""
+        act = agreement(self.definition, self.state)
+        return tuple(name for name in self.to_be_told() if not refusal(act, known_as(self.people, name)))
 
     def check_claim(self) -> None:
         """End the claim of a person who may no longer have it."""

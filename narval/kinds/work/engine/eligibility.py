@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from narval.core.agreeing import Act
+from narval.core.definitions.people.directory import BY_A_RULE, FOR_A_CLIENT, GRANTING
 from narval.core.engines.engine import Lookup
 from narval.kinds.work.engine.state import Handed, WorkState
-from narval.kinds.work.language.definition import WorkDefinition
+from narval.kinds.work.language.definition import Audience, WorkDefinition
 
 
 class Asking(NamedTuple):
@@ -42,6 +44,19 @@ def offers(
             askings = []
         askings.append(Asking(people[at + 1], escalation.audience.roles))
     return askings
+
+
+def agreement(work: WorkDefinition, state: WorkState) -> Act:
+    """The act of whoever answers an item, by which the table says who may; a home that gives `trust.ask` an
+    audience of its own decides itself who agrees.
+    """
+    name, caller = work.full_name, state.caller
+    if name == GRANTING and caller is None:
+        return "grant"
+    if name == BY_A_RULE and work.audience == Audience() and not work.escalations:
+        return "let-out"
+    is_held = caller is not None and caller.held is not None
+    return "agree" if is_held or name in (BY_A_RULE, FOR_A_CLIENT, GRANTING) else "people"
 
 
 class TaskWays(NamedTuple):

@@ -8,11 +8,12 @@ from math import inf
 
 import msgspec
 
+from narval.core.agreeing import Act, Who, refusal
 from narval.core.definitions.people.directory import Directory, Right
 from narval.core.engines.events import Signalled
 from narval.core.engines.view import View
 from narval.kinds.work.engine.decision import WorkDecision
-from narval.kinds.work.engine.eligibility import offers, task_ways
+from narval.kinds.work.engine.eligibility import agreement, offers, task_ways
 from narval.kinds.work.engine.explain import is_overdue
 from narval.kinds.work.engine.state import WorkState
 from narval.kinds.work.engine.table import ACTS_ON_ITEMS, No
@@ -32,10 +33,14 @@ def _look(definition: WorkDefinition, state: WorkState, at: float, view: View) -
 
 
 def acts_open_to(
-    definition: WorkDefinition, state: WorkState, person: str, at: float, view: View
+    definition: WorkDefinition, state: WorkState, person: str, at: float, view: View, who: Who
 ) -> tuple[str, ...]:
-    """The acts that the rules let a person try now; their arguments are checked only when an act is tried."""
+    """The acts that the rules let a person who comes as `who` try now; their arguments are checked only when
+    an act is tried.
+    """
     if state.over or state.status == "ready" or view.people.person(person) is None:
+        return ()
+    if refusal(agreement(definition, state), who):
         return ()
     look = _look(definition, state, at, view)
     is_admin, may_answer = look.people.is_admin(person), look.right(person) is not None
@@ -79,6 +84,15 @@ def may_see(definition: WorkDefinition, state: WorkState, person: str, at: float
         or view.people.is_admin(person)
         or _look(definition, state, at, view).right_of(person, ()) is not None
     )
+
+
+def is_withheld(definition: WorkDefinition, state: WorkState, who: Who) -> bool:
+    """True of an item that shows what would leave the home, such as a secret, for a person who may neither
+    answer it nor read the home.
+    """
+    act = agreement(definition, state)
+    needed: tuple[Act, ...] = (act, "read")
+    return act == "let-out" and all(refusal(one, who) for one in needed)
 
 
 def people_in(state: WorkState) -> set[str]:

@@ -11,7 +11,7 @@ from narval.agent.forgetting import forget_at_once
 from narval.agent.replay import state_of
 from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, PYTHON, Asker
-from narval.ask.asking_person import person_of, who_asks, why_not_administering
+from narval.ask.asking_person import person_of, who_acts, why_not_administering
 from narval.ask.labels import signal_in
 from narval.ask.registry import Operation, operation
 from narval.core.definitions.people.directory import GRANTING
@@ -31,8 +31,7 @@ TERMINAL = "terminal"
 async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: Plain) -> dict[str, Any]:
     """Tell an item what a person does, and return the result. Raises WorkRefusedError."""
     person = person_of(daemon, asker)
-    run, _, _ = WorkView(daemon, person).item(item)
-    who = who_asks(daemon, asker)
+    run, _, _ = WorkView(daemon, person, "owner").item(item)  # which refuses others in words of its own
     way = TERMINAL if asker.way in ("", "socket", PYTHON) else asker.way
     event = Signalled(
         0,
@@ -43,9 +42,7 @@ async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: P
         {name: [*value] if isinstance(value, tuple) else value for name, value in arguments.items() if value},
         person,
         asker.through,
-        PersonsAct(
-            way, asker.once or asker.session, who=None if asker.way == PYTHON and who == "owner" else who
-        ),
+        PersonsAct(way, asker.once or asker.session, who=who_acts(daemon, asker)),
     )
     if run.active:
         answers: list[Answer] = await daemon.host.submit(partial(signal_in, run=run.eid, event=event))

@@ -8,17 +8,25 @@ from typing import Any, NamedTuple
 from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
 from narval.ask.asker import CHAT, PROGRAM, Asker
-from narval.ask.asking_person import no_such_person, onlooker, why_not_administering
+from narval.ask.asking_person import no_such_person, onlooker, who_acts, why_not_administering
 from narval.ask.json_forms import moment
 from narval.ask.paging import gathered
 from narval.ask.registry import operation
-from narval.core.definitions.people.directory import Right, day_of
+from narval.core.agreeing import Who
+from narval.core.definitions.people.directory import Right, day_of, known_as
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import RequestError, UnreadableError, WorkRefusedError
 from narval.daemon.daemon import Daemon
 from narval.kinds.work.engine.eligibility import asked, task_ways
 from narval.kinds.work.engine.explain import is_overdue
-from narval.kinds.work.engine.listing import Worklist, acts_open_to, may_see, right_to_answer, shows_votes
+from narval.kinds.work.engine.listing import (
+    Worklist,
+    acts_open_to,
+    is_withheld,
+    may_see,
+    right_to_answer,
+    shows_votes,
+)
 from narval.kinds.work.engine.state import WorkState
 from narval.kinds.work.engine.table import MOVES, PHASES
 from narval.kinds.work.engine.votes import answered
@@ -38,12 +46,14 @@ def _no_item(item: int) -> WorkRefusedError:
 
 
 class WorkView:
-    """The items of an agent as a person may see them now; None stands for an asker who may see all."""
+    """The items of an agent as a person may see them now, who comes as `who`, by default by their name alone;
+    None stands for an asker who may see all.
+    """
 
-    def __init__(self, daemon: Daemon, person: str | None) -> None:
+    def __init__(self, daemon: Daemon, person: str | None, who: Who | None = None) -> None:
         self.agent, self.person = daemon.agent, person
         self.view, self.at = daemon.host.loop.view, daemon.rounds.clock.now()
-        self._daemon = daemon
+        self._daemon, self._who = daemon, who or known_as(self.view.people, person or "")
 
     def item(self, eid: int) -> tuple[Run, WorkDefinition, WorkState]:
         """An item. Raises WorkRefusedError for one that does not exist, or may not be seen."""
@@ -59,7 +69,10 @@ class WorkView:
         return run, definition, state
 
     def _sees(self, definition: WorkDefinition, state: WorkState) -> bool:
-        return self.person is None or may_see(definition, state, self.person, self.at, self.view)
+        if self.person is None:
+            return True
+        is_seen = may_see(definition, state, self.person, self.at, self.view)
+        return is_seen and not is_withheld(definition, state, self._who)
 
     @property
     def version(self) -> int:
@@ -96,7 +109,7 @@ class WorkView:
         """The acts that are open to the person."""
         if self.person is None:
             return []
-        return list(acts_open_to(definition, state, self.person, self.at, self.view))
+        return list(acts_open_to(definition, state, self.person, self.at, self.view, self._who))
 
     def right(self, definition: WorkDefinition, state: WorkState) -> Right | None:
         """The right by which the person may answer; None without any."""
@@ -148,12 +161,21 @@ async def worklist(
             return rows
 
 
+class _Viewer(NamedTuple):
+    """The person whose items are listed, and how they come, if they ask themselves; None, for all items, if a
+    program of the home's owner asks.
+    """
+
+    person: str | None
+    who: Who | None = None
+
+
 class _Shown(NamedTuple):
     """The items that are asked for: of a person, in a state, of a name, one page."""
 
     every: bool
     answered: bool
-    person: str | None
+    viewer: _Viewer
     state: str | None
     name: str | None
     limit: int | None
@@ -162,7 +184,7 @@ class _Shown(NamedTuple):
 
     async def rows(self, daemon: Daemon) -> list[Form]:
         """Their rows, in order."""
-        look = WorkView(daemon, self.person)
+        look = WorkView(daemon, *self.viewer)
         items = look.items_over() if self.state in PHASES else look.open_items()
         return await gathered(self._found(look, items), self.limit)
 
@@ -195,16 +217,16 @@ def _as_by_chat(daemon: Daemon, row: Form) -> Form:
     return row | {"title": row["work"]} if secrets_shown(daemon.agent, row["item"]) else row
 
 
-def _listed(daemon: Daemon, asker: Asker, person: str | None) -> str | None:
-    """The person whose items are listed; None, for all items, if a program of the home's owner asks."""
+def _listed(daemon: Daemon, asker: Asker, person: str | None) -> _Viewer:
+    """Whose items are listed. Raises RequestError."""
     own, people = onlooker(daemon, asker), daemon.agent.lookup.people
-    if person is None:
-        return own
+    if person in (None, own):
+        return _Viewer(own, who_acts(daemon, asker))
     if people.person(person) is None:
         raise RequestError(no_such_person(person, people))
     if own != person and why_not_administering(daemon, asker):
         raise RequestError(f"only administrators see what {person} is asked")
-    return person
+    return _Viewer(person)
 
 
 def _is_mine(state: WorkState, row: Form, person: str | None) -> bool:
@@ -242,7 +264,7 @@ async def work_item(daemon: Daemon, item: int, *, asker: Asker = PROGRAM) -> dic
     """One item: its text, who asked, its outcomes and fields, the asker's draft, what they may do, and by
     which right.
     """
-    look = WorkView(daemon, onlooker(daemon, asker))
+    look = WorkView(daemon, onlooker(daemon, asker), who_acts(daemon, asker))
     run, definition, state = look.item(item)
     if asker.way == CHAT and secrets_shown(daemon.agent, item):
         agent = "" if daemon.agent.store.is_own else daemon.name

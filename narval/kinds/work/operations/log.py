@@ -7,7 +7,7 @@ from typing import Any
 
 from narval.agent.run import Run
 from narval.ask.asker import PROGRAM, Asker
-from narval.ask.asking_person import onlooker
+from narval.ask.asking_person import onlooker, who_acts
 from narval.ask.json_forms import moment
 from narval.ask.paging import gathered
 from narval.ask.registry import operation
@@ -50,7 +50,7 @@ async def work_log(
 
     Of one item, or of all that the asker may see; of one person; from a moment on (ISO 8601).
     """
-    look = WorkView(daemon, onlooker(daemon, asker))
+    look = WorkView(daemon, onlooker(daemon, asker), who_acts(daemon, asker))
     if item is not None:
         items = [look.item(item)]
     else:

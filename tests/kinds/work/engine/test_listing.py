@@ -83,5 +83,5 @@ def concerns(office: Office, item: int, person: str) -> bool:
     return (
         not state.over
         and may_see(definition, state, person, office.now, office)
-        and bool(acts_open_to(definition, state, person, office.now, office))
+        and bool(acts_open_to(definition, state, person, office.now, office, "person"))
     )
