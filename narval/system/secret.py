@@ -4,16 +4,22 @@ is hidden in texts that come from outside.
 
 from __future__ import annotations
 
+import json
 import os
+import re
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Iterator
+from html import escape
 from pathlib import Path
+from urllib.parse import quote, quote_plus
 
 from narval.core.source.secrets import HIDDEN
 
 _SHORTEST = 4
 """The fewest characters of a secret that is hidden: a shorter one stands in many words."""
 
-GIVEN: set[str] = set()
-"""The secrets that this program was given."""
+GIVEN: list[str] = []
+"""The secrets that this program was given, as they are and in other encodings, longest first."""
 
 
 def secret_named(name: str, home: Path | None) -> str:
@@ -22,18 +28,34 @@ def secret_named(name: str, home: Path | None) -> str:
     Raises ValueError, with what to do, where there is none or others may read it.
     """
     secret = _secret_named(name, home)
-    if len(secret) >= _SHORTEST:
-        GIVEN.add(secret)
+    if len(secret) >= _SHORTEST and secret not in GIVEN:
+        GIVEN[:] = sorted({*GIVEN, *_forms_of(secret)}, key=len, reverse=True)
     return secret
 
 
 def without_given(text: str) -> str:
     """A text from outside, such as what a server says of its error, in which secrets that were given are
-    hidden.
+    hidden: as they are, and as URLs, JSON, XML, base64 and hexadecimal digits write them.
     """
-    for secret in sorted(GIVEN, key=len, reverse=True):
-        text = text.replace(secret, HIDDEN)
+    for form in (*GIVEN,):  # another thread may be given one
+        if form in text:
+            text = text.replace(form, HIDDEN)
     return text
+
+
+def _forms_of(secret: str) -> Iterator[str]:
+    """A secret, and what stands for it where it is written in other ways."""
+    data = secret.encode(errors="surrogateescape")
+    text = escape(secret, quote=False)
+    yield from (secret, text, text.replace('"', "&quot;"), escape(secret), repr(secret)[1:-1])
+    yield from (json.dumps(secret, ensure_ascii=is_ascii)[1:-1] for is_ascii in (True, False))
+    for quoted in (quote(data, safe=""), quote(data), quote_plus(data)):
+        yield from (quoted, re.sub("%..", lambda found: found[0].lower(), quoted))
+    yield from (data.hex(), data.hex().upper())
+    for before in range(3):  # the bytes in front of it, as of `user:` in a header, shift its digits
+        first, last = -(-before * 4 // 3), (before + len(data)) * 4 // 3
+        for encode in (b64encode, urlsafe_b64encode):
+            yield encode(bytes(before) + data).decode()[first:last]
 
 
 def _secret_named(name: str, home: Path | None) -> str:
