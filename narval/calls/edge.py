@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from narval.agent.run import Run
+from narval.agent.runs import failure_of
 from narval.agent.transaction import CallGivenUp
 from narval.agent.turn import Turn
 from narval.agent.view import TellAndSend
 from narval.calls.approvals import Approvals
+from narval.calls.verdicts import REFUSED
 from narval.core.agent_name import AT
 from narval.core.definitions.action.definition import Action
 from narval.core.engines.commands import Call, CancelCall, Finish
@@ -78,15 +80,19 @@ class Edge:
         ):
             queue.append((0, item, Cancelled(0, 0.0, f"run {run.eid} gave it up")))
             return None
-        if isinstance(what, Finish) and (problem := self._withheld_answer(turn, run, what)) is not None:
-            return run, problem
+        if isinstance(what, Finish):
+            return run, self._withheld_answer(turn, run, what) or what
         return run, what
 
     def _withheld_answer(self, turn: Turn, run: Run, end: Finish) -> Failure | None:
-        """The reason why an agent of another home is not told what came of its call; None if it is."""
+        """The reason why an agent of another home is not told what came of its call, without the rule and the
+        label; None if it is told.
+        """
         caller = run.caller if run.state is None or run.state.caller is None else run.state.caller
         if caller is None or AT not in caller.agent:
             return None
+        if end.phase == "failed" and (kind := failure_of(turn.transaction, run).kind) in (REFUSED, UNASKED):
+            return Failure(kind, f"{run.name} is refused by rules of its home", final=True)
         eids = (*end.eids, *([end.error] if end.error is not None else ()))
         call = Call("", ANSWER, run.name, "", inputs=((ANSWER, eids),), agent=caller.agent)
         verdict = self._approvals.verdict(run, call)
@@ -116,7 +122,7 @@ def _why(run: Run, agent: str, what: str, verdict: Verdict) -> tuple[str, str]:
     """The error, and the words, for what does not go to an agent, of a run."""
     judgement = verdict.judgement
     assert judgement is not None, "it is not allowed"
-    kind = "refused-by-rule" if verdict.then == "refuse" else UNASKED
+    kind = REFUSED if verdict.then == "refuse" else UNASKED
     rule, label = judgement.rule, judgement.label
     line = f"the rule on line {rule.line} of {TRUST_FILE}" if rule is not None else "it"
     does = "refuses that" if verdict.then == "refuse" else "asks first, and nobody can be asked then"

@@ -31,6 +31,9 @@ from narval.files.trust_file import TRUST_FILE
 _READS_MORE = re.compile(r"\$from(?![\w.-])(?!/@[A-Za-z_])")
 """The pattern for an expression that reads more of `$from` than attributes of its root."""
 
+REFUSED = "refused-by-rule"
+"""The error of a call that a rule refuses."""
+
 MOST_SOURCES = 10
 """The most source elements that a line names for a part."""
 
@@ -92,7 +95,7 @@ def refused_by_rule(run: Run, called: str, verdict: Verdict) -> Failure:
     where, why = f"line {rule.line} of {TRUST_FILE}", f": {rule.why}" if rule.why else ""
     what = f"{shown_part(part)}, which has the label {judgement.label}"
     return Failure(
-        "refused-by-rule",
+        REFUSED,
         f"{run.name} may not call {called}: the rule on {where} refuses {what}{why}",
         final=True,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,13 @@ def give(note):
 def post(note):
     return Message("shop@office", f"<answer of='{note.text}'/>")
 """
+OUT = """
+@action(inputs=[Input("note", "note")], runs="inline")
+def out(note):
+    pass
+"""
+ASKS_HOME = """<recipe group="m" name="asks" start_step="a" end_step="a">
+  <step id="a" type="recipe" target="m.{}" agent="narval@home"/></recipe>"""
 RULES = """[secret]
 health = "note[@topic='health']"
 
@@ -139,6 +147,7 @@ async def test_a_secret_asks_before_it_goes_to_another_home(
     await homes.exchange()
     is_agreed = outcome == "once"
     assert await at_the_shop(homes, "note") == ["HIV positive"] * is_agreed
+    assert b"secret:" not in homes.frames["home"], "what is secret here is no matter of the other home"
     ended = await ask(homes, "show", run=run)
     assert ended["phase"] == ("done" if is_agreed else "failed")
     await homes.close()
@@ -199,8 +208,7 @@ async def test_an_answer_with_a_secret_is_not_given_to_another_home(homes: TwoHo
     homes.write(
         "office",
         "recipes/asks.xml",
-        """<recipe group="m" name="asks" start_step="a" end_step="a">
-          <step id="a" type="recipe" target="m.gives" agent="narval@home"/></recipe>""",
+        ASKS_HOME.format("gives"),
     )
     await homes.open()
     await ask(homes, "add", elements=[SECRET.encode()])
@@ -212,6 +220,27 @@ async def test_an_answer_with_a_secret_is_not_given_to_another_home(homes: TwoHo
     assert len(await homes.memory("office", "answer")) == allowed
     assert allowed or shown["error"]["type"] == "asks-first"
     assert allowed or "HIV" not in str(shown)
+    assert (b"HIV" in homes.frames["home"], b"secret:" in homes.frames["home"]) == (allowed, False)
+    await homes.close()
+
+
+@in_a_loop
+async def test_another_home_is_told_that_it_is_refused_and_neither_rule_nor_label(homes: TwoHomes) -> None:
+    rule = '[[rule]]\nfrom = "agent:*"\naction = "m.out"\nthen = "refuse"\nwhy = "as is told nobody"\n'
+    homes.write("home", "etc/trust.toml", RULES + rule)
+    homes.write("home", "modules/m.py", MODULE + OUT)
+    homes.write("home", "recipes/o.xml", f'<cookbook group="m">{ONE.format("outs", "out")}</cookbook>')
+    homes.write("home", "etc/narval.toml", '[agent]\noffers = {"m.outs" = ["*@office"]}\n')
+    homes.write("office", "recipes/asks.xml", ASKS_HOME.format("outs"))
+    await homes.open()
+    await ask(homes, "add", elements=[b"<note>rain</note>"])
+    run = (await homes.ask("office", "start", name="m.asks"))["eid"]
+    await homes.exchange(8)
+    error = (await homes.ask("office", "show", run=run))["error"]
+    assert (error["type"], error["message"]) == ("refused-by-rule", "m.outs is refused by rules of its home")
+    (here,) = await homes.memory("home", "error")
+    assert "etc/trust.toml refuses whether it is made, which has the label agent:office" in here["xml"]
+    assert not re.search(rb"etc/trust|the label|told nobody", homes.frames["home"])
     await homes.close()
 
 

@@ -25,6 +25,8 @@ class TwoHomes:
             digest = TOKEN if name == "home" else "1" * 64
             scene.write("etc/peers.toml", f'[{OTHER[name]}]\ntoken_sha256 = "{digest}"\nagents = ["*"]\n')
         self.daemons: dict[str, Daemon] = {}
+        self.frames = dict.fromkeys(OTHER, b"")
+        """All that each home has said to the other."""
 
     def write(self, name: str, path: str, text: str) -> None:
         """A file of a home."""
@@ -49,6 +51,7 @@ class TwoHomes:
         """The next frame of a home, for one that has come."""
         answer = await self.ask(name, "exchange", peer=OTHER[name], frame=frame)
         assert isinstance(answer, bytes)
+        self.frames[name] += answer
         return answer
 
     async def exchange(self, times: int = 4, asking: str = "home") -> None:
