@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -246,4 +247,7 @@ def test_commands_say_that_runs_which_only_tell_of_failures_are_left_out(tmp_pat
         with_them = command(home, *words, "--notices")
         assert ("notify.failures" in with_them.stdout, with_them.stderr) == (True, "")
     assert "notify.failures" in well(home, "runs", "--state", "active")
-    assert [row["name"] for row in data(home, "runs")] == ["demo.fail"]
+    as_json = command(home, "runs", "--json")
+    assert [row["name"] for row in json.loads(as_json.stdout)] == ["demo.fail"]
+    assert as_json.stderr == "runs that only tell of failures are left out: --notices lists them\n"
+    assert len(data(home, "runs", "--notices")) == 3

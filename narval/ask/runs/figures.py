@@ -18,13 +18,13 @@ from narval.ask.definitions.endings import LAST, Key, key
 from narval.ask.definitions.one import find_definition
 from narval.ask.json_forms import moment
 from narval.ask.registry import operation
+from narval.ask.runs.notices import is_notice
 from narval.ask.turn_index import TurnIndex, up_to_date
 from narval.core.engines.registry import listed_kinds, run_kinds, standing_kinds
 from narval.core.errors import RequestError
 from narval.core.kinds import ENDED
 from narval.daemon.agents.news import Changes
 from narval.daemon.daemon import Daemon
-from narval.store.page import is_notice
 from narval.system.time_slice import TimeSlice
 
 USUAL, MOST_DAYS = 14, 366

@@ -11,11 +11,11 @@ from narval.ask.json_forms import moment
 from narval.ask.registry import operation
 from narval.ask.runs.calls import form, tries_and_waits
 from narval.ask.runs.figures import RunEnds
+from narval.ask.runs.notices import is_notice
 from narval.ask.turn_index import up_to_date
 from narval.core.engines.registry import listed_kinds
 from narval.core.errors import RequestError
 from narval.daemon.daemon import Daemon
-from narval.store.page import is_notice
 from narval.system.time_slice import TimeSlice
 
 HOUR, MOST_MINUTES = 60, 1440

@@ -11,6 +11,7 @@ from narval.ask import json_forms
 from narval.ask.element_titles import title
 from narval.ask.paging import eids_of, gathered, moment_from
 from narval.ask.registry import operation
+from narval.ask.runs.notices import TELLING
 from narval.ask.runs.waiting import WaitingRuns, check_sort, waits_for
 from narval.ask.turn_index import up_to_date
 from narval.core.engines.registry import listed_kinds
@@ -35,8 +36,9 @@ def _page(arguments: Mapping[str, Any]) -> RunsPage | None:
     return query if query.limit is not None and query.limit > 0 else None
 
 
-def _query(kind: str | None = None, **arguments: Any) -> RunsPage:
-    return RunsPage((kind,) if kind is not None else tuple(listed_kinds()), **arguments)
+def _query(kind: str | None = None, notices: bool = True, **arguments: Any) -> RunsPage:
+    kinds = (kind,) if kind is not None else tuple(listed_kinds())
+    return RunsPage(kinds, **arguments, left_out=() if notices else TELLING)
 
 
 @operation("read", _page)
@@ -70,7 +72,7 @@ async def runs(
     """
     state = "active" if older and state is None else state
     agent, start = daemon.agent, moment_from(since)
-    query = _query(kind, state=state, name=name, notices=notices)
+    query = _query(kind, notices, state=state, name=name)
 
     def form(eid: int) -> dict[str, Any] | None:
         run = agent.runs.get(eid)

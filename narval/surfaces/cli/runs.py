@@ -72,8 +72,8 @@ def runs(session: Session, page: Page, state: str | None, notices: bool, **query
     page.give(
         session, answer, lambda rows: answers.runs(rows, lambda listed: listing(RUNS, listed, "no runs"))
     )
-    if not (notices or session.as_json) and any(row["phase"] == "failed" for row in answer):
-        from narval.store.page import NOTICES
+    if not notices and any(row["phase"] == "failed" for row in answer):
+        from narval.ask.runs.notices import NOTICES
 
         if session.ask("runs", name=NOTICES, limit=1):
             click.echo("runs that only tell of failures are left out: --notices lists them", err=True)
