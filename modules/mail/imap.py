@@ -52,9 +52,9 @@ class Incoming(io.RawIOBase):
         super().__init__()
         self.sock = sock
         self.waits = True
-        self.renew()
+        self.begin_answer()
 
-    def renew(self) -> None:
+    def begin_answer(self) -> None:
         """Begin another answer."""
         self._left, self._until = 2 * letters.MAX_MAIL, time.monotonic() + ANSWER_SECONDS
 
@@ -108,7 +108,7 @@ class Bounded(IMAP4):
         """Send a command, and expect an answer to it."""
         self._answers()
         if self._incoming is not None:
-            self._incoming.renew()
+            self._incoming.begin_answer()
         self.sock.settimeout(SERVER_SECONDS)
         super().send(data)
 

@@ -237,7 +237,7 @@ def _zone(daemon: Daemon, person: str = "") -> str:
 async def _look_for_recipe(daemon: Daemon) -> None:
     """Read the files of the home if no recipe of reminders is loaded: it may have been saved a moment ago."""
     if daemon.follows_files and runnable(daemon.agent.library, RECIPE) is None:
-        await daemon.renewal.reload()
+        await daemon.reloader.reload()
 
 
 def _listen(daemon: Daemon, turn: Turn, xml: bytes, asker: Asker) -> None:

@@ -34,7 +34,7 @@ from narval.daemon.messages.addresses import Addresses
 from narval.daemon.messages.post_office import PostOffice
 from narval.daemon.messages.room import MailboxRoom
 from narval.daemon.opening import Note, begin_traces, hold, once_it_answers
-from narval.daemon.reload import Renewal, log_start
+from narval.daemon.reload import Reloader, log_start
 from narval.daemon.rounds import Bell, Committer, Rounds
 from narval.daemon.settings_in_force import SettingsInForce
 from narval.daemon.stop import Stop
@@ -79,7 +79,7 @@ class Daemon:
         store: Store,
         main_loop: MainLoop,
         host: AgentHost,
-        renewal: Renewal,
+        reloader: Reloader,
         grant_answers: GrantAnswers,
         logbook: Logbook,
         agents: Agents,
@@ -88,7 +88,7 @@ class Daemon:
     ) -> None:
         self.home, self.store, self.main_loop = home, store, main_loop
         self.host, self.logbook, self.agents, self.fleet = host, logbook, agents, fleet
-        self.renewal, self.files, self.grant_answers = renewal, renewal.files, grant_answers
+        self.reloader, self.files, self.grant_answers = reloader, reloader.files, grant_answers
         self.clients, self._closing = Clients(home.path if home is not None else None), closing
         self.kept: set[int] = set()
         """The process ids of the programs that are kept at work beside it: the pages, and the chats."""
@@ -156,7 +156,7 @@ class Daemon:
             return
         from narval.daemon.watcher import FileWatcher  # here: a home opened by a program is not watched
 
-        self.watcher = FileWatcher(self.home.path, self.host, self.renewal, self.agents, self.rounds.clock)
+        self.watcher = FileWatcher(self.home.path, self.host, self.reloader, self.agents, self.rounds.clock)
         self.main_loop.expect(self.watcher.is_busy)
 
     @asynccontextmanager
@@ -389,10 +389,10 @@ def assemble(
     host = AgentHost(
         environment, own, files_in_force.loaded.library, snapshot.own.schemas, began.own, since=clock.now()
     )
-    renewal = Renewal(home, files_in_force, host)
-    grant_answers = GrantAnswers(home, renewal)
+    reloader = Reloader(home, files_in_force, host)
+    grant_answers = GrantAnswers(home, reloader)
 
-    roaming = _roaming(home, store, stored, renewal)
+    roaming = _roaming(home, store, stored, reloader)
     supervisor = Supervisor(host, rows, environment, files_in_force, roaming)
     if leases is None or gate is None:
         agents, fleet = Agents(host, rows, supervisor, store, supervisor.begin_all), None
@@ -405,7 +405,7 @@ def assemble(
     at_once(restoring_memory(host.agent))
     rounds.add(host)
     return Daemon(
-        home, store, main_loop, host, renewal, grant_answers, logbook, agents, fleet, closing.pop_all()
+        home, store, main_loop, host, reloader, grant_answers, logbook, agents, fleet, closing.pop_all()
     )
 
 
@@ -437,14 +437,14 @@ def _stored_settings(home: Home | None, store: Store, rows: AgentRows) -> Stored
 
 
 def _roaming(
-    home: Home | None, store: Store, stored: StoredSettings | None, renewal: Renewal
+    home: Home | None, store: Store, stored: StoredSettings | None, reloader: Reloader
 ) -> RoamingAgents | None:
     """The agents that any daemon of the store may have."""
     if home is None or store.published is None or stored is None:
         return None
     from narval.daemon.fleet.roaming import RoamingAgents
 
-    return RoamingAgents(home.path, store.published, stored, renewal)
+    return RoamingAgents(home.path, store.published, stored, reloader)
 
 
 def _gate(clock: Clock) -> LeaseGate:

@@ -170,13 +170,13 @@ class FilesInForce:
         """Stop following changes for an agent."""
         self._hosts.pop(host, None)
 
-    def renew(self, files: Snapshot, own: AgentHost, turn: Turn) -> Changes:
+    def replace(self, files: Snapshot, own: AgentHost, turn: Turn) -> Changes:
         """Let other files count, for the home's own agent within this turn of it; the changes."""
         before = self.snapshot
         self._use(files)
         changed = changes(before, self.snapshot)
         if changed.code:
-            self._settings.renew_workers()
+            self._settings.replace_workers()
         if changed.settings:
             self._settings.use(files.settings)
         self.take_over(own, turn)

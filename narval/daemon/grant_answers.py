@@ -15,7 +15,7 @@ from narval.agent.run import Run
 from narval.core.errors import NarvalError, RequestError
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.grant_items import RequestAnswer, answer_of
-from narval.daemon.reload import Renewal, altered
+from narval.daemon.reload import Reloader, altered
 from narval.files.grants import grants_of, standings, write_grants
 from narval.files.home import Home
 from narval.files.snapshot import AgentFiles, Snapshot
@@ -28,8 +28,8 @@ class GrantAnswers:
     fails, an error element says so.
     """
 
-    def __init__(self, home: Home | None, renewal: Renewal) -> None:
-        self._home, self._renewal = home, renewal
+    def __init__(self, home: Home | None, reloader: Reloader) -> None:
+        self._home, self._reloader = home, reloader
         self._writing: dict[tuple[AgentHost, int], asyncio.Task[str]] = {}
         """The writing of each answer, by agent and item; it gives the reason why it failed, or ""."""
 
@@ -62,7 +62,7 @@ class GrantAnswers:
             await asyncio.wait(tasks)
 
     async def _write(self, home: Home, host: AgentHost, answer: RequestAnswer, run: Run) -> str:
-        files, at = self._renewal.files, run.ended or 0.0
+        files, at = self._reloader.files, run.ended or 0.0
         decided = f"what {answer.name} needs is decided by {answer.by}"
         try:
             try:
@@ -74,7 +74,7 @@ class GrantAnswers:
                 host.post(Request(lambda turn: turn.transaction.add_error("grant-not-written", why)))
                 return why
             try:
-                await self._renewal.take_over()
+                await self._reloader.take_over()
             except RequestError as error:
                 return f"{decided}; {error}"
         finally:

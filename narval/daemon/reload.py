@@ -40,7 +40,7 @@ LONG = 30.0
 """Seconds after which it is reported that reading does not end."""
 
 
-class Renewal:
+class Reloader:
     """Reads the files of a home again after a change, and lets them count: `files` are those in force.
 
     They are read in a thread that the end of the daemon does not wait for: a module that is imported may
@@ -191,7 +191,7 @@ class Renewal:
             with suppress(DefinitionError):
                 with_added = with_added.with_definitions(text)
         files = files.with_libraries(lambda loaded: with_added if loaded is own else loaded)
-        changed = self.files.renew(files, self._host, turn)
+        changed = self.files.replace(files, self._host, turn)
         _log(logging.INFO, "%s", changed.files)
         _log(logging.WARNING, "fault in %s", changed.faults)
         _log(logging.INFO, "%s has no faults any more", changed.mended)

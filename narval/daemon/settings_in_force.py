@@ -26,11 +26,11 @@ class SettingsInForce:
         """The settings that count now."""
         return self._current.now
 
-    def renew_workers(self) -> None:
+    def replace_workers(self) -> None:
         """Retire the workers: modules have changed."""
         executor = self._calls.executor
         for workers in (executor.workers, *executor.confined.values()):
-            workers.renew()
+            workers.replace()
 
     def use(self, settings: Settings) -> None:
         """Take over other settings, as far as possible before the next start."""

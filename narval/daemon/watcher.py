@@ -19,7 +19,7 @@ from narval.daemon.agents.agents import Agents
 from narval.daemon.dropped.drop_folder import FOLDER
 from narval.daemon.dropped.inbox import Inboxes
 from narval.daemon.dropped.work_folders import WorkFolders
-from narval.daemon.reload import Renewal
+from narval.daemon.reload import Reloader
 from narval.files.agents.collections import AGENTS
 from narval.files.agents.settings import COLLECTIONS
 from narval.people.files import WORK_FOLDER
@@ -56,8 +56,8 @@ class FileWatcher:
     `host` is woken when nothing is left to read.
     """
 
-    def __init__(self, home: Path, host: AgentHost, renewal: Renewal, agents: Agents, clock: Clock) -> None:
-        self._host, self._renewal, files = host, renewal, renewal.files
+    def __init__(self, home: Path, host: AgentHost, reloader: Reloader, agents: Agents, clock: Clock) -> None:
+        self._host, self._reloader, files = host, reloader, reloader.files
         self._inboxes = Inboxes(home, host, files, agents)
         self._work = WorkFolders(home, host, clock, durable=files.settings.durability == "power")
         self._settling = Debounce(SETTLE, MOST)
@@ -111,7 +111,7 @@ class FileWatcher:
         self._inboxes.look()
         self._work.look()
         try:
-            if await self._renewal.reload(lambda: not at_rest or self._settling.settled):
+            if await self._reloader.reload(lambda: not at_rest or self._settling.settled):
                 self._inboxes.look()  # that of an agent that has just come
         except NarvalError as error:
             log.error("the files of the home were not read again: %s", error)

@@ -1,5 +1,5 @@
-"""Links in a store: what is kept for the row that stands for a peer, and its renewal when a backup is put
-back.
+"""Links in a store: what is kept for the row that stands for a peer, and its new incarnation when a backup is
+put back.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _NO_FACT = 'DELETE FROM meta WHERE agent = ? AND "key" = ?'
 _FACT = "INSERT INTO meta VALUES (?, ?, ?)"
 
 
-def renew_links(target: Any, mark: str) -> None:
+def set_links_apart(target: Any, mark: str) -> None:
     """Give the links of a restored store a new incarnation, so that later messages differ from earlier ones
     with the same numbers. `mark` is the connection's placeholder for a parameter.
     """

@@ -89,7 +89,7 @@ async def test_what_uses_nothing_begins_later_and_later_and_says_so(tmp_path: Pa
     assert runs_of(daemon)["w.a"] <= runs + 4
     assert await slowed(daemon)
     scene.write("recipes/w.xml", f"<cookbook group='w'>{listener('a', 'x', 'nothing')}</cookbook>")
-    await daemon.renewal.reload()
+    await daemon.reloader.reload()
     await daemon.main_loop.until_idle()
     assert await slowed(daemon) == []
     assert [run.phase for run in daemon.agent.runs.values()][-1] == "active"  # it was begun at once

@@ -32,11 +32,11 @@ async def test_G3_settings_reach_an_agent_when_it_is_activated_and_when_they_cha
         assert (daemon.host.settings.weight, ada.settings.weight) == (7, 20)
         scene.write("agents/ada/agent.toml", "weight = 30\n")
         scene.write("etc/narval.toml", "timezone = 'UTC'\n[agent]\nweight = 8\n")
-        assert await daemon.renewal.reload()
+        assert await daemon.reloader.reload()
         await ada.submit(lambda turn: None)
         assert (daemon.host.settings.weight, ada.settings.weight) == (8, 30)
         scene.write("agents/ada/agent.toml", "weight = 0\n")
-        assert await daemon.renewal.reload()
+        assert await daemon.reloader.reload()
         await ada.submit(lambda turn: None)
         assert [str(fault) for fault in daemon.files.faults] == [
             "agents/ada/agent.toml:1:10: weight: expected a whole number from 1 to 100, found 0"
@@ -103,7 +103,7 @@ async def test_G4_agents_of_the_same_collections_share_one_library(scene: Scene)
     assert of("ada").loaded.functions["mine.tell"] is daemon.files.loaded.functions["mine.tell"]
     before = of("ada").loaded
     scene.write("agents/eve/modules/hers.py", THREADS)
-    assert await daemon.renewal.reload()
+    assert await daemon.reloader.reload()
     assert of("ada").loaded is before
     assert of("eve").loaded is not daemon.files.loaded
     await scene.end()

@@ -288,7 +288,7 @@ async def test_G16_what_memory_xml_declares_is_not_taken_over_where_there_is_no_
     daemon = await with_limits(scene, "elements = 200\n")
     assert len(await ask(daemon, "ada", "memory", xpath="guest")) == 2
     scene.write("agents/ada/data/memory.xml", declared(199))
-    assert await daemon.renewal.reload()
+    assert await daemon.reloader.reload()
     await daemon.main_loop.until_idle()
     [fault] = map(str, daemon.files.faults)
     assert fault.startswith(
@@ -297,14 +297,14 @@ async def test_G16_what_memory_xml_declares_is_not_taken_over_where_there_is_no_
     assert [str(found) for found in check_home(scene.home)] == [fault]
     assert len(await ask(daemon, "ada", "memory", xpath="guest")) == 2
     scene.write("agents/ada/data/memory.xml", declared(190))  # with what is there already, too many
-    assert await daemon.renewal.reload()
+    assert await daemon.reloader.reload()
     await daemon.main_loop.until_idle()
     assert daemon.files.faults == []
     assert len(await ask(daemon, "ada", "memory", xpath="guest")) == 2
     told = "error[@type='over-limit' and @path='data/memory.xml']"
     assert len(await ask(daemon, "ada", "memory", xpath=told)) == 1
     scene.write("agents/ada/data/memory.xml", declared(3))
-    assert await daemon.renewal.reload()
+    assert await daemon.reloader.reload()
     await daemon.main_loop.until_idle()
     assert len(await ask(daemon, "ada", "memory", xpath="guest")) == 3
     await scene.end()
@@ -315,7 +315,7 @@ async def test_G16_more_definitions_than_an_agent_may_follow_are_a_fault(scene: 
     daemon = await with_limits(scene, "")
     scene.write("agents/ada/agent.toml", "definitions = 2\n")
     scene.write("etc/narval.toml", "timezone = 'UTC'\n[agent]\ndefinitions = 3\n")
-    assert await daemon.renewal.reload()
+    assert await daemon.reloader.reload()
     faults = list(map(str, daemon.files.faults))
     for path, most, setting in (
         ("agents/ada/agent.toml", 2, "definitions"),

@@ -17,7 +17,7 @@ from narval.daemon import reload
 from narval.daemon.daemon import Daemon
 from narval.daemon.dropped import drop_folder, inbox
 from narval.daemon.dropped.drop_folder import Claim
-from narval.daemon.reload import Renewal
+from narval.daemon.reload import Reloader
 from narval.files import check, loaded, memory_file, people_file, schema_trial, settings, settle
 from narval.files.agents import collections
 from narval.files.agents import settings as agent_settings
@@ -61,12 +61,12 @@ async def test_N31_a_plan_with_a_fault_of_syntax_keeps_no_other_file_from_being_
     scene = Scene(tmp_path)
     daemon = await scene.open()
     scene.write("recipes/p.plan", FAULTY_PLAN)
-    assert await daemon.renewal.reload()
+    assert await daemon.reloader.reload()
     assert faults_of(daemon) == {
         "recipes/p.plan": "expected an operator or a dataflow to be called, found '1'"
     }
     scene.write("recipes/w.xml", recipe("r"))
-    assert await daemon.renewal.reload()
+    assert await daemon.reloader.reload()
     assert daemon.agent.library.get("recipe", "w.r") is not None
     await scene.end()
 
@@ -115,7 +115,7 @@ def test_an_unexpected_error_is_a_fault_of_its_file_and_the_others_are_read(
         daemon = await scene.open()
         for one in ("also", "bad", "good"):
             scene.write(f"recipes/{one}.xml", recipe(one))
-        assert await daemon.renewal.reload()
+        assert await daemon.reloader.reload()
         ((path, message),) = faults_of(daemon).items()
         assert path == "recipes/bad.xml"
         assert message.startswith(f"{WORDS} (LookupError: no such thing at ")
@@ -154,11 +154,11 @@ async def test_reading_that_fails_as_a_whole_is_told_until_it_is_well_again(
     with monkeypatch.context() as patched:
         patched.setattr("narval.files.reading.read_settings", lambda *_, **__: {}["y"])
         with pytest.raises(KeyError):
-            await daemon.renewal.reload()
+            await daemon.reloader.reload()
     ((path, message),) = faults_of(daemon).items()
     assert path == str(tmp_path)
     assert message.startswith(f"{WORDS} (KeyError: 'y'")
-    await daemon.renewal.reload()
+    await daemon.reloader.reload()
     assert faults_of(daemon) == {}
     await scene.end()
 
@@ -170,7 +170,7 @@ async def test_an_import_that_does_not_end_is_told_with_its_place_and_the_end_do
     scene = Scene(tmp_path)
     daemon = await scene.open()
     may_end = import_that_waits(scene, monkeypatch)
-    reading = asyncio.create_task(daemon.renewal.reload())
+    reading = asyncio.create_task(daemon.reloader.reload())
     while not daemon.files.faults:
         await asyncio.sleep(0.01)
     (fault,) = daemon.files.faults
@@ -194,9 +194,9 @@ async def test_who_alters_a_file_is_told_that_reading_does_not_end_and_it_counts
     scene.write("recipes/w.xml", recipe("r"))
     for _ in range(2):  # the second finds that it hangs
         with pytest.raises(RequestError, match=r"it is written, and .* yet: modules/m.py.* has been"):
-            await daemon.renewal.take_over()
+            await daemon.reloader.take_over()
     may_end.set()
-    assert not await daemon.renewal.reload(), "the first reading took it over"
+    assert not await daemon.reloader.reload(), "the first reading took it over"
     assert daemon.agent.library.get("recipe", "w.r") is not None
     await scene.end()
 
@@ -208,15 +208,15 @@ async def test_who_alters_a_file_is_told_so_though_reading_ends_as_it_was_said_t
     daemon = await Scene(tmp_path).open()
     may_end, logged = asyncio.Event(), asyncio.get_running_loop().create_future()
 
-    async def ends_badly(renewal: Renewal, *_: object) -> None:
-        renewal.hangs.set()
+    async def ends_badly(reloader: Reloader, *_: object) -> None:
+        reloader.hangs.set()
         await may_end.wait()
         raise NarvalError("there is no room")
 
-    monkeypatch.setattr(Renewal, "_read_beside", ends_badly)
+    monkeypatch.setattr(Reloader, "_read_beside", ends_badly)
     monkeypatch.setattr(reload.log, "error", lambda words, *about: logged.set_result(words % about))
     with pytest.raises(RequestError, match="does not count yet: the files are still being read"):
-        await daemon.renewal.take_over()
+        await daemon.reloader.take_over()
     may_end.set()
     assert await asyncio.wait_for(logged, 60.0) == "what was read does not count: there is no room"
     await daemon.close()
@@ -231,7 +231,7 @@ async def test_a_module_that_ends_the_program_at_its_import_is_a_fault(tmp_path:
     scene = Scene(tmp_path)
     daemon = await scene.open()
     scene.write("modules/m.py", MODULE.format(top=call, runs="thread", line="pass"))
-    assert await daemon.renewal.reload()
+    assert await daemon.reloader.reload()
     why = f"the module ends the program when it is imported ({call}); do that in a function, or not at all"
     assert faults_of(daemon) == {"modules/m.py": why}
     await scene.end()

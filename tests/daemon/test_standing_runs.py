@@ -50,7 +50,7 @@ async def standing(daemon: Daemon, agent: str = "") -> dict[str, list[str]]:
 
 async def reloaded(scene: Scene, daemon: Daemon, text: str) -> dict[str, list[str]]:
     scene.write(FILE, text)
-    await daemon.renewal.reload()
+    await daemon.reloader.reload()
     await daemon.main_loop.until_idle()
     return await standing(daemon)
 
@@ -120,7 +120,7 @@ async def test_K70_one_that_broke_down_begins_anew_when_files_are_read(scene: Sc
     with pytest.raises(RequestError):
         await ask(daemon, "signal", run=desk["eid"], name="break")
     scene.write(FILE, ANOTHER)
-    await daemon.renewal.reload()
+    await daemon.reloader.reload()
     rows = await ask(daemon, "runs", kind="countdown-desk")
     assert [row["phase"] for row in rows] == ["failed", "active"]
     await scene.end()

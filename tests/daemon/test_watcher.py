@@ -74,7 +74,7 @@ def test_N31_forty_versions_leave_no_more_behind_than_two(tmp_path: Path) -> Non
         daemon, counts = await Daemon.open(Home(tmp_path)), []
         for version in range(1, 41):
             put(tmp_path, version)
-            assert await daemon.renewal.reload()
+            assert await daemon.reloader.reload()
             assert await given(daemon) == f"{version} {version}"
             if version in (2, 40):
                 for thread in threading.enumerate():  # the one that has read lets go of it when it ends
@@ -94,7 +94,7 @@ def test_N31_N33_workers_have_the_version_of_a_module_and_of_its_siblings(tmp_pa
         daemon, found = await Daemon.open(Home(tmp_path)), []
         for version in (1, 2):
             put(tmp_path, version, "worker")
-            await daemon.renewal.reload()
+            await daemon.reloader.reload()
             found.append(await given(daemon))
         await daemon.close()
         return found
@@ -108,7 +108,7 @@ def test_N31_a_sibling_alone_that_changes_is_new_in_workers_too(tmp_path: Path) 
         daemon = await Daemon.open(Home(tmp_path))
         found = [await given(daemon)]
         (tmp_path / "modules/sibling.py").write_text("N = 2\n")
-        assert await daemon.renewal.reload()
+        assert await daemon.reloader.reload()
         found.append(await given(daemon))
         await daemon.close()
         return found
@@ -158,7 +158,7 @@ def test_a_home_in_memory_has_nothing_to_read() -> None:
     async def reloads() -> bool:
         daemon = await Daemon.open(None)
         daemon.follow_files()
-        changed = await daemon.renewal.reload()
+        changed = await daemon.reloader.reload()
         await daemon.close()
         return changed
 

@@ -197,19 +197,19 @@ def test_P15_the_file_is_hot_and_its_last_good_version_stays(tmp_path: Path) -> 
     async def changes(daemon: Daemon) -> None:
         assert daemon.agent.lookup.people.owner == login(os.getuid())
         file.write_text("[people.ann]\nroles = ['approver']\n")
-        assert await daemon.renewal.reload()
+        assert await daemon.reloader.reload()
         good = daemon.agent.lookup.people
         assert good.holders("approver") == ("ann",)
         file.write_text("[people.ann]\nroles = 3\n")
-        assert await daemon.renewal.reload()
+        assert await daemon.reloader.reload()
         assert daemon.agent.lookup.people is good is daemon.files.snapshot.people
         assert [fault.path for fault in daemon.files.faults] == [PEOPLE_FILE]
         file.write_text("[people.ben]\n")
-        assert await daemon.renewal.reload()
+        assert await daemon.reloader.reload()
         assert [person.name for person in daemon.files.snapshot.people.people] == ["ben"]
         assert daemon.files.faults == []
         file.unlink()
-        assert await daemon.renewal.reload()
+        assert await daemon.reloader.reload()
         assert [person.name for person in daemon.agent.lookup.people.people] == ["ben"]
         assert [fault.path for fault in daemon.files.faults] == [PEOPLE_FILE]
 

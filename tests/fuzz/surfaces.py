@@ -421,8 +421,8 @@ class _Asked:
     def __init__(self) -> None:
         self.runner = asyncio.Runner()
         self.daemon = self.runner.run(Daemon.open(None))
-        self.runner.run(self.daemon.renewal.load(ROOT / "modules/basic.py"))
-        self.runner.run(self.daemon.renewal.load(WAITER))
+        self.runner.run(self.daemon.reloader.load(ROOT / "modules/basic.py"))
+        self.runner.run(self.daemon.reloader.load(WAITER))
 
     def __call__(self, chance: Random) -> None:
         names = [name for name in OPERATIONS if name not in ("stop", "log", "wait", "reload")]

@@ -257,7 +257,7 @@ class Peopled(Simulation):
         if self.chance.random() < 0.3:
             await self._end()
             return
-        await daemon.renewal.reload()
+        await daemon.reloader.reload()
         self._check_faults(daemon)
 
     async def _come_to_rest(self, daemon: Daemon) -> bool:

@@ -98,7 +98,7 @@ class Wide(Simulation):
         await self._reload(daemon)
 
     async def _reload(self, daemon: Daemon) -> None:
-        await daemon.renewal.reload()
+        await daemon.reloader.reload()
         self._check_faults(daemon)
         if self.chance.random() < 0.5:
             await self._rest(daemon)

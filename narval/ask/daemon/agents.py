@@ -175,7 +175,7 @@ async def add_agent(daemon: Daemon, name: str, collections: list[str] | None = N
     if name in daemon.agents.rows or name == daemon.files.settings.name:
         raise RequestError(f"there is an agent {name} already")
     await asyncio.to_thread(make_folder, daemon.home.path, name, collections_text(collections))
-    await daemon.renewal.reload()
+    await daemon.reloader.reload()
     return _form(daemon, daemon.agents.rows.find(name))
 
 

@@ -58,7 +58,7 @@ async def add_agents(
             await daemon.agents.give_settings(roaming, one.name, one.settings)
     elif new[0].settings:
         await asyncio.to_thread(_make_folders, daemon.home.path, new)
-        await daemon.renewal.reload()
+        await daemon.reloader.reload()
     else:
         await daemon.agents.add_all([one.name for one in new])
     for one in new if made.memory else ():

@@ -55,7 +55,7 @@ async def reload(daemon: Daemon, *, asker: Asker = PROGRAM) -> dict[str, Any]:
     wait for a package that was missing look for it again.
     """
     _note("reload", asker)
-    changed = await daemon.renewal.reload()
+    changed = await daemon.reloader.reload()
     if (cluster := daemon.calls.executor.cluster) is not None:
         cluster.look_again()
     return {"changed": changed, "faults": [json_forms.fault(fault) for fault in daemon.files.faults]}

@@ -44,7 +44,7 @@ async def accept(
     """
     home = home_of(daemon)
     by = asker.person or "a program"
-    accepted = await daemon.renewal.alter(
+    accepted = await daemon.reloader.alter(
         home, name, partial(_accept, home, name, digest, by, untried=untried)
     )
     log.info("proposal %s was accepted by %s: %s", name, by, ", ".join(accepted["files"]))
@@ -60,7 +60,7 @@ async def unaccept(daemon: Daemon, name: str, *, asker: Asker = PROGRAM) -> dict
     Raises RequestError where it was not accepted, or somebody has altered a file since.
     """
     home = home_of(daemon)
-    accepted = await daemon.renewal.alter(home, name, partial(_unaccept, home, name))
+    accepted = await daemon.reloader.alter(home, name, partial(_unaccept, home, name))
     log.info("proposal %s is accepted no more, by %s", name, asker.person or "a program")
     return {**accepted, **await _end_untouched(daemon, name, accepted["files"], asker)}
 

@@ -195,7 +195,7 @@ async def _saved(
     version: str | None = None,
 ) -> dict[str, Any]:
     check_edits_here(daemon, asker)
-    await daemon.renewal.reload()  # judged beside the current files
+    await daemon.reloader.reload()  # judged beside the current files
     editing, by = _editing(daemon, name, kind), asker.person or "a program"
     waiting = {one.full_name for one in withheld_in(daemon)}
 
@@ -205,7 +205,7 @@ async def _saved(
             raise RequestError(f"{editing.path} was altered since it was opened; look at it again")
         return _save(editing, before, text if version is None else _version(editing, version), by)
 
-    answer = await daemon.renewal.alter(editing.home, editing.path, save)
+    answer = await daemon.reloader.alter(editing.home, editing.path, save)
     asked = [one.full_name for one in withheld_in(daemon) if one.full_name not in waiting]
     log.info("%s was edited by %s; version %s is from before", editing.path, by, answer["version"])
     return {**answer, "asked": asked}

@@ -68,7 +68,7 @@ async def take_example(daemon: Daemon, name: str, group: str, *, asker: Asker = 
     if not daemon.agent.store.is_own:
         raise RequestError("an example is taken into the home; ask the home's own agent")
     paths = await asyncio.to_thread(lambda: take_as(home, _found(name), group))
-    await daemon.renewal.reload()
+    await daemon.reloader.reload()
     return {"name": name, "group": group, "paths": paths}
 
 

@@ -153,7 +153,7 @@ async def _alter(daemon: Daemon, change: Callable[[Mapping[str, Grant]], Mapping
     """Write other grants, and put them into effect."""
     assert daemon.home is not None
     path = daemon.home.path
-    await daemon.renewal.alter(daemon.home, GRANTS, lambda: write_grants(path, change(grants_of(path))))
+    await daemon.reloader.alter(daemon.home, GRANTS, lambda: write_grants(path, change(grants_of(path))))
 
 
 # --- forms --------------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ async def start(
     if each:
         check_started(len(parsed))
     if runnable(daemon.agent.library, name) is None and daemon.follows_files:
-        await daemon.renewal.reload()  # its file may have just been saved
+        await daemon.reloader.reload()  # its file may have just been saved
     contexts = [[element] for element in parsed] if each else [parsed]
 
     def work(turn: Turn) -> list[Run] | int:

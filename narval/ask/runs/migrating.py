@@ -69,7 +69,7 @@ async def migrate(
     if undo and (text is not None or names):
         raise RequestError("expected the version to go on with, or undo, and not both")
     if text is None and not undo and daemon.follows_files:
-        await daemon.renewal.reload()  # its file may have been saved a moment ago
+        await daemon.reloader.reload()  # its file may have been saved a moment ago
     meant = list(_meant(daemon, runs))
     versions = Versions(daemon, text, path, names or {}, version)
     rows: list[Row] = []

@@ -128,7 +128,7 @@ class Workers(QueuedBackend):
         self.budget.limit(limits.workers)
         self.budget.hand_out()
 
-    def renew(self) -> None:
+    def replace(self) -> None:
         """Retire the workers, which may have imported changed modules: idle ones now, the others when their
         call has ended. No call is disturbed.
         """
@@ -140,7 +140,7 @@ class Workers(QueuedBackend):
     def leave(self) -> None:
         """Retire the workers of a pool that is used no more."""
         self.budget.drop(self)
-        self.renew()
+        self.replace()
 
     @property
     def is_idle(self) -> bool:

@@ -26,7 +26,7 @@ from narval.core.errors import (
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.fleet.shared_files import WantedFiles, lacking
 from narval.daemon.fleet.stored_settings import StoredSettings
-from narval.daemon.reload import Renewal
+from narval.daemon.reload import Reloader
 from narval.files.agents.packed import unpack
 from narval.files.agents.published_folders import (
     digest_here,
@@ -47,9 +47,11 @@ class RoamingAgents:
     They continue once what they follow is here.
     """
 
-    def __init__(self, home: Path, published: Published, settings: StoredSettings, renewal: Renewal) -> None:
+    def __init__(
+        self, home: Path, published: Published, settings: StoredSettings, reloader: Reloader
+    ) -> None:
         self._home, self._published, self.settings = home, published, settings
-        self._renewal, self._files = renewal, renewal.files
+        self._reloader, self._files = reloader, reloader.files
         self._wanted = WantedFiles()
         self.waiting: set[str] = set()
         """The agents that wait for what they follow."""
@@ -111,7 +113,7 @@ class RoamingAgents:
 
     def _want(self, wanted: WantedFiles) -> None:
         self._wanted = wanted
-        self._renewal.want(wanted)
+        self._reloader.want(wanted)
 
     # --- fetching -------------------------------------------------------------------------------------
 
@@ -145,7 +147,7 @@ class RoamingAgents:
         await self._fetching.close()
 
     async def _fetch_all(self) -> None:
-        await self._renewal.reload(first=self._write_folders)
+        await self._reloader.reload(first=self._write_folders)
 
     def _write_folders(self) -> None:
         """Bring the folders in line with the store. Raises StoreAwayError."""

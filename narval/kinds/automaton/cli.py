@@ -92,7 +92,7 @@ async def _load(daemon: Daemon, file: Path) -> str:
         raise DefinitionError([Fault(str(file), 1, 1, f"cannot be read: {error.strerror}")]) from None
     parsed = parse(source, read_xml(source))
     once = (replace(found, restart=False) for found in parsed.definitions if isinstance(found, Automaton))
-    (found,) = await daemon.renewal.load_parsed(source, parsed._replace(definitions=tuple(once)))
+    (found,) = await daemon.reloader.load_parsed(source, parsed._replace(definitions=tuple(once)))
     return found.full_name
 
 

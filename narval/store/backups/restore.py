@@ -19,7 +19,7 @@ from narval.core.errors import RequestError, StoreError
 from narval.store.backups.backup import Copied, agent_named
 from narval.store.backups.copying import COPIED, PATIENCE, Copying, Told, check_seal, write_store
 from narval.store.batch import HOME_AGENT, SUSPENDED, AgentRow
-from narval.store.links import renew_links, set_fact
+from narval.store.links import set_fact, set_links_apart
 from narval.store.look import Look, look
 from narval.store.open import open_store
 from narval.store.postgresql.drivers import driver_of
@@ -156,7 +156,7 @@ def _fill(driver: Server, where: Path | str, copying: Copying) -> None:
         for table in ("meta", "leases", "agents"):
             target.execute(f"DELETE FROM {table}")  # noqa: S608
         copying.into(target, "%s")
-        _renew(target, "%s")
+        _set_apart(target, "%s")
         target.execute("INSERT INTO leases (agent) SELECT agent FROM agents")
 
 
@@ -168,14 +168,14 @@ def _replace_file(store: Path, copying: Copying, *, force: bool) -> Path | None:
     store.parent.mkdir(mode=0o700, exist_ok=True)
     with TemporaryDirectory(prefix=f".{store.name}.", dir=store.parent) as folder:
         new = Path(folder) / store.name
-        write_store(new, copying, finish=lambda target: _renew(target, "?"))
+        write_store(new, copying, finish=lambda target: _set_apart(target, "?"))
         aside = _set_aside(store) if known else None
         new.replace(store)
         sync(store.parent)
     return aside
 
 
-def _renew(target: Any, mark: str) -> None:
+def _set_apart(target: Any, mark: str) -> None:
     """Let nothing that a restored store does from now on look outside like something done after the backup.
 
     The id of a call has a number of its agent, and what was done under an id is not done again. So each agent
@@ -183,7 +183,7 @@ def _renew(target: Any, mark: str) -> None:
     and a backup that is put back twice has others each time. `mark` is the connection's placeholder for a
     parameter.
     """
-    renew_links(target, mark)
+    set_links_apart(target, mark)
     now = time.time_ns() // 1000
     agents = [agent for (agent,) in target.execute("SELECT agent FROM agents").fetchall()]
     used = dict(target.execute(f"SELECT agent, value FROM meta WHERE \"key\" = '{SEQUENCE}'").fetchall())  # noqa: S608

@@ -185,7 +185,7 @@ class Agent(OfMessages, OfKinds):
 
     def load(self, definition: str | Path) -> None:
         """Add the definitions of a file (a path), or of a text. Raises DefinitionError."""
-        self.runner.run(self.daemon.renewal.load(definition))
+        self.runner.run(self.daemon.reloader.load(definition))
 
     def stub(self, action: str, function: Callable[..., Any]) -> None:
         """Call a function instead of an action, with the same parameters, or instead of the code that

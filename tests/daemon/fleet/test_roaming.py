@@ -170,7 +170,7 @@ async def test_G58_a_collection_of_nobody_keeps_an_agent_waiting_and_not_others(
     assert await ask(daemon, "start", agent="eve", name="w.own")
     scene.write("collections/office/recipes/office.xml", RECIPE.format("office", "mine"))
     scene.write("collections/office/modules/office.py", MODULE.format("own"))
-    await daemon.renewal.reload()
+    await daemon.reloader.reload()
     assert await ask(daemon, "start", agent="bob", name="office.mine")
     await scene.end()
 
@@ -187,7 +187,7 @@ async def test_G58_a_folder_of_the_users_own_is_a_fault_and_not_followed_where_i
         assert recipes(bob) == {"office.own"}  # the same files are as good
         assert [fault.path for fault in daemon.files.faults] == []
         put(own, "office", "edited")
-        await daemon.renewal.reload()
+        await daemon.reloader.reload()
         await bob.submit(lambda turn: None)
         assert recipes(bob) == {"office.own"}
         (fault,) = daemon.files.faults
@@ -208,7 +208,7 @@ async def test_G58_what_is_changed_in_a_published_folder_is_written_over(
     await ask(daemon, "add_agent", name="bob", collections=["office"])
     async with daemon.agents.asked("bob") as bob:
         scene.write("collections/office/recipes/office.xml", RECIPE.format("office", "edited"))
-        assert await daemon.renewal.reload()  # as when the watcher has seen it
+        assert await daemon.reloader.reload()  # as when the watcher has seen it
         await bob.submit(lambda turn: None)
         assert recipes(bob) == {"office.r"}
         await roaming(daemon).fetch()
@@ -295,13 +295,13 @@ async def test_G58_what_is_saved_is_published_and_what_has_faults_is_not(
     at_work = asyncio.create_task(publishing(scene.home.path, daemon.store, daemon.files, "ann")())
     first = await there(published, "")
     scene.write("recipes/w.xml", RECIPE.format("w", "changed"))
-    assert await daemon.renewal.reload()
+    assert await daemon.reloader.reload()
     second = await there(published, first)
     scene.write("recipes/w.xml", RECIPE.format("w", "broken").replace("w.say", "w.sya"))
-    assert await daemon.renewal.reload()
+    assert await daemon.reloader.reload()
     scene.write("recipes/w.xml", RECIPE.format("w", "right"))
     published.is_away = True
-    assert await daemon.renewal.reload()
+    assert await daemon.reloader.reload()
     await asyncio.sleep(0.01)
     published.is_away = False
     third = await there(published, second)

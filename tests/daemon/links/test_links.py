@@ -141,7 +141,7 @@ async def test_G32_what_the_peer_does_not_take_comes_back_as_a_dead_letter(homes
         ("shop@office", "start-plan"),
     ]
     homes.write("office", "agents/shop/agent.toml", SHOP.replace('"order"', '"order", "secret"'))
-    await homes.daemons["office"].renewal.reload()
+    await homes.daemons["office"].reloader.reload()
     again = next(row["letter"] for row in letters if row["element"] == "secret")
     await homes.ask("home", "resend", letter=again)
     await homes.exchange()
@@ -255,7 +255,7 @@ async def test_G32_a_message_that_has_ended_is_not_told_of_again_as_the_link_end
     homes.scenes["home"].clock.advance(61.0)
     assert len(await homes.memory("home", "error[@type='undelivered']")) == 1
     homes.write("home", "etc/peers.toml", "")
-    await homes.daemons["home"].renewal.reload()
+    await homes.daemons["home"].reloader.reload()
     assert len(await homes.memory("home", "error[@type='undelivered']")) == 1
     await homes.close()
 
@@ -266,7 +266,7 @@ async def test_G35_a_call_ends_with_the_agent_of_the_peer_that_is_removed(homes:
     run = (await homes.ask("home", "start", name="m.hangs"))["eid"]
     await homes.exchange()
     shutil.rmtree(homes.scenes["office"].home.path / "agents/shop")
-    await homes.daemons["office"].renewal.reload()
+    await homes.daemons["office"].reloader.reload()
     await homes.ask("office", "remove_agent", name="shop", now=True)
     await homes.exchange()
     shown = await homes.ask("home", "show", run=run)
@@ -283,7 +283,7 @@ async def test_G40_without_a_rule_nothing_comes_from_another_home(homes: TwoHome
     (error,) = await homes.memory("home", "error")
     assert "takes no order from narval@home: no rule of its `receives` names it" in error["xml"]
     homes.write("home", "etc/peers.toml", f'[office]\ntoken_sha256 = "{"0" * 64}"\nagents = ["ada"]\n')
-    await homes.daemons["home"].renewal.reload()
+    await homes.daemons["home"].reloader.reload()
     with pytest.raises(RequestError, match="narval may not write to agents of office"):
         await homes.send("home", "shop@office", "<order/>")
     with pytest.raises(RequestError, match="there is no peer 'offce'"):
@@ -389,7 +389,7 @@ async def test_a_peer_is_no_agent_and_its_row_goes_with_its_table(homes: TwoHome
     assert (link["state"], link["messages"], link["sent"]) == ("connected", 0, 1)
     await homes.send("home", "shop@office", "<order n='2'/>")
     homes.write("home", "etc/peers.toml", "")
-    await homes.daemons["home"].renewal.reload()
+    await homes.daemons["home"].reloader.reload()
     await homes.rest()
     [letter] = await homes.ask("home", "letters", dead=True)
     assert (letter["to"], letter["element"]) == ("shop@office", "order")

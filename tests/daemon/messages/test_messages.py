@@ -466,7 +466,7 @@ async def test_G31_a_receiver_takes_what_waits_once_its_limit_is_higher(scene: S
     await daemon.main_loop.until_idle()
     assert await memory(daemon, "shop", "order") == []
     scene.write("agents/shop/agent.toml", "elements = 100\n")
-    await daemon.renewal.reload()
+    await daemon.reloader.reload()
     await daemon.main_loop.until_idle()
     assert len(await memory(daemon, "shop", "order")) == 2
     await scene.end()
@@ -483,7 +483,7 @@ async def test_G32_what_waits_too_long_for_room_is_a_dead_letter(scene: Scene) -
     assert await errors(daemon, "") == ["expired"]
     assert [row.number for row in daemon.store.letters.messages(2)] == [2, 3], "in order"
     scene.write("agents/shop/agent.toml", "elements = 100\n")
-    await daemon.renewal.reload()
+    await daemon.reloader.reload()
     await daemon.main_loop.until_idle()
     assert await errors(daemon, "") == ["expired", "expired"]
     assert numbers(await memory(daemon, "shop", "order")) == ["2"]

@@ -54,7 +54,7 @@ async def story(scene: Scene, receiver: str) -> None:
         await ask(daemon, "", "remove_agent", name="shop")
     if receiver == "full":
         scene.write(FILE, ROOM)
-        await daemon.renewal.reload()
+        await daemon.reloader.reload()
     await daemon.main_loop.until_idle()
 
 

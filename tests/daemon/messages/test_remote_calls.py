@@ -294,7 +294,7 @@ async def test_G34_a_plan_that_is_begun_again_asks_again(scene: Scene) -> None:
     run = await started(daemon, "c.asks", "<order n='1'/>")
     assert await state(daemon, run) == "failed"
     scene.write("agents/shop/agent.toml", OFFERS)
-    await daemon.renewal.reload()
+    await daemon.reloader.reload()
     again = (await ask(daemon, "", "retry", run=run))["eid"]
     assert await state(daemon, again) == "done"
     assert await runs(daemon, "shop") == [("s.invoice", "done")]
@@ -447,7 +447,7 @@ async def test_G34_an_agent_that_is_removed_answers_that_it_is_gone(scene: Scene
     await ask(daemon, "", "suspend", name="shop")
     untaken = await started(daemon, "c.hangs", "<order/>", agent="ada")
     shutil.rmtree(scene.home.path / "agents/shop")
-    await daemon.renewal.reload()
+    await daemon.reloader.reload()
     await ask(daemon, "", "remove_agent", name="shop", now=True)
     for run in (waiting, untaken):
         assert await state(daemon, run, "ada") == "failed"
@@ -474,7 +474,7 @@ async def test_G34_a_definition_that_changed_or_broke_is_that_of_the_moment_it_i
 ) -> None:
     daemon = await opened(scene)
     scene.write("recipes/m.xml", RECIPES.replace("<cookbook>", "<cookbook><nonsense/>"))
-    await daemon.renewal.reload()
+    await daemon.reloader.reload()
     run = await started(daemon, "c.asks", "<order n='1'/>")
     assert await state(daemon, run) == "done", "the last good version counts"
     await scene.end()

@@ -237,7 +237,7 @@ async def _reload(daemon: Daemon, manager: ServiceManager) -> bool:
     """Read the files again, and notify the service manager."""
     manager.reloading()
     try:
-        return await daemon.renewal.reload()
+        return await daemon.reloader.reload()
     finally:
         manager.ready()
 
