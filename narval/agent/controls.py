@@ -95,9 +95,10 @@ class Controls:
         if definition is not None:
             at, laps = agent.pacing.space(definition.full_name, ancestors, origin, transaction.at)
         if at is not None and definition is not None:
-            by, actor = (origin.by, origin.actor) if origin is not None else ("", "")
+            by, actor, giver = (origin.by, origin.actor, origin.run) if origin is not None else ("", "", 0)
             labels = agent.memory.labels.names(transaction.comes_with)
-            job = StartRun(name, added, 0, by, actor, dict(ancestors), labels=labels, laps=laps)
+            before = dict(ancestors)
+            job = StartRun(name, added, 0, by, actor, before, labels=labels, laps=laps, after=giver)
             transaction.later(*agent.pacing.slow(job, definition.digest, (), transaction.at, at))
             return
         start_run(transaction, name, added, origin=origin, ancestors=ancestors, laps=laps)

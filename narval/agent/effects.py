@@ -145,7 +145,13 @@ class TurnEffects:
     def start_run(self, run: Run, command: commands.Start) -> None:
         """Begin another run, now or at a moment."""
         job = StartRun(
-            command.name, command.elements, command.attempt, run.by, run.actor, dict(run.ancestors)
+            command.name,
+            command.elements,
+            command.attempt,
+            run.by,
+            run.actor,
+            dict(run.ancestors),
+            after=run.eid,
         )
         agent, at = self._agent, command.at
         if not command.attempt:

@@ -40,6 +40,8 @@ class StartRun(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """The definitions that wake one another, if it is slowed because of what its runs use; () if they use
     nothing.
     """
+    after: int = 0
+    """The run that has it begin; 0 where none has, or an older release recorded it."""
 
 
 class GiveUpCall(msgspec.Struct, frozen=True, tag=True):

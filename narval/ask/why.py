@@ -6,48 +6,41 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from itertools import chain, repeat
+from itertools import chain
 from typing import Any
 
 from narval.agent.agent import AgentState
 from narval.agent.effects import keeps_from_beginning
-from narval.agent.jobs import StartRun
 from narval.agent.pacing import slowed_text
 from narval.agent.relying import undoing_told
-from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
 from narval.agent.run_error import error_of
 from narval.ask import json_forms
 from narval.ask.asker import Asker
 from narval.ask.daemon.links import links_of
-from narval.ask.element_titles import TITLED, title_in, titles
-from narval.ask.json_forms import moment, run_of
+from narval.ask.element_titles import TITLED, titles
+from narval.ask.json_forms import moment
 from narval.ask.lookup import definition_and_state, find_run, newer_code, standing_of
-from narval.ask.memory.provenance import descent_of, reached
+from narval.ask.memory.element_story import story_of
 from narval.ask.places import place_of
 from narval.ask.registry import operation
-from narval.ask.runs.conditions import judged, obstacle_of
+from narval.ask.runs.conditions import judged
 from narval.ask.runs.history import newest
 from narval.ask.runs.waiting import waits_of
 from narval.ask.text import text_of
 from narval.core.agent_name import peer_of
-from narval.core.elements.element import Element, parse
-from narval.core.elements.outdated_element import OUTDATED, reason_in
+from narval.core.elements.element import parse
 from narval.core.engines.commands import SEND, SIGNAL, Call
 from narval.core.engines.engine import Diagnoses, Wait, with_failed_parts
 from narval.core.engines.story import Words, joined
 from narval.core.errors import RequestError
-from narval.core.patterns.pattern import Bound
 from narval.core.source.secrets import without_secrets
 from narval.daemon.agents.lifecycle import ELSEWHERE
 from narval.daemon.daemon import Daemon
 from narval.store.batch import ACTIVE, AgentRow
-from narval.system.time_slice import TimeSlice
 
 STUCK = "stuck"
 """The type of the error of a run in which nothing could continue (N27); its detail names each transition."""
-TOLD = 50
-"""The most elements and runs of each sort that the story of an element names."""
 MOST_FOLLOWED = 5
 """The most agents in a chain of waits, each waiting for the next, that are looked at."""
 
@@ -63,7 +56,7 @@ async def why(daemon: Daemon, run: int, id: str | None = None) -> dict[str, Any]
     if element is not None:
         if id is not None:
             raise RequestError(f"{run} is an element ({element.name}): it has no part {id!r:.80}")
-        return await _story(daemon, element)
+        return await story_of(daemon.agent, element)
     found = find_run(daemon, run)
     standing = standing_of(daemon) if found.active else {}
     return {**await _explained(daemon, found, MOST_FOLLOWED, id), **standing}
@@ -130,124 +123,6 @@ def _at_peer(daemon: Daemon, peer: str, row: AgentRow, id: str) -> dict[str, Any
     }
 
 
-async def _story(daemon: Daemon, element: Element) -> dict[str, Any]:
-    """The story of an element, with the first `TOLD` of what was made of it and of the runs that wait."""
-    agent, eid = daemon.agent, element.eid
-    memory, time_slice = agent.memory, TimeSlice()
-    made, count, successor = list[dict[str, Any]](), 0, None
-    descent = await descent_of(memory, time_slice)
-    depths, _ = await reached(eid, descent.of)
-    for made_eid in sorted(depths)[1:]:
-        await time_slice.yield_if_due()
-        younger, directly = memory.element(made_eid), depths[made_eid] == 1
-        if younger is None:
-            continue
-        count += 1
-        if len(made) < TOLD:
-            made.append(_relative(agent, younger) | {"directly": directly})
-        replaced = younger.origin.replaces if younger.origin is not None else ()
-        if directly and (eid in replaced or younger.name == OUTDATED) and successor is None:
-            successor = younger
-    given_to, of_name = list[dict[str, Any]](), list[Run]()
-    for run in list(agent.runs.active.values()):
-        await time_slice.yield_if_due()
-        if not run.active:
-            continue
-        given_to += (
-            {"run": run.eid, "step": call.step, "target": call.name} | run_of(agent, run.eid)
-            for call in run.calls.values()
-            if eid in call.elements or any(eid in eids for _, eids in call.inputs)
-        )
-        if any(_is_of(bound, element.name) for watch in run.watches.values() for bound in watch.conditions):
-            of_name.append(run)
-    form = json_forms.element(agent, element)
-    origin = element.origin.inputs if element.origin is not None else ()
-    is_left = not (form["used_by"] or given_to or form["outdated"])
-    waiting = [wait for run in _woken_by(agent, element) for wait in _waits_for(agent, run, element)]
-    if is_left:
-        waiting += [wait for run in of_name[:TOLD] if run.active for wait in _passes_by(agent, run, element)]
-    return {
-        "element": eid,
-        "name": element.name,
-        "title": title_in(element),
-        "added": form["added"],
-        "origin": form["origin"],
-        "declared": memory.declared[eid].partition(":")[0] if eid in memory.declared else None,
-        "labels": form["labels"],
-        "decided_by": form["decided_by"],
-        "hearsay": form["hearsay"],
-        "made_from": [_named(agent, before) for before in origin],
-        "used_by": [use | run_of(agent, use["run"]) for use in form["used_by"]],
-        "given_to": given_to,
-        "made_of_it": made,
-        "made": count,
-        "held_by": [{"run": run} | run_of(agent, run) for run in sorted(memory.contexts.holders(eid))],
-        "outdated": form["outdated"],
-        "withdrawn": form["withdrawn"],
-        "doubtful": form["doubtful"],
-        "sent_to": form["sent_to"],
-        "outdated_by": _successor(agent, successor) if form["outdated"] and successor is not None else None,
-        "waiting": waiting,
-    }
-
-
-def _relative(agent: AgentState, element: Element) -> dict[str, Any]:
-    """An element that was made from another."""
-    form = json_forms.element(agent, element)
-    run = element.origin.run if element.origin is not None else 0
-    row = {"eid": form["eid"], "name": form["name"], "title": title_in(element)}
-    return {**row, "added": form["added"], "origin": form["origin"], **run_of(agent, run)}
-
-
-def _named(agent: AgentState, eid: int) -> dict[str, Any]:
-    element = agent.memory.element(eid)
-    name, words = (element.name, title_in(element)) if element is not None else (None, "")
-    return {"eid": eid, "name": name, "title": words}
-
-
-def _successor(agent: AgentState, element: Element) -> dict[str, Any]:
-    """The element that outdated another: its new version, or one that says why."""
-    reason = reason_in(element) if element.name == OUTDATED else ""
-    return _relative(agent, element) | {"reason": reason or None}
-
-
-def _woken_by(agent: AgentState, element: Element) -> list[Run]:
-    """The runs that wait for such an element, whether they used this one or not, oldest first."""
-    runs = {run for run, _ in agent.watches.index.wakes(agent.memory.tree(element))}
-    return [agent.runs[run] for run in sorted(runs)[:TOLD]]
-
-
-def _is_of(bound: Bound, name: str) -> bool:
-    """True if a condition is for elements of a name, among others."""
-    return bound.names is not None and name in bound.names
-
-
-def _passes_by(agent: AgentState, run: Run, element: Element) -> Iterator[dict[str, Any]]:
-    """The conditions of a run for elements of this name that this one does not satisfy, and what it lacks."""
-    for wait in run.engine.waiting_for(definition_of(agent, run), state_of(agent, run), run.watches):
-        for bound, none in zip(wait.conditions, wait.absent or repeat(False), strict=False):
-            mismatch = bound.explain(agent.memory.tree(element)) if _is_of(bound, element.name) else None
-            if mismatch is not None and not none:
-                lacking = f"{mismatch.predicate}, found {mismatch.value}"
-                part = {"run": run.eid, "id": wait.id, "for": wait.what, "pattern": bound.text}
-                yield part | {"not": lacking} | run_of(agent, run.eid)
-
-
-def _waits_for(agent: AgentState, run: Run, element: Element) -> Iterator[dict[str, Any]]:
-    """The conditions of a run that such an element satisfies, and why this one is not taken, if it is not."""
-    memory, definition, state = agent.memory, definition_of(agent, run), state_of(agent, run)
-    for wait in run.engine.waiting_for(definition, state, run.watches):
-        absent = wait.absent or repeat(False)
-        for bound, scope, none in zip(wait.conditions, wait.scopes, absent, strict=False):
-            if bound.test(memory.tree(element)):
-                is_asked = bound.asks_doubtful or element.eid not in memory.doubtful
-                free = is_asked and memory.is_available(element.eid, scope)
-                obstacle = "" if free else ": ".join(obstacle_of(memory, element.eid, scope))
-                pattern = f"none fits {bound.text}" if none else bound.text
-                part = {"run": run.eid, "id": wait.id, "for": wait.what, "pattern": pattern}
-                yield part | {"not": obstacle or None} | run_of(agent, run.eid)
-
-
 def explain(
     agent: AgentState, now: float, run: Run, definition: Any, state: Any, identifier: str | None
 ) -> dict[str, Any]:
@@ -299,25 +174,20 @@ def _restart(agent: AgentState, run: Run) -> Words:
     """The moment when a failed run, or one of a slowed definition, is started again (N28), and why so late;
     or what keeps it from that; "" if it is not.
     """
-    for start in agent.clockwork.held.values():
-        if start.name == run.name and _is_newest(agent, run) and (why := keeps_from_beginning(agent, start)):
-            return f"{run.name} begins again once it may: {why}"
-    for id, start in agent.clockwork.starts.items():
-        due = agent.clockwork.timers.due((0, id))
-        if due is not None and start.slowed and start.name == run.name and _is_newest(agent, run):
-            return f"{run.name} begins again at ", due, f": {slowed_text(start)}"
-    if run.phase != "failed":
+    clockwork, own = agent.clockwork, (run.eid, run.name)
+    id, start = next(
+        (one for one in clockwork.starts.items() if (one[1].after, one[1].name) == own), ("", None)
+    )
+    if start is None:
         return ""
-    for at, _, job in agent.clockwork.timers.waiting():
-        if isinstance(job, StartRun) and (job.name, job.attempt) == (run.name, run.attempt + 1):
-            failures = f"{job.attempt} failures in a row" if job.attempt > 1 else "a failure"
-            return f"{run.name} begins again at ", at, f", after {failures}"
-    return ""
-
-
-def _is_newest(agent: AgentState, run: Run) -> bool:
-    """True for the latest run of its definition."""
-    return not any(other.name == run.name and other.eid > run.eid for other in agent.runs.values())
+    if id in clockwork.held:
+        why = keeps_from_beginning(agent, start)
+        return f"{run.name} begins again once it may: {why}" if why else ""
+    if (due := clockwork.timers.due((0, id))) is None or not (start.slowed or run.phase == "failed"):
+        return ""
+    failures = f"{start.attempt} failures in a row" if start.attempt > 1 else "a failure"
+    why = f": {slowed_text(start)}" if start.slowed else f", after {failures}"
+    return f"{run.name} begins again at ", due, why
 
 
 def _outcome(agent: AgentState, run: Run, reasons: list[Words]) -> Words:

@@ -425,3 +425,27 @@ def test_the_story_of_an_element_says_a_use_once_and_the_first_ten_of_what_was_m
     assert len([line for line in lines if "used by" in line]) == 1
     assert len([line for line in lines if "made of it" in line]) == 10
     assert f"              and 42 more: `narval why {email} --uses`" in lines
+
+
+def test_N28_each_of_two_failed_runs_of_a_recipe_says_when_its_own_successor_begins() -> None:
+    again = (
+        "<recipe group='w' name='again' start_step='s' end_step='s' restart='yes'>"
+        "<step id='s' type='action' target='basic.nothing'/></recipe>"
+    )
+    with narval.open(clock=narval.SimulatedClock("2026-03-01T07:00:00Z")) as agent:
+        agent.load(again)
+        agent.stub("basic.nothing", _fails)
+        first = agent.start("w.again")
+        agent.until_idle()
+        agent.elapse(seconds=0.5)
+        second = agent.start("w.again")
+        agent.until_idle()
+        moments = [
+            [piece["moment"] for piece in agent.why(run)["said"] if "moment" in piece]
+            for run in (first, second)
+        ]
+        begins = [moments_of[0][-12:-6] for moments_of in moments]
+        assert begins == ["01.000", "01.500"]
+        agent.elapse(seconds=0.6)
+        assert "begins again" not in agent.why(first)["reason"]
+        assert "begins again" in agent.why(second)["reason"]
