@@ -76,6 +76,13 @@ def test_a_story_is_told_day_by_day_in_the_zone_of_the_home(night: Path) -> None
         assert well(night, "simulate", name) == STORY
 
 
+def test_a_definition_and_a_scenario_are_two_trials_and_it_says_so(night: Path) -> None:
+    said = "each is a trial of its own: a scenario says itself which definitions start\n"
+    both = narval(night, "simulate", "shop.sell", "night", "--brief", "--json")
+    assert (len(json.loads(both.stdout)), both.stderr) == (2, said)
+    assert narval(night, "simulate", "night", "night", "--brief").stderr == ""
+
+
 def test_a_path_from_where_one_stands(night: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(night)
     assert well(night, "simulate", "scenarios/night.xml") == STORY

@@ -93,13 +93,14 @@ def simulate(
 ) -> None:
     """Tell what would happen, without anything happening.
 
+    NAME is a definition, which is started; SCENARIO is a file, or the name of one in scenarios/, and says
+    itself what starts and what comes. Each is a trial of its own. Without any, all the home's scenarios are
+    played. Definitions run on a copy of memory, with a clock of their own; nothing outside is called, and
+    nothing in the home is altered. The exit status is 1 if a run failed, a call had no answer, or an
+    expectation is not met.
+
     With --since, NAME is a definition, or FILE has one that the home does not have yet: what came from
     outside in that time is played twice, with it and without it. Ctrl-C ends it with the result so far.
-
-    NAME is a definition, SCENARIO a file or the name of one in scenarios/; without any, all the home's
-    scenarios are played. Definitions run on a copy of memory, with a clock of their own; nothing outside is
-    called, and nothing in the home is altered. The exit status is 1 if a run failed, a call had no answer, or
-    an expectation is not met.
     """
     from narval.trials.simulate.mails import TRIAGE, mails_of, with_mails
     from narval.trials.simulate.simulated_home import simulated_home
@@ -170,9 +171,10 @@ def _scenarios(home: Home, here: SimulatedHome, names: tuple[str, ...]) -> list[
         if not files:
             raise RequestError(f"there are no scenarios in {home.path / 'scenarios'}; name a definition")
         return [finding.read_file(here, path) for path in files]
-    scenarios = []
-    for name in names:
-        path = finding.scenario_named(home, name)
+    scenarios, paths = [], [finding.scenario_named(home, name) for name in names]
+    if None in paths and any(paths):
+        click.echo("each is a trial of its own: a scenario says itself which definitions start", err=True)
+    for name, path in zip(names, paths, strict=True):
         if path is None and runnable(here.loaded.library, name) is None:
             raise RequestError(_unknown(home, here, name))
         scenarios.append(scenario_of(name) if path is None else finding.read_file(here, path))
