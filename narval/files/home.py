@@ -162,9 +162,12 @@ class Home:
         `Holder`.
 
         Raises HomeHeldError, which names the holder. The operating system releases the lock when its holder
-        dies, however it dies.
+        dies, however it dies; the children that it forked end with it.
         """
+        from narval.system.exits import end_forks_with_program
+
         self.prepare()
+        end_forks_with_program()
         try:
             handle = os.open(self._at("var", "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:

@@ -1,5 +1,5 @@
 """Exits: a module that calls `os._exit` or `os.abort` in this program raises, and the program continues. One
-that raises KeyboardInterrupt itself does not end it either.
+that raises KeyboardInterrupt itself does not end it either. Children that this program forks end with it.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 import opcode
 import os
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,9 @@ _RAISE = opcode.opmap["RAISE_VARARGS"]
 
 _has_loaded: dict[type, int] = {}
 """The classes whose instances load code that may not end a program, and that program."""
+
+_lifeline: list[int] = []
+"""The two ends of a pipe that only this program can write to; its children read until it has ended."""
 
 
 class RefusedExit(SystemExit):
@@ -56,3 +60,27 @@ def _refusing(name: str, end: Callable[..., Any]) -> Callable[..., None]:
         end(*arguments)
 
     return refusing
+
+
+def end_forks_with_program() -> None:
+    """End the children that this program forks from now on, and their children, when it ends.
+
+    A child that `multiprocessing` forks has copies of the lock of the home and of its sockets: if it outlived
+    a killed daemon, no other daemon could start. A program that is started (`subprocess`) has no copies.
+    """
+    if not _lifeline:
+        _lifeline[:] = os.pipe()
+        os.register_at_fork(after_in_child=_follow_parent)
+
+
+def _follow_parent() -> None:
+    reading, writing = _lifeline
+    if writing >= 0:  # a child's own children share what it reads
+        os.close(writing)
+        _lifeline[1] = -1
+    threading.Thread(target=_end_at_hangup, args=(reading,), name="lifeline", daemon=True).start()
+
+
+def _end_at_hangup(reading: int) -> None:
+    os.read(reading, 1)  # nothing is ever written
+    os._exit(1)

@@ -123,6 +123,17 @@ with Home(sys.argv[1]).lock():
     sys.stdin.read()
 """
 
+FORKING = """
+import os, signal, sys
+from narval.files.home import Home
+with Home(sys.argv[1]).lock():
+    if os.fork() == 0:
+        if os.fork() == 0:
+            print("forked twice", flush=True)
+        signal.pause()
+    signal.pause()
+"""
+
 
 @pytest.fixture
 def holding(home: Home) -> Iterator[subprocess.Popen[str]]:
@@ -167,6 +178,19 @@ def test_N35_a_home_is_free_when_its_holder_was_killed(home: Home, holding: subp
         holder = home.holder()
         assert holder is not None
         assert holder.pid == os.getpid()
+
+
+def test_N35_a_home_is_free_when_its_holder_was_killed_whose_forked_child_still_works(home: Home) -> None:
+    """A child that `multiprocessing` forks has a copy of the lock, and would keep the home for ever."""
+    with subprocess.Popen(
+        [sys.executable, "-c", FORKING, str(home.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"forked twice\n"
+        holder.kill()
+        home.wait_until_released()
+        with home.lock():
+            pass
 
 
 def test_a_home_is_free_when_its_holder_is_done(home: Home, holding: subprocess.Popen[str]) -> None:

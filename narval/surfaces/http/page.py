@@ -83,10 +83,13 @@ class Redirect(msgspec.Struct, frozen=True):
 
 
 class Fields:
-    """The fields of a form, in their order; a name may come several times."""
+    """The fields of a form, in their order; a name may come several times.
+
+    The lines of a text end with LF, as in files: a browser sends CR and LF, whatever was typed.
+    """
 
     def __init__(self, pairs: Sequence[tuple[str, str]] = ()) -> None:
-        self.pairs = tuple(pairs)
+        self.pairs = tuple((name, value.replace("\r\n", "\n")) for name, value in pairs)
 
     def get(self, name: str, otherwise: str = "") -> str:
         """The first value of a name."""

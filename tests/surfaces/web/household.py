@@ -52,6 +52,11 @@ SHOW = """\
     <for people="ann ben"/>
     <outcome name="yes" needs="2"/><outcome name="no" needs="2"/>
   </work>
+  <work group="show" name="form">
+    <title>How long did it take?</title>
+    <for roles="operator"/>
+    <field name="why" type="text"/><outcome name="yes"/>
+  </work>
 </cookbook>
 """
 

@@ -295,6 +295,12 @@ class TestWork:
         text = pages.shows(f"/work/{item}", "It is done: <b>yes</b>", "What was done", "by web")
         assert "</button></p>" not in text.partition("Your answer")[2].partition("What was done")[0]
 
+    def test_a_text_of_several_lines_is_an_answer(self, pages: PagesOfHome) -> None:
+        item = pages.start("show.form")
+        pages.does(f"/work/{item}/answer", outcome="yes", **{"field.why": "An hour\r\nor two"})
+        answer = pages.ask("work_log", item=item)[-1]["answer"]
+        assert ">An hour\nor two</why>" in pages.ask("element", eid=answer)["xml"]
+
     def test_who_answers_beside_others_is_told_how_many_have_answered_so(self, pages: PagesOfHome) -> None:
         item = pages.start("show.vote")
         assert "What they answered is shown to those" not in pages.shows(

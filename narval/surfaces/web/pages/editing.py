@@ -36,7 +36,7 @@ async def save_edit(visit: Visit) -> Redirect | Shown:
     digest = fields.get("over") or fields.get("digest")
     try:
         done = await visit.act(
-            "save_edit", name=visit.path["name"], kind=kind, text=typed(visit), digest=digest
+            "save_edit", name=visit.path["name"], kind=kind, text=visit.fields.get("edited"), digest=digest
         )
     except RequestError as error:
         return await _editor(visit, kind, problem=str(error), is_typed=True)
@@ -55,11 +55,6 @@ async def take_back_edit(visit: Visit) -> Redirect | Shown:
     return _saved(visit, kind, done)
 
 
-def typed(visit: Visit) -> str:
-    """The text of the form, with the ends of lines that files have."""
-    return visit.fields.get("edited").replace("\r\n", "\n")
-
-
 def _saved(visit: Visit, kind: str | None, done: dict[str, Any]) -> Redirect:
     address = f"/definitions/{segment(visit.path['name'])}/edit"
     return Redirect(visit.url(address, kind=kind, saved=done["version"], asked=" ".join(done["asked"])))
@@ -69,7 +64,7 @@ async def _editor(visit: Visit, kind: str | None, *, problem: str = "", is_typed
     """The page, with the text that was typed, or that of the file."""
     name = visit.path["name"]
     row = await visit.ask("edit", name=name, kind=kind)
-    text = typed(visit) if is_typed else row["text"]
+    text = visit.fields.get("edited") if is_typed else row["text"]
     try:
         judged = await visit.ask("check_edit", name=name, kind=kind, text=text)
     except NarvalError as error:
