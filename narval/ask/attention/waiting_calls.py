@@ -1,5 +1,5 @@
-"""The calls that cannot do their work now: sources in trouble, calls to be tried again, and those that wait
-for what somebody has to provide.
+"""The calls that cannot do their work now: sources in trouble, calls to be tried again, programs that die
+again and again, and calls that wait for what somebody has to provide.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from narval.system.time_slice import TimeSlice
 async def calls_that_wait(daemon: Daemon) -> list[Form]:
     """Sentences on all of them, with what each links to."""
     tries = (await up_to_date(daemon, RunsToTryAgain)).waits
-    return [*_sources(daemon), *_to_try_again(daemon.agent, tries), *_in_vain(daemon)]
+    dying = _dying(daemon.agent, tries, daemon.rounds.clock.now())
+    return [*_sources(daemon), *_to_try_again(daemon.agent, tries), *dying, *_in_vain(daemon)]
 
 
 def _sources(daemon: Daemon) -> Iterator[Form]:
@@ -42,12 +43,12 @@ def _sources(daemon: Daemon) -> Iterator[Form]:
 
 
 class RunsToTryAgain(TurnIndex):
-    """The steps of active runs that are to be tried again."""
+    """The parts of active runs that are to be tried again, or died and were started again."""
 
     def __init__(self, agent: AgentState) -> None:
         super().__init__(agent)
         self.waits: dict[int, tuple[Wait, ...]] = {}
-        """The retries that each run waits for."""
+        """The retries that each run waits for, and its parts that died."""
 
     async def follow(self, changes: Changes) -> None:
         """Update the runs that changed."""
@@ -62,10 +63,11 @@ class RunsToTryAgain(TurnIndex):
 
 
 def _tries(run: Run) -> Iterator[Wait]:
-    """The retries that a run waits for; a run that waits only for dates costs nothing."""
-    if run.state is not None and not all(timer.calendar for timer in run.wakes.values()):
-        for wait in run.engine.waiting_for(run.definition, run.state, run.watches):
-            if wait.what == "try":
+    """The retries that a run waits for, and its parts that died; a wait only for dates costs nothing."""
+    state = run.state
+    if state is not None and (state.dies_again or not all(timer.calendar for timer in run.wakes.values())):
+        for wait in run.engine.waiting_for(run.definition, state, run.watches):
+            if wait.what == "try" or wait.deaths is not None:
                 yield wait
 
 
@@ -76,7 +78,8 @@ def _to_try_again(agent: AgentState, tries: Mapping[int, tuple[Wait, ...]]) -> I
     for eid in sorted(tries.keys() & active.keys()):
         run = active[eid]
         for wait in tries[eid]:
-            resting.setdefault((run.name, wait.id), []).append((run, wait))
+            if wait.deaths is None:
+                resting.setdefault((run.name, wait.id), []).append((run, wait))
     for (name, part), waits in islice(resting.items(), SHOWN):
         run, wait = waits[0]
         more = f" (the first of {len(waits)} runs)" if len(waits) > 1 else ""
@@ -88,6 +91,25 @@ def _to_try_again(agent: AgentState, tries: Mapping[int, tuple[Wait, ...]]) -> I
     if len(resting) > SHOWN:
         more = counted(len(resting) - SHOWN, "more step is", "more steps are")
         yield item("source", "middle", f"{more} to be tried again: `narval why RUN` tells", {"page": "runs"})
+
+
+def _dying(agent: AgentState, tries: Mapping[int, tuple[Wait, ...]], now: float) -> Iterator[Form]:
+    """The programs that are to run always and die again and again, until they have stayed up for a while."""
+    active, zone = agent.runs.active, agent.clockwork.zone
+    dying = [
+        (active[eid], wait.id, wait.deaths)
+        for eid in sorted(tries.keys() & active.keys())
+        for wait in tries[eid]
+        if wait.deaths is not None and now < wait.deaths.until
+    ]
+    for run, part, deaths in dying[:SHOWN]:
+        often = f"died {deaths.times} times in a row, the last time at {in_zone(deaths.last, zone)}"
+        text = f"{part} in run {run.eid} of {run.name} {often}, and was started again"
+        text = f"{text}; {deaths.text}" if deaths.text else text
+        yield item("source", "middle", text, {"run": run.eid}, deaths.first)
+    if len(dying) > SHOWN:
+        more = f"{counted(len(dying) - SHOWN, 'more program')} died again and again, and were started again"
+        yield item("source", "middle", more, {"page": "runs"})
 
 
 def _in_vain(daemon: Daemon) -> Iterator[Form]:

@@ -30,6 +30,17 @@ from narval.core.errors import RequestError
 from narval.core.patterns.pattern import Bound
 
 
+class Deaths(msgspec.Struct, frozen=True):
+    """The times in a row that a part died and was started again; `until` then it counts as one that dies."""
+
+    times: int
+    first: float
+    last: float
+    until: float
+    text: str
+    """The words for how it died last."""
+
+
 class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     """One thing that a run waits for."""
 
@@ -57,6 +68,8 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     """The error element of a part that failed, and waits because of it; 0 for any other."""
     about: str = ""
     """The question that a person is asked, in a line."""
+    deaths: Deaths | None = None
+    """The deaths of a part that runs, and died again and again before."""
 
 
 Lookup = Callable[[int], Element | None]

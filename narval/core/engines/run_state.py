@@ -101,6 +101,11 @@ class RunState(msgspec.Struct, omit_defaults=True):
         """The run that it undoes; 0 if it undoes none."""
         return 0
 
+    @property
+    def dies_again(self) -> bool:
+        """True if a part of it dies again and again, and is started again each time."""
+        return False
+
     def begin(self, change: RunBegan) -> None:
         """Note when the run began, with which elements, for whom."""
         self.started, self.first = change.at, change.elements

@@ -124,6 +124,27 @@ def test_what_has_not_changed_is_not_worked_out_again(
     assert "source" not in {item["what"] for item in told(agent)}
 
 
+def test_M13_what_is_to_run_always_and_dies_again_is_one_line_until_it_stays_up(agent: Agent) -> None:
+    agent.load("""<recipe group="t" name="life" start_step="a" end_step="b">
+    <step id="a" type="action" target="basic.nothing"/><step id="b" type="action" target="m.fails"/>
+    <transition id="t"><in idref="a"/><out idref="b"/>
+    <condition use="yes"><match>storm</match></condition></transition></recipe>""")
+    agent.load("""<automaton group="t" name="serves"><state name="start" type="recipe" target="t.life"/>
+    <transition from="start" label="*" to="start"/></automaton>""")
+    run = agent.start("t.serves")
+    for times in (1, 2, 3, 4):
+        agent.elapse(seconds=5)
+        agent.add("<storm/>")
+        agent.until_idle()
+        found = [item for item in told(agent) if item["what"] == "source"]
+        assert len(found) == (times > 2)
+    [dies] = found
+    assert dies["text"].startswith(f"start in run {run} of t.serves died 4 times in a row, the last time at ")
+    assert dies["text"].endswith(", and was started again; it ended with 1, and said last: “sold out”")
+    agent.elapse(minutes=11)
+    assert "source" not in {item["what"] for item in told(agent)}
+
+
 def test_M13_nothing_is_told_where_nothing_is_wrong(home: Path, agent: Agent) -> None:
     assert told(agent) == []
 

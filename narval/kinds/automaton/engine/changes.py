@@ -40,7 +40,8 @@ class RunLate(AutomatonChange, frozen=True):
 
 class StateReady(AutomatonChange, frozen=True):
     """The state is to run; `by` started it, and if `by` is killed, so is it. `dying` are the calls of states
-    killed for it: they must be gone before it runs. `soon`: an error led back to it soon after it had begun.
+    killed for it: they must be gone before it runs. `soon`: an error led back to it soon after it had begun;
+    `died`: before it had run long enough to count as one that stays up.
     """
 
     state: str
@@ -48,6 +49,7 @@ class StateReady(AutomatonChange, frozen=True):
     dying: tuple[str, ...] = ()
     soon: bool = False
     at: float = 0.0
+    died: bool = False
 
     def apply(self, state: AutomatonState) -> None:
         run = state.move_state(self.state, "ready", self.at)
@@ -61,6 +63,9 @@ class StateReady(AutomatonChange, frozen=True):
         run.started, run.missing, run.produced = {}, None, ()
         run.skipped, run.late, run.interrupted, run.dying = False, False, "", self.dying
         run.quick = run.quick + 1 if self.soon else 0
+        run.deaths = run.deaths + 1 if self.died else 0
+        run.first_death = self.at if run.deaths <= 1 else run.first_death
+        run.last_death = self.at
 
 
 class StateHeld(AutomatonChange, frozen=True):

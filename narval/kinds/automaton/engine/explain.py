@@ -12,11 +12,11 @@ from lxml import etree
 from narval.core.definitions.schedule import text_of
 from narval.core.elements.error_element import xml_safe
 from narval.core.engines.commands import Watch
-from narval.core.engines.engine import Wait
+from narval.core.engines.engine import Deaths, Wait
 from narval.core.engines.graph import clipped
 from narval.core.engines.run_state import element_of, finished
 from narval.core.engines.story import Fact, Story
-from narval.kinds.automaton.engine.state import TIMED, AutomatonState, StateRun
+from narval.kinds.automaton.engine.state import SEVERAL, STEADY, TIMED, AutomatonState, StateRun
 from narval.kinds.automaton.language.definition import SUCCESS, Automaton, State, signal_of
 
 LONGEST_SAID = 160
@@ -51,8 +51,9 @@ def _render_state(root: etree._Element, part: State, state: AutomatonState) -> N
 def waiting_for(definition: Automaton, state: AutomatonState, watches: dict[str, Watch]) -> Iterator[Wait]:
     """The waits of the run now: programs, dates, signals, room, its time limit, and joins."""
     for call, name in state.calls.items():
-        ended = ", to be gone" if state.of(name).interrupted else ""
-        yield Wait(name, "call", _called(definition.states[name], state) + ended, calls=(call,))
+        run = state.of(name)
+        text = _called(definition.states[name], state) + (", to be gone" if run.interrupted else "")
+        yield Wait(name, "call", text, calls=(call,), deaths=_deaths(run))
     for call, name in state.dying.items():
         yield Wait(name, "call", "a program that was killed, to be gone", calls=(call,))
     for name in state.held:
@@ -97,6 +98,14 @@ def _last_end(run: StateRun) -> str:
         return ""
     said = last_line(run.output)
     return f"; it ended with {run.label}" + (f", and said last: “{said}”" if said else "")
+
+
+def _deaths(run: StateRun) -> Deaths | None:
+    """The deaths of a state that died several times in a row."""
+    if run.deaths < SEVERAL:
+        return None
+    until = run.last_death + STEADY
+    return Deaths(run.deaths, run.first_death, run.last_death, until, _last_end(run).removeprefix("; "))
 
 
 def _called(target: State, state: AutomatonState) -> str:

@@ -17,6 +17,7 @@ from narval.kinds.automaton.engine.changes import (
     StateSkipped,
 )
 from narval.kinds.automaton.engine.decision import AutomatonDecision
+from narval.kinds.automaton.engine.state import STEADY
 from narval.kinds.automaton.language.definition import Automaton, State
 
 QUICK, QUICK_DEATHS = 1.0, 20
@@ -43,8 +44,9 @@ def make_ready(
         decision.end("failed", decision.add_error_element("max-visits", message, state.name))
         return
     gone_first = tuple([call for call, of in dying.items() if of in killed or of == by]) if dying else ()
-    soon = erred and visits > 0 and decision.event.at - now.since < QUICK
-    decision.change(StateReady(state.name, by, gone_first, soon, decision.event.at))
+    lived = decision.event.at - now.since if erred and visits > 0 else STEADY
+    died = lived < STEADY and not (state.after or state.wait)  # else it is not one that is to run always
+    decision.change(StateReady(state.name, by, gone_first, lived < QUICK, decision.event.at, died))
     decision.to_run.append(state)
 
 

@@ -34,6 +34,12 @@ RUN_MOVES: dict[str, frozenset[str]] = {
 }
 
 
+STEADY, SEVERAL = 600.0, 3
+"""The seconds for which a state that is to run always has to run, to count as one that stays up; the deaths
+in a row before that which are several.
+"""
+
+
 class StateRun(msgspec.Struct, omit_defaults=True, gc=False):
     """The progress of a state; one not in the run's state is idle and still awaits everything."""
 
@@ -73,6 +79,12 @@ class StateRun(msgspec.Struct, omit_defaults=True, gc=False):
     """The moment of its last call."""
     quick: int = 0
     """The times in a row that an error led back to it soon after that."""
+    deaths: int = 0
+    """The times in a row that an error led back to it before it had run for `STEADY` seconds."""
+    first_death: float = 0.0
+    """The moment of the first of these."""
+    last_death: float = 0.0
+    """The moment of the last of these."""
     late: bool = False
     """True if the run that answers its call has exceeded its time limit."""
     interrupted: str = ""
@@ -130,6 +142,11 @@ class AutomatonState(RunState, omit_defaults=True):
         """The state of a run that has not started, whose joins wait for all their states."""
         awaits = {state.name: state.awaits for state in definition.states.values() if state.awaits}
         return cls(run, definition.full_name, awaits=awaits)
+
+    @property
+    def dies_again(self) -> bool:
+        """True if a state died several times in a row."""
+        return any(run.deaths >= SEVERAL for run in self.states.values())
 
     def of(self, state: str) -> StateRun:
         """The progress of a state; idle if it was never reached."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from narval.core.engines.commands import Answer
+from narval.core.engines.engine import Wait
 from narval.core.engines.events import OutputElement, Signalled
 from tests.core.engines.dialogue import Dialogue
 
@@ -47,8 +48,12 @@ class Programs(Dialogue):
     @property
     def given_up(self) -> float | None:
         """The moment at which the run is given up, as `why` tells it."""
-        waits = self.engines[self.run].waiting_for(self.definitions[self.run], self.states[self.run], {})
-        return next((wait.until for wait in waits if wait.what == "limit"), None)
+        return next((wait.until for wait in self.waits if wait.what == "limit"), None)
+
+    @property
+    def waits(self) -> list[Wait]:
+        """What the run waits for."""
+        return [*self.engines[self.run].waiting_for(self.definitions[self.run], self.states[self.run], {})]
 
     def why(self, state: str) -> str:
         """Why a state is as it is."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from narval.core.engines.commands import Call, CancelCall
+from narval.core.engines.engine import Deaths
 from narval.core.engines.events import Failure, Returned
 from tests.core.engines.dialogue import action, recipe, step
 from tests.kinds.automaton.engine.programs import Programs, signal
@@ -196,6 +197,37 @@ def test_A7_quick_deaths_in_a_row_are_slowed_and_only_these() -> None:
     said.passes(5)
     said.ends("start", "SIGKILL")
     assert said.running == {"start"}, "what has lived for a while is started again at once"
+
+
+def test_A7_what_dies_again_and_again_is_told_until_it_stays_up() -> None:
+    said = Programs('<state name="start" command="a"/><transition from="start" label="*" to="start"/>')
+
+    def deaths() -> Deaths | None:
+        return next(wait.deaths for wait in said.waits if wait.what == "call")
+
+    said.passes(5)
+    for _ in range(2):
+        said.ends("start", 78, "config missing\n")
+        assert deaths() is None
+        said.passes(5)
+    said.ends("start", 78, "config missing\n")
+    words = "it ended with 78, and said last: “config missing”"
+    assert deaths() == Deaths(3, said.now - 10, said.now, said.now + 600, words)
+    said.passes(601)
+    said.ends("start", 78)
+    assert deaths() is None, "it had stayed up"
+
+
+def test_A7_a_state_that_waits_for_a_date_does_not_die_again() -> None:
+    said = Programs(
+        """<state name="start" command="a"><after seconds="*/5"/></state>
+        <transition from="start" label="*" to="start"/>"""
+    )
+    for _ in range(5):
+        said.until_woken()
+        said.ends("start", 1)
+    said.until_woken()
+    assert all(wait.deaths is None for wait in said.waits)
 
 
 def test_A8_contenders_are_tried_in_order_until_one_succeeds() -> None:
