@@ -18,7 +18,7 @@ from narval.calls.executor import Executor
 from narval.calls.output_capture import capture_output
 from narval.calls.programs.backend import programs_of
 from narval.calls.programs.output import IsKnown
-from narval.core.errors import RequestError, SettingsError, StoreError, UnansweredError
+from narval.core.errors import RequestError, SettingsError, UnansweredError
 from narval.daemon.agents.agent_host import AgentHost, Environment
 from narval.daemon.agents.agent_rows import AgentRows
 from narval.daemon.agents.agents import Agents
@@ -38,7 +38,7 @@ from narval.daemon.reload import Reloader, log_start
 from narval.daemon.rounds import Bell, Committer, Rounds
 from narval.daemon.settings_in_force import SettingsInForce
 from narval.daemon.stop import Stop
-from narval.files.home import Home, trace_of_store
+from narval.files.home import Home, lost_store, refuse_lost_store
 from narval.files.people_file import load_people
 from narval.files.reading import Reading
 from narval.files.settings import FILE, CurrentSettings, Settings
@@ -278,23 +278,17 @@ class Daemon:
         log_start(self.home, len(runs), self.files)
 
 
-_NO_STORE = (
-    "var/store.db is not there, but %s shows that the home had one; "
-    "to have it back, put the file or a backup there (narval stop, narval restore FILE --force)"
-)
-
-
 async def _started(
     home: Home | None, settings: Settings, clock: Clock, note: Note, *, record_only: bool, standby: bool
 ) -> Daemon:
     """A daemon on a home that is held, once it has resumed."""
     with ExitStack() as starting, ExitStack() as closing:
         where, renewer = settings.store or home.store if home is not None else None, None
-        trace = trace_of_store(home) if home is not None and not settings.store else ""
-        if trace and record_only:
-            raise StoreError(
-                f"{_NO_STORE % trace}; to begin with an empty memory, start the daemon: narval run"
-            )
+        lost = ""
+        if home is not None and not settings.store:
+            if record_only:
+                refuse_lost_store(home)
+            lost = lost_store(home)
         store = closing.enter_context(open_store(where, settings.durability, settings.store_patience))
         if home is not None and store.leases is not None:
             how = {"standby": standby, "is_short": record_only}
@@ -303,8 +297,8 @@ async def _started(
             renewer = await join_store(home, settings, store, clock, starting, closing, note, **how)
         daemon = _on_home(home, settings, store, clock, closing, renewer, record_only=record_only)
         await daemon._resumed()
-        if trace:
-            log.warning(f"{_NO_STORE}; it begins with an empty memory", trace)
+        if lost:
+            log.warning("%s; it begins with an empty memory", lost)
         return daemon
 
 

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from narval.core.errors import HomeHeldError, NoHomeError, OperatorError, SurroundingsError
+from narval.core.errors import HomeHeldError, NoHomeError, OperatorError, StoreError, SurroundingsError
 from narval.system.regular_file import read_regular
 
 if TYPE_CHECKING:
@@ -267,11 +267,21 @@ class Home:
         return None
 
 
-def trace_of_store(home: Home) -> str:
-    """The path that shows that a home has had a store in `var/`, if that is gone; "" otherwise."""
-    if home.store.exists():
+def lost_store(home: Home) -> str:
+    """The sentence on a home that has had a store in `var/`, if that is gone; "" otherwise."""
+    trace = next((trace for trace in _TRACES if os.path.lexists(home.path / trace)), "")
+    if not trace or home.store.exists():
         return ""
-    return next((trace for trace in _TRACES if os.path.lexists(home.path / trace)), "")
+    return (
+        f"var/store.db is not there, but {trace} shows that the home had one; "
+        "to have it back, put the file or a backup there (narval stop, narval restore FILE --force)"
+    )
+
+
+def refuse_lost_store(home: Home) -> None:
+    """Raise StoreError if a home has had a store in `var/` that is gone."""
+    if lost := lost_store(home):
+        raise StoreError(f"{lost}; to begin with an empty memory, start the daemon: {home.run_command}")
 
 
 def _lock(handle: int, how: int, attempts: int = 1) -> bool:

@@ -8,6 +8,7 @@ import logging
 import os
 import time
 from collections import deque
+from contextlib import suppress
 from datetime import UTC, datetime
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
@@ -32,7 +33,10 @@ class Logbook(logging.Handler):
 
     def __init__(self, path: Path | None, level: str = "info", *, writes: bool = True) -> None:
         super().__init__(level=level.upper())
-        self._lines: deque[dict[str, Any]] = deque(_tail(path) if path is not None else (), maxlen=KEPT)
+        self._lines: deque[dict[str, Any]] = deque(maxlen=KEPT)
+        if path is not None:
+            with suppress(OSError):
+                self._lines.extend(logged_in(path, KEPT))
         self._number = self._lines[-1]["seq"] if self._lines else 0
         self._waiting: set[asyncio.Future[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -135,14 +139,14 @@ def _pass(record: logging.LogRecord) -> None:
     """Ignore a line that cannot be written."""
 
 
-def _tail(path: Path) -> list[dict[str, Any]]:
-    """The last lines of a log file."""
+def logged_in(path: Path, most: int) -> list[dict[str, Any]]:
+    """The last lines of a log file, at most `most`; none where there is no file. Raises OSError."""
     try:
         with path.open("rb") as file:
             file.seek(0, 2)
             file.seek(max(0, file.tell() - FILE_BYTES))
             texts = file.read().decode("utf-8", "replace").splitlines()
-    except OSError:
+    except FileNotFoundError:
         return []
     lines = []
     for text in texts[-KEPT:]:
@@ -152,4 +156,4 @@ def _tail(path: Path) -> list[dict[str, Any]]:
             continue
         if isinstance(line, dict) and isinstance(line.get("seq"), int):
             lines.append(line)
-    return lines
+    return lines[-most:] if most > 0 else []

@@ -17,7 +17,7 @@ from narval.ask.asker import Asker, user
 from narval.ask.operations import OPERATIONS, invoke
 from narval.core.errors import HomeHeldError, StoreError, UnansweredError
 from narval.daemon.daemon import Daemon
-from narval.files.home import Home
+from narval.files.home import Home, refuse_lost_store
 from narval.files.settings import Settings
 from narval.store.open import look_into
 from narval.store.page import RunsPage
@@ -68,6 +68,8 @@ class HomeView:
             with suspended():
                 home, settings = self._home, Settings.load(self._home.path)
                 where = settings.store or home.store
+                if not settings.store:
+                    refuse_lost_store(home)
                 self._store = self._ends.enter_context(look_into(where, home.is_held, self._page))
                 self._daemon = await Daemon.look(home, settings, self._store)
         return await invoke(self._daemon, self._asker, method, params)

@@ -383,8 +383,11 @@ def test_what_a_daemon_has_is_saved_when_its_store_was_deleted(home: Path, tmp_p
 
 def test_a_home_that_had_a_store_does_not_begin_an_empty_one_in_silence(lived_in: Path) -> None:
     (lived_in / "var" / "store.db").unlink()
-    refusal = narval(lived_in, "add", "-", given=NAME)
-    assert (refusal.exit_code, "var/narval.log shows that the home had one" in refusal.stderr) == (1, True)
+    why = "var/narval.log shows that the home had one"
+    for words in (["add", "-"], ["memory"], ["status"], ["backup", str(lived_in / "b.db")]):
+        refusal = narval(lived_in, *words, given=NAME)
+        assert (refusal.exit_code, why in refusal.stderr) == (1, True)
+    assert "started on" in well(lived_in, "log")
     result = narval(lived_in, "run", "--until-idle")
     assert result.stderr.count("var/store.db is not there, but var/narval.log shows") == 1
 

@@ -32,7 +32,7 @@ from tests.surfaces.cli.command_line import (
 def looks(home: Path) -> list[list[str]]:
     """Every command that only asks, on the first run of the home where it has one."""
     found = [
-        ["status"], ["runs"], ["memory"], ["memory", "--count"], ["log"], ["log", "--follow"],
+        ["status"], ["runs"], ["memory"], ["memory", "--count"], ["log"], ["log", "--follow"], ["reload"],
         ["definitions"], ["actions"], ["check"], ["stop"], ["simulate", "demo.await", "--until", "1m"],
     ]  # fmt: skip
     runs = data(home, "runs")

@@ -41,6 +41,7 @@ def backup(session: Session, file: Path, agents: tuple[str, ...]) -> None:
     FILE is a store in SQLite, whatever the database. It appears, or replaces an earlier backup, only when it
     is complete; no other file is replaced. Your own files (recipes, modules, etc) are not in it.
     """
+    from narval.files.home import refuse_lost_store
     from narval.files.settings import Settings
     from narval.store.backups.backup import back_up
 
@@ -49,6 +50,8 @@ def backup(session: Session, file: Path, agents: tuple[str, ...]) -> None:
     names = agents or ((session.agent,) if session.agent else ())
     where = settings.store or home.store
     kept = None if settings.store or home.store.exists() else _kept_by_daemon(session)
+    if kept is None and not settings.store:
+        refuse_lost_store(home)
     try:
         copied = back_up(kept or where, file.absolute(), home.is_held, settings.name, names, _progress())
     finally:

@@ -105,7 +105,30 @@ def _waiting(home: Home, holder: Holder) -> Row:
     return {**status, "state": "waiting", "away": away}
 
 
-@asking("reload", "reload", example="narval reload", alters=True, well=lambda answer: not answer["faults"])
+def _reload(session: Session) -> Row:
+    """The answer of the daemon; where none runs, the faults that the next one would find."""
+    with session.connect("look") as connection:
+        if not connection.record_only:
+            answer: Row = connection.ask("reload")
+            return answer
+        return {"changed": None, "faults": connection.ask("status")["faults"]}
+
+
+_RELOADED = {
+    True: "what has changed is at work",
+    False: "nothing has changed",
+    None: "no daemon runs: the next one reads the files as it starts",
+}
+
+
+@asking(
+    "reload",
+    "reload",
+    example="narval reload",
+    alters=True,
+    well=lambda answer: not answer["faults"],
+    ask=_reload,
+)
 def reload(answer: Row) -> None:
     """Have the daemon read its files now.
 
@@ -115,7 +138,7 @@ def reload(answer: Row) -> None:
     """
     for fault in answer["faults"]:
         click.echo(clean(fault_line(fault)))
-    click.echo("what has changed is at work" if answer["changed"] else "nothing has changed")
+    click.echo(_RELOADED[answer["changed"]])
 
 
 @command("stop", example="narval stop\nnarval stop --drain", alters=True)
@@ -191,8 +214,13 @@ _LOG = answers.log_line, "the log is empty", moments_of_zone
 def log(session: Session, follow: bool, lines: int) -> None:
     """Show the daemon's own log."""
     with session.connect("look") as connection, session.lines(*_LOG) as write:
+        if connection.record_only:  # the file is enough, whatever has become of the store
+            from narval.system.log import logged_in
+
+            write(logged_in(session.home.log, lines))
+            if follow:
+                click.echo(NOTHING_MORE, err=True)
+            return
         after = write(connection.ask("log", lines=lines))
-        while follow and not connection.record_only:
+        while follow:
             after = write(connection.ask("log", after=after, wait=SLICE))
-        if follow:
-            click.echo(NOTHING_MORE, err=True)
