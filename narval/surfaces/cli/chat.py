@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import click
@@ -51,25 +50,16 @@ async def _serve(home: Path, session: Session, *, ends_with_input: bool) -> None
     """Serve until SIGTERM, SIGINT or SIGHUP; with `ends_with_input` also until the end of the input."""
     import asyncio
     import logging
-    import signal
 
     from narval.surfaces.chat.program import serve
+    from narval.surfaces.cli.daemon.kept import on_end
     from narval.surfaces.control.async_client import AsyncClient
 
     level = logging.WARNING if ends_with_input else logging.INFO
     logging.basicConfig(format="%(levelname)s: %(message)s", level=level)
-    loop, client = asyncio.get_running_loop(), AsyncClient(session.home.known_socket)
-    work = loop.create_task(serve(home, client, (lambda _: None) if ends_with_input else _say))
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        loop.add_signal_handler(number, work.cancel)
-
-    def read() -> None:
-        if not os.read(0, 4096):
-            loop.remove_reader(0)
-            work.cancel()
-
-    if ends_with_input:
-        loop.add_reader(0, read)
+    client = AsyncClient(session.home.known_socket)
+    work = asyncio.create_task(serve(home, client, (lambda _: None) if ends_with_input else _say))
+    on_end(work.cancel, ends_with_input=ends_with_input)
     try:
         await work
     except asyncio.CancelledError:

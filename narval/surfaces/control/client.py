@@ -14,7 +14,7 @@ from narval.core.errors import DaemonGoneError, UnansweredError
 from narval.surfaces.control import wire
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 PATIENCE = 5.0
@@ -110,20 +110,7 @@ class Client:
         self._number += 1
         limit = seconds_for(params, self._answer)
         self._send(wire.frame(wire.REQUEST, self._number, method, params, *self._asking), limit)
-        items: list[Any] = []
-        while True:
-            try:
-                kind, number, error, result = self._receive(limit)
-                if error is None and (number != self._number or kind not in (wire.PART, wire.REPLY)):
-                    raise self._gone("answered something that was not asked")
-            except DaemonGoneError as gone:
-                raise UnansweredError(str(gone)) from gone.__cause__
-            if error is not None:
-                raise wire.error_of(error)
-            if kind == wire.PART and isinstance(result, list):
-                items += result
-            else:
-                return items + result if items else result
+        return wire.answer_in(self._frames(limit))
 
     def closed(self, within: float) -> bool:
         """Wait until the daemon closes the connection; False if it has not done so in that time."""
@@ -146,6 +133,17 @@ class Client:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def _frames(self, limit: float) -> Iterator[list[Any]]:
+        """The frames of the answer. Raises UnansweredError."""
+        while True:
+            try:
+                fields = kind, number, error, _ = self._receive(limit)
+                if error is None and (number != self._number or kind not in (wire.PART, wire.REPLY)):
+                    raise self._gone("answered something that was not asked")
+            except DaemonGoneError as gone:
+                raise UnansweredError(str(gone)) from gone.__cause__
+            yield fields
 
     def _send(self, data: bytes, limit: float) -> None:
         self._socket.settimeout(limit)

@@ -164,6 +164,18 @@ def _items(kind: int, number: int, packed: Iterable[bytes]) -> bytes:
     return _with_length(b"".join([*head, _packer.pack_array_header(len(items)), *items]))
 
 
+def answer_in(frames: Iterable[list[Any]]) -> Any:
+    """The answer in its frames. Raises the error that it is, or EOFError if its last frame is missing."""
+    items: list[Any] = []
+    for kind, _, error, result in frames:
+        if error is not None:
+            raise error_of(error)
+        if kind != PART or not isinstance(result, list):
+            return items + result if items else result
+        items += result
+    raise EOFError
+
+
 def _with_length(body: bytes) -> bytes:
     if len(body) > MOST:
         raise RequestError(

@@ -74,7 +74,7 @@ class PeerClient:
                 body = response.read(_MOST_TOLD)
                 raise _refusal(response.status, body, self._peer, self._url)
             protocol.check_versions(response.getheader(protocol.VERSIONS), self._peer)
-            return _answer(response)
+            return wire.answer_in(_frames(response))
         except ssl.SSLCertVerificationError as error:
             why = f"the certificate of the peer {self._peer} is not trusted: {error.verify_message}"
             raise DaemonGoneError(f"{why}; name who signed it as ca in etc/peers.toml") from None
@@ -124,19 +124,6 @@ def _refusal(status: int, body: bytes, peer: str, url: str) -> NarvalError:
     """The error in an answer without frames; with most statuses of a server the peer may have been asked."""
     error = protocol.refusal_of(status, body, peer, url)
     return UnansweredError(str(error)) if status >= 500 and status != 503 else error
-
-
-def _answer(response: http.client.HTTPResponse) -> Any:
-    """The answer in frames. Raises NarvalError, EOFError, WireError."""
-    items: list[Any] = []
-    for kind, _, error, result in _frames(response):
-        if error is not None:
-            raise wire.error_of(error)
-        if kind == wire.PART and isinstance(result, list):
-            items += result
-        else:
-            return items + result if items else result
-    raise EOFError
 
 
 def _frames(response: http.client.HTTPResponse) -> Iterator[list[Any]]:

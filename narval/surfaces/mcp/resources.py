@@ -96,7 +96,7 @@ class Resources:
         """Notify a client of changes under an address from now on (revisions with a handshake)."""
         uri, session = str(params.uri), ctx.session
         await ask_or_refuse(self._asks, "client_resource", client=self._client_of(ctx), uri=uri)
-        key = (_session(ctx), uri)
+        key = (session_of(ctx), uri)
         await self._follow(key, uri)
         if key in self._told:
             return types.EmptyResult()
@@ -115,7 +115,7 @@ class Resources:
 
     async def unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
         """Stop notifying a client."""
-        key = (_session(ctx), str(params.uri))
+        key = (session_of(ctx), str(params.uri))
         if key in self._told:
             self._end(key)
         return types.EmptyResult()
@@ -202,7 +202,8 @@ async def ask_or_refuse(asks: AsyncClient, method: str, /, **params: Any) -> Any
 XML, JSON = "application/xml", "application/json"
 
 
-def _session(ctx: Context) -> str:
+def session_of(ctx: Context) -> str:
+    """The session of a request that HTTP names, "" for stdio."""
     return ctx.request.headers.get("mcp-session-id", "") if ctx.request is not None else ""
 
 

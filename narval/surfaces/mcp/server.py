@@ -25,7 +25,7 @@ from narval.ask.text import json_bytes
 from narval.core.errors import DaemonGoneError, NarvalError, UnansweredError
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.mcp.agreeing import REMEMBERED, Agreements, is_modern
-from narval.surfaces.mcp.resources import Context, Resources, ask_or_refuse
+from narval.surfaces.mcp.resources import Context, Resources, ask_or_refuse, session_of
 from narval.surfaces.mcp.tool_lists import ToolLists
 
 AT_ONCE = 64
@@ -84,7 +84,7 @@ class ToolServer:
         """Limit the requests under way; end the run of a call that its client has cancelled."""
         if ctx.request_id is None:
             if ctx.method == "notifications/cancelled" and isinstance(ctx.params, dict):
-                call = self._calls.pop((_connection(ctx), ctx.params.get("requestId")), None)
+                call = self._calls.pop((session_of(ctx), ctx.params.get("requestId")), None)
                 if call is not None:
                     self._end(call)
             return await call_next(ctx)
@@ -105,7 +105,7 @@ class ToolServer:
         client = self._client_of(ctx)
         if not is_modern(ctx):
             with suppress(NarvalError):
-                await self._lists.follow(_connection(ctx), client, ctx.session.send_tool_list_changed)
+                await self._lists.follow(session_of(ctx), client, ctx.session.send_tool_list_changed)
         rows = await ask_or_refuse(self._asks, "client_tools", client=client)
         return types.ListToolsResult(tools=[_tool(row) for row in rows])
 
@@ -237,13 +237,8 @@ INSTRUCTIONS = (
 """The words about this server, for the model of a client."""
 
 
-def _connection(ctx: Context) -> str:
-    """The connection of a request: the session named by HTTP, "" for stdio."""
-    return ctx.request.headers.get("mcp-session-id", "") if ctx.request is not None else ""
-
-
 def _key(ctx: Context) -> tuple[str, Any]:
-    return _connection(ctx), ctx.request_id
+    return session_of(ctx), ctx.request_id
 
 
 def _retrieve(asking: asyncio.Future[Any]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -24,6 +26,23 @@ _GRACE = 5.0
 
 Needed = Callable[[], Awaitable[object]]
 """Returns once a program is needed."""
+
+
+def on_end(end: Callable[[], object], *, ends_with_input: bool) -> None:
+    """Have `end` called in this program on SIGTERM, SIGINT or SIGHUP; with `ends_with_input`, for programs
+    that are kept, also at the end of its input.
+    """
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        if not os.read(0, 4096):
+            loop.remove_reader(0)
+            end()
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, end)
+    if ends_with_input:
+        loop.add_reader(0, read)
 
 
 async def keep_web(home: Home, daemon: Daemon, output: int | None = None) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import socket
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -15,6 +13,7 @@ from narval.files.home import Home
 from narval.files.outside.peers import PeersFile
 from narval.files.settings import FILE
 from narval.files.web_settings import LINK, WEB, LinkSettings, WebSettings, host_and_port
+from narval.surfaces.cli.daemon.kept import on_end
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.application import application
 from narval.surfaces.http.calls import Calls
@@ -120,7 +119,7 @@ async def serve(
     links: LinkAsking | None = None,
 ) -> None:
     """Serve until SIGTERM, SIGINT or SIGHUP; with `ends_with_input` also until the end of the input."""
-    loop, server = asyncio.get_running_loop(), PageServer(pages, ready)
+    server = PageServer(pages, ready)
 
     def end() -> None:
         server.end()
@@ -128,16 +127,7 @@ async def serve(
             other.end()
             other.server.end()
 
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        loop.add_signal_handler(number, end)
-
-    def read() -> None:
-        if not os.read(0, 4096):
-            loop.remove_reader(0)
-            end()
-
-    if ends_with_input:
-        loop.add_reader(0, read)
+    on_end(end, ends_with_input=ends_with_input)
     task = asyncio.create_task(links.run()) if links is not None else None
     await asyncio.gather(server.serve(sockets), *(other.server.serve([other.socket]) for other in beside))
     if task is not None:
