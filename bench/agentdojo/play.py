@@ -118,6 +118,7 @@ def make_home(folder: Path, suite: str, url: str) -> None:
 
 
 PEOPLE = """[people.emma]
+web = "operator"
 login = "emma"
 """
 
