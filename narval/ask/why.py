@@ -28,6 +28,7 @@ from narval.ask.runs.conditions import judged
 from narval.ask.runs.history import newest
 from narval.ask.runs.waiting import waits_of
 from narval.ask.text import text_of
+from narval.ask.withholding import Secrets, check_told, relatives_told, waits_told
 from narval.core.agent_name import peer_of
 from narval.core.elements.element import parse
 from narval.core.engines.commands import SEND, SIGNAL, Call
@@ -46,20 +47,22 @@ MOST_FOLLOWED = 5
 
 
 @operation("read")
-async def why(daemon: Daemon, run: int, id: str | None = None) -> dict[str, Any]:
+async def why(daemon: Daemon, run: int, id: str | None = None, secrets: Secrets = None) -> dict[str, Any]:
     """The reason why a run, or a part of it, does not continue, and all it waits for.
 
     For the number of an element instead: what it was made from, what used it and holds it, what was made of
-    it, what outdated it, and which runs wait for such an element.
+    it, what outdated it, and which runs wait for it. With `secrets`, it tells nothing else that is secret.
     """
+    check_told(daemon.agent, run, secrets)
     element = daemon.agent.memory.element(run) if run not in daemon.agent.runs else None
     if element is not None:
         if id is not None:
             raise RequestError(f"{run} is an element ({element.name}): it has no part {id!r:.80}")
-        return await story_of(daemon.agent, element)
+        return relatives_told(daemon.agent, await story_of(daemon.agent, element), secrets)
     found = find_run(daemon, run)
     standing = standing_of(daemon) if found.active else {}
-    return {**await _explained(daemon, found, MOST_FOLLOWED, id), **standing}
+    answer = await _explained(daemon, found, MOST_FOLLOWED if secrets is None else 0, id)
+    return {**waits_told(daemon.agent, answer, secrets), **standing}
 
 
 async def _explained(daemon: Daemon, run: Run, left: int, id: str | None = None) -> dict[str, Any]:

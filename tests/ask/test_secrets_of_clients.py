@@ -27,7 +27,7 @@ secrets = ["health"]
 RIGHTS = """agents = ["narval"]
 tools = ["elements", "count", "show", "why", "history", "start", "signal"]
 read = ["note"]
-recipes = ["w.ask", "w.shows", "w.fail", "line.p"]
+recipes = ["w.ask", "w.shows", "w.fail", "w.waits", "line.p"]
 """
 RECIPES = """<cookbook group="w">
   <recipe name="ask" start_step="copy" end_step="copy">
@@ -42,6 +42,17 @@ RECIPES = """<cookbook group="w">
   </recipe>
   <work name="look"><title>Look at: {$note}</title><input id="note"><match>note</match></input>
     <outcome name="ok"/></work>
+  <recipe name="copies" start_step="copy" end_step="copy">
+    <step id="copy" type="action" target="basic.copy">
+      <input id="element"><match>note[@topic='garden']</match></input>
+    </step>
+  </recipe>
+  <recipe name="waits" start_step="n" end_step="end">
+    <step id="n" type="action" target="basic.nothing"/>
+    <step id="end" type="action" target="basic.nothing"/>
+    <transition id="t"><in idref="n"/><out idref="end"/>
+      <condition><match>note[@topic='health' and . = 'urine']</match></condition></transition>
+  </recipe>
   <recipe name="fail" start_step="fail" end_step="fail">
     <step id="fail" type="action" target="w.fail"/>
   </recipe>
@@ -103,6 +114,47 @@ def test_an_error_that_quotes_a_secret_is_not_told(agent: Agent) -> None:
     run = agent.ask("client_run", client="desk", run=eid)
     assert (run["state"], run["error"]["type"]) == ("failed", "_OTHER")
     assert "blood" not in str(run)
+
+
+@pytest.mark.parametrize(("client", "is_told"), [("desk", False), ("nurse", True)])
+def test_why_a_run_waits_does_not_tell_of_a_secret_that_is_nearest(
+    agent: Agent, client: str, is_told: bool
+) -> None:
+    eid = use(agent, client, "start", name="w.waits")["eid"]
+    agent.until_idle()
+    [condition] = use(agent, client, "why", run=eid)["waiting"][0]["conditions"]
+    assert (condition["met"], condition["nearest"] is not None) == (False, is_told)
+    assert ("blood" in str(condition)) == is_told
+
+
+def test_runs_and_stories_are_told_without_the_secrets_that_an_asker_may_not_know(agent: Agent) -> None:
+    eid = agent.start("w.fail")
+    agent.until_idle()
+    for secrets, is_told in (([], False), (["garden"], False), (["health"], True), (None, True)):
+        [run] = agent.ask("runs", name="w.fail", secrets=secrets)
+        shown = agent.ask("show", run=eid, secrets=secrets)
+        assert [("blood" in str(each["error"])) for each in (run, shown)] == [is_told] * 2
+        assert shown["error"]["type"] == ("no-blood" if is_told else "_OTHER")
+    note = agent.memory("note[@topic='health']")[0]
+    water = agent.memory("note[@topic='garden']")[0]
+    for number in (eid, note.eid):
+        with pytest.raises(RequestError, match=f"{number} holds what its home calls secret"):
+            agent.ask("why", run=number, secrets=[])
+    agent.start("w.copies")
+    agent.until_idle()
+    [copy] = agent.ask("why", run=water.eid)["made_of_it"]
+    agent.daemon.agent.memory.labels.add(copy["eid"], ("secret:health",))
+    assert (copy["title"], copy["name"]) == ("water", "note")
+    [told] = agent.ask("why", run=water.eid, secrets=[])["made_of_it"]
+    assert told == copy | {"title": ""}
+
+
+def test_what_needs_attention_does_not_say_the_words_of_an_error_that_is_secret(agent: Agent) -> None:
+    agent.start("w.fail")
+    agent.until_idle()
+    (line,) = [row["text"] for row in agent.ask("attention") if "w.fail" in row["text"]]
+    assert "blood" not in line
+    assert "failed at fail: _OTHER (secret)" in line
 
 
 @pytest.mark.parametrize(("client", "question"), [("desk", None), ("nurse", "Look at: blood")])

@@ -10,10 +10,12 @@ from narval.agent.relying import undone_run
 from narval.agent.run_error import remedy_of
 from narval.ask.attention.sentence import LONGEST, SHOWN, Form, item
 from narval.ask.text import counted, shortened
+from narval.ask.withholding import type_told
 from narval.core.definitions.telling.words import listed
 from narval.core.engines.engine import Retryable
 from narval.core.engines.registry import engine_of_run
 from narval.core.kinds import UNDOING
+from narval.core.trust.origins import secrets_of
 
 WITHDRAWN = "withdrawn"
 """The error of a step whose item somebody has withdrawn, and said why: nobody is asked about it again."""
@@ -61,6 +63,8 @@ def _sentence(agent: AgentState, newest: Incident, of: Mapping[int, tuple[float,
     """A sentence on incidents of one cause, by the newest of them."""
     count, last = len(of), ", the last" if len(of) > 1 else ""
     said = f"{newest.type}: {shortened(newest.message, LONGEST_MESSAGE)}"
+    if any(secrets_of(agent.memory.labels, eid) for eid in of):
+        said = f"{type_told(newest.type)} (secret)"
     if newest.what != RUN:
         times = f"{counted(count, 'error')} " if count > 1 else ""
         about = f"{newest.definition}{last}: " if newest.definition else ""

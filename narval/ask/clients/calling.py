@@ -20,7 +20,6 @@ from narval.ask.clients.tools import (
     TOOLS,
     check_shown,
     has_started,
-    is_withheld,
     not_started,
     read_arguments,
     schema_of_tool,
@@ -30,13 +29,13 @@ from narval.ask.labels import giving
 from narval.ask.operations import OPERATIONS
 from narval.ask.registry import operation
 from narval.ask.runs.acts import cancel, start
+from narval.ask.withholding import is_withheld, run_told
 from narval.core.definitions.library import RunDefinition
 from narval.core.definitions.people.directory import ASKS_FOR_A_CLIENT, FOR_A_CLIENT
 from narval.core.definitions.suggestions import closest
 from narval.core.definitions.tool import Tool
 from narval.core.elements.control_elements import START_PLAN
 from narval.core.elements.element import parse
-from narval.core.error_types import OTHER, OWN_TYPES
 from narval.core.errors import NarvalError, RequestError, UnreadableError
 from narval.core.kinds import ASKING
 from narval.daemon.daemon import Daemon
@@ -197,7 +196,7 @@ async def _called(
             if row.told is not None:
                 check_shown(daemon, client, arguments["run"])  # the reason may quote what is secret
             raise
-        if row.told is not None and is_withheld(daemon, arguments["run"], client.secrets):
+        if row.told is not None and is_withheld(daemon.agent, arguments["run"], client.secrets):
             answer = {key: answer[key] for key in row.told}
         return {"answer": answer}
     definitions = tools_of_definitions(daemon, client)
@@ -314,18 +313,12 @@ def followed_form(daemon: Daemon, run: Run, secrets: Collection[str], *, each_st
     `withheld` is the number of the other results.
     """
     agent = daemon.agent
-    answer = {**json_forms.run(agent, run), "active": run.active}
-    if is_withheld(daemon, run.eid, secrets):
-        answer.pop("asks", None)
-        if answer["error"] is not None:
-            why = "the run holds what its home calls secret, so its error is not told"
-            type = answer["error"]["type"]
-            answer["error"] |= {"type": type if type in OWN_TYPES else OTHER, "message": why}
+    answer = {**run_told(agent, json_forms.run(agent, run), secrets), "active": run.active}
     if each_step:
         answer |= _how_far(daemon, run)
     if not run.active:
         outputs = [one for eid in _given(daemon, run) if (one := agent.memory.element(eid)) is not None]
-        told = [one for one in outputs if not is_withheld(daemon, one.eid, secrets)]
+        told = [one for one in outputs if not is_withheld(agent, one.eid, secrets)]
         answer["elements"] = [json_forms.element(agent, one) for one in told]
         if len(told) < len(outputs):
             answer["withheld"] = len(outputs) - len(told)

@@ -10,13 +10,14 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from lxml import etree
 
 from narval.ask.clients.calling import agent_seen
-from narval.ask.clients.tools import check_shown, has_started, is_withheld, may_read, readable
+from narval.ask.clients.tools import check_shown, has_started, may_read, readable
 from narval.ask.json_forms import element as element_form
 from narval.ask.json_forms import run as run_form
 from narval.ask.memory.listing import LOOK, elements
 from narval.ask.registry import operation
 from narval.ask.runs.showing import show
 from narval.ask.text import json_bytes
+from narval.ask.withholding import is_withheld
 from narval.core.errors import RequestError
 from narval.core.kinds import PHASES
 from narval.daemon.daemon import Daemon
@@ -83,7 +84,7 @@ def _runs(daemon: Daemon, client: McpClient, phase: str) -> tuple[str, Any]:
     """The newest runs that a client has started, in a phase."""
     newest = islice(reversed(daemon.agent.runs.values()), LOOK)
     its = (run for run in newest if run.by == client.person and phase in ("", run.phase))
-    own = list(islice((run for run in its if not is_withheld(daemon, run.eid, client.secrets)), MOST))
+    own = list(islice((run for run in its if not is_withheld(daemon.agent, run.eid, client.secrets)), MOST))
     rendered = (daemon.agent.memory.element(run.eid) for run in own)
     xml = _together(one.with_eid().decode() for one in rendered if one is not None)
     return xml, [run_form(daemon.agent, run) for run in own]

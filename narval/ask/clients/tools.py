@@ -6,19 +6,18 @@ are fixed, and which guard may refuse a call before anything is done.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from narval.ask.clients.descriptions import DESCRIPTIONS
 from narval.ask.documents import elements_in
 from narval.ask.operations import OPERATIONS
-from narval.ask.runs.waiting import items_of
+from narval.ask.withholding import is_withheld
 from narval.core.definitions.suggestions import closest
 from narval.core.elements.element import Element
 from narval.core.errors import RequestError
 from narval.core.patterns.pattern import condition
-from narval.core.trust.origins import secrets_of
 from narval.daemon.daemon import Daemon
 from narval.files.mcp_clients import McpClient
 
@@ -56,17 +55,9 @@ def has_started(daemon: Daemon, client: McpClient, eid: int) -> bool:
     return False
 
 
-def is_withheld(daemon: Daemon, eid: int, secrets: Collection[str]) -> bool:
-    """True if an element or a run says something secret besides these, or asks people something that does."""
-    agent, run = daemon.agent, daemon.agent.runs.active.get(eid)
-    items = items_of(agent, run) if run is not None else ()
-    concerned = (eid, *(item.eid for item in items))
-    return any(not secrets_of(agent.memory.labels, one).issubset(secrets) for one in concerned)
-
-
 def may_read(daemon: Daemon, client: McpClient, element: Element) -> bool:
     """True if a client may read an element."""
-    if is_withheld(daemon, element.eid, client.secrets):
+    if is_withheld(daemon.agent, element.eid, client.secrets):
         return False
     tree = daemon.agent.memory.tree(element)
     return any(condition(pattern).bind({}).test(tree) for pattern in client.read)
@@ -126,7 +117,7 @@ async def _own_run_shown(daemon: Daemon, client: McpClient, arguments: Arguments
 
 def check_shown(daemon: Daemon, client: McpClient, run: int) -> None:
     """Raise RequestError for a run that holds something secret that a client may not read."""
-    if is_withheld(daemon, run, client.secrets):
+    if is_withheld(daemon.agent, run, client.secrets):
         raise RequestError(
             f"run {run} holds what its home calls secret; the client {client.name} may not read it (secrets)"
         )
@@ -150,9 +141,14 @@ async def _send(daemon: Daemon, client: McpClient, arguments: Arguments) -> None
     await check_elements(client, arguments["elements"])
 
 
+def _secrets(client: McpClient) -> Arguments:
+    """The argument by which an operation tells a client nothing else that is secret."""
+    return {"secrets": list(client.secrets)}
+
+
 def readable(client: McpClient) -> Arguments:
     """The arguments by which a listing is limited to what a client may read."""
-    return {"among": list(client.read), "secrets": list(client.secrets)}
+    return {"among": list(client.read), **_secrets(client)}
 
 
 def _of_run(answer: Form) -> Form:
@@ -187,16 +183,14 @@ TOOLS: Mapping[str, OperationTool] = {
     "signal": OperationTool(("run", "name", "elements", "arguments"), _own_run, told=("run", "signal")),
     "cancel": OperationTool(("run", "reason"), _own_run, shown=_of_run),
     "show": OperationTool(("run",), _own_run_shown),
-    "why": OperationTool(("run", "id"), _own_or_readable, shown=_of_story),
+    "why": OperationTool(("run", "id"), _own_or_readable, _secrets, _of_story),
     "history": OperationTool(("run", "before", "limit"), _own_run_shown),
     "simulate": OperationTool(
         ("definition", "elements", "start", "duration"), _trial, lambda client: {"memory": "empty"}
     ),
     "check": OperationTool(("texts",), _anything),
     "explore": OperationTool(("kind", "name"), _trial),
-    "worklist": OperationTool(
-        ("state", "name", "limit", "after"), _anything, lambda client: {"secrets": list(client.secrets)}
-    ),
+    "worklist": OperationTool(("state", "name", "limit", "after"), _anything, _secrets),
     "answer": OperationTool(("item", "outcome", "fields", "shown"), _anything),
     "send": OperationTool(("to", "elements", "keep"), _send),
     "propose": OperationTool(("name", "texts", "wish"), _anything),

@@ -14,6 +14,7 @@ from narval.ask.registry import operation
 from narval.ask.runs.notices import TELLING
 from narval.ask.runs.waiting import WaitingRuns, check_sort, waits_for
 from narval.ask.turn_index import up_to_date
+from narval.ask.withholding import Secrets, run_told
 from narval.core.engines.registry import listed_kinds
 from narval.core.errors import RequestError
 from narval.core.index.sorted_ints import SortedInts, Span, descending, snapshot
@@ -56,6 +57,7 @@ async def runs(
     older: bool = False,
     waiting_for: str | None = None,
     notices: bool = True,
+    secrets: Secrets = None,
 ) -> list[dict[str, Any]]:
     """The runs: in a phase or a state of their kind, of a kind, of a definition.
 
@@ -67,6 +69,7 @@ async def runs(
 
     Without `notices`, runs of `notify.failures`, and of what it calls, are left out unless they failed: they
     tell of other runs.
+    With `secrets`, those that hold anything else that is secret are told without the words of their errors.
     Items of work (P6) and standing runs are left out unless their kind is requested. All, oldest first; with
     `limit` the newest ones, newest first; with `before` only those of lower eids.
     """
@@ -84,7 +87,7 @@ async def runs(
             return None
         if (error is not None or text is not None) and run.error is None:
             return None
-        row = json_forms.run(agent, run)
+        row = run_told(agent, json_forms.run(agent, run), secrets)
         return row if _erred(row["error"], error, text) and (not older or "newer" in row) else None
 
     if waiting_for is not None:

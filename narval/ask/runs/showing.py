@@ -9,17 +9,21 @@ from narval.agent.relying import undoing_told
 from narval.ask import json_forms
 from narval.ask.lookup import definition_and_state, find_run, newer_code
 from narval.ask.registry import operation
+from narval.ask.withholding import Secrets, is_withheld, run_told
 from narval.core.elements.element import Element
 from narval.daemon.daemon import Daemon
 
 
 @operation("read")
-async def show(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]:
+async def show(daemon: Daemon, run: int, at: int | None = None, secrets: Secrets = None) -> dict[str, Any]:
     """One run: its steps, transitions, context, errors; with `at`, as it was after that line of its history.
 
+    With `secrets`, one that holds anything else that is secret is told as `runs` does.
     For a dataflow under way, also what its operators have taken and given so far, and what it printed.
     """
     found, agent = find_run(daemon, run), daemon.agent
+    if secrets is not None and is_withheld(agent, run, secrets):
+        return run_told(agent, json_forms.run(agent, found), secrets)
     if at is not None:
         return json_forms.past(agent, found, past(agent, found, at))
     definition, state = definition_and_state(daemon, found)

@@ -80,7 +80,7 @@ async def _show(line: Line, said: re.Match[str]) -> str:
     if not may(line, READERS):
         raise refused
     try:
-        return short_forms.run(await line.ask("show", run=number), _clock(line))
+        return short_forms.run(await line.ask("show", run=number, secrets=[]), _clock(line))
     except DaemonGoneError:
         raise
     except NarvalError:
@@ -88,11 +88,13 @@ async def _show(line: Line, said: re.Match[str]) -> str:
 
 
 async def _runs(line: Line, _: re.Match[str]) -> str:
-    return short_forms.runs(await line.ask("runs", limit=short_forms.MOST_LINES, notices=False), _clock(line))
+    return short_forms.runs(
+        await line.ask("runs", limit=short_forms.MOST_LINES, notices=False, secrets=[]), _clock(line)
+    )
 
 
 async def _why(line: Line, said: re.Match[str]) -> str:
-    return short_forms.why(await line.ask("why", run=int(said["number"])))
+    return short_forms.why(await line.ask("why", run=int(said["number"]), secrets=[]))
 
 
 async def _memory(line: Line, said: re.Match[str]) -> str:

@@ -26,14 +26,19 @@ RECIPES = """<cookbook group="w">
   <transition id="t"><in idref="wait"/><out idref="run"/>
     <condition><match>never</match></condition></transition>
 </recipe>
+<recipe name="fails" start_step="f" end_step="f"><step id="f" type="action" target="w.fail"/></recipe>
 <recipe name="note" start_step="n" end_step="n"><step id="n" type="action" target="basic.nothing"/></recipe>
 </cookbook>"""
 MODULE = """
-from narval import Needs, action
+from narval import ActionError, Input, Needs, action
 
 @action(needs=Needs(programs=["true"]))
 def run():
     pass
+
+@action(inputs=[Input("note", "note")], pure=True)
+def fail(note):
+    raise ActionError(f"cannot use {note.text}", "no-teeth", final=True)
 """
 
 
@@ -90,6 +95,13 @@ async def test_an_element_that_is_secret_is_not_told_by_chat(tmp_path: Path) -> 
         shown = await chat.says(f"show {note}")
         assert shown == f"{note} note is secret\nnot in a chat: `narval memory {note}`"
         assert await chat.says("memory note") == f"newest note:\n{note} (secret)"
+        assert f"element {note} holds what its home calls secret" in await chat.says(f"why {note}")
+        run = (await chat.ask("start", name="w.fails"))["eid"]
+        while (await chat.ask("show", run=run))["phase"] == "active":
+            pass
+        for words in ("runs", f"show {run}", f"why {run}", "status"):
+            assert "teeth" not in (answer := await chat.says(words)), words
+            assert str(run) in answer
 
 
 @in_a_loop
