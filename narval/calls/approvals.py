@@ -75,6 +75,11 @@ def comes_of_a_model(agent: AgentState, run: Run, call: Call) -> bool:
     return labels.is_hearsay(labels.of((*callers, *given_to(call))))
 
 
+def hears(agent: AgentState, run: Run, call: Call) -> bool:
+    """True in a home without rules if a language model's answer led to a call."""
+    return agent.lookup.rules is None and comes_of_a_model(agent, run, call)
+
+
 def given_to(call: Call) -> tuple[int, ...]:
     """The elements that a call is given, with those that go along to another agent."""
     return tuple(eid for _, eids in inputs_of(call) for eid in eids)
@@ -177,8 +182,7 @@ class Approvals:
         """The work by which narval itself asks whether a call may be made; "" if it does not."""
         if verdict is not None and verdict.then == "ask":
             return BY_A_RULE
-        hears = self._agent.lookup.rules is None and comes_of_a_model(self._agent, run, call)
-        if hears and self._outside(run, call):
+        if hears(self._agent, run, call) and self._outside(run, call):
             return AFTER_A_MODEL
         return DESTROYING if self._agent.lookup.asks_first(call.name) else ""
 

@@ -9,10 +9,11 @@ from narval.agent.runs import failure_of
 from narval.agent.transaction import CallGivenUp
 from narval.agent.turn import Turn
 from narval.agent.view import TellAndSend
-from narval.calls.approvals import Approvals
+from narval.calls.approvals import BECAUSE, Approvals, hears
 from narval.calls.verdicts import REFUSED
 from narval.core.agent_name import AT
 from narval.core.definitions.action.definition import Action
+from narval.core.definitions.people.directory import AFTER_A_MODEL
 from narval.core.engines.commands import Call, CancelCall, Finish
 from narval.core.engines.events import Cancelled, Failure, Produced, Returned
 from narval.core.trust.rules import Verdict
@@ -115,6 +116,10 @@ class Edge:
             verdict = self._approvals.verdict(run, named, brought)
             if verdict is not None and verdict.then != "allow":
                 return Failure(*_why(run, to, f"what {call.name} sends", verdict), final=True)
+            said = hears(turn.agent, run, call) or turn.agent.memory.labels.is_hearsay(brought)
+            if verdict is None and said and AFTER_A_MODEL not in call.approved:
+                why = f"what {call.name} sends does not go to {to}: {BECAUSE}, and nobody can be asked then"
+                return Failure(UNASKED, why, final=True)
         return None
 
 

@@ -40,6 +40,7 @@ RECIPES = "".join(
         ONE.format("take", "nothing"),
         ONE.format("gives", "give"),
         ONE.format("posts", "post"),
+        ONE.format("away", "away"),
     )
 )
 MODULE = """
@@ -60,6 +61,10 @@ def give(note):
 @action(inputs=[Input("note", "note")], outputs=[Output("answer", "answer")], runs="inline", outside=False)
 def post(note):
     return Message("shop@office", f"<answer of='{note.text}'/>")
+
+@action(inputs=[Input("note", "note")], runs="inline", outside=False)
+def away(note):
+    return Message("shop@office", "<answer/>")
 """
 OUT = """
 @action(inputs=[Input("note", "note")], runs="inline")
@@ -241,6 +246,24 @@ async def test_another_home_is_told_that_it_is_refused_and_neither_rule_nor_labe
     (here,) = await homes.memory("home", "error")
     assert "etc/trust.toml refuses whether it is made, which has the label agent:office" in here["xml"]
     assert not re.search(rb"etc/trust|the label|told nobody", homes.frames["home"])
+    await homes.close()
+
+
+@pytest.mark.parametrize("is_hearsay", [False, True])
+@in_a_loop
+async def test_without_rules_a_message_of_code_goes_unless_a_language_model_led_to_it(
+    homes: TwoHomes, is_hearsay: bool
+) -> None:
+    (homes.scenes["home"].home.path / "etc/trust.toml").unlink()
+    await homes.open()
+    (note,) = (await ask(homes, "add", elements=[b"<note>rain</note>"]))["eids"]
+    if is_hearsay:
+        homes.daemons["home"].agent.memory.labels.add(note, ("model:near",))
+    run = (await ask(homes, "start", name="m.away"))["eid"]
+    await homes.exchange(8)
+    shown = await ask(homes, "show", run=run)
+    assert (shown["error"] or {}).get("type") == ("asks-first" if is_hearsay else None)
+    assert await at_the_shop(homes, "answer") == [""] * (not is_hearsay)
     await homes.close()
 
 
