@@ -112,6 +112,8 @@ class Caller(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The calls that are made or not made by the result of the run; it then answers no call itself."""
     trace: str = ""
     """The trace of the run of that agent; "" if it has none."""
+    digest: str = ""
+    """The digest of what that agent asked for: another try of the call asks for the same."""
 
     @property
     def calls(self) -> tuple[str, ...]:

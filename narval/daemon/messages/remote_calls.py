@@ -7,7 +7,9 @@ of the run says who waits for it.
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import re
 from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
@@ -39,6 +41,9 @@ MOST_BYTES = 16 * 1024 * 1024
 MOST_DEEP = 32
 """The most agents that may wait for one another in a chain (G36)."""
 
+_ANSWERED = "answered "
+"""The start of the sender of request keys under which the latest answers to an agent's calls are recorded."""
+
 PATIENCE = 30.0
 """Seconds after which a call that was given up ends although no answer has come (G35)."""
 
@@ -57,6 +62,12 @@ class RunAsked(msgspec.Struct, frozen=True, omit_defaults=True):
     environment: dict[str, str] = {}
     trace: str = ""
     """The trace of the run that asks; "" where that agent has no traces."""
+
+    @property
+    def digest(self) -> str:
+        """The digest of what is called and given, which is the same for each try."""
+        asked = msgspec.msgpack.encode((self.kind, self.name, self.elements, self.environment))
+        return hashlib.blake2b(asked, digest_size=16).hexdigest()
 
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -77,6 +88,15 @@ read_reply = reader("what came of a call at another agent", Reply)
 def call_key(id: str, caller: str) -> str:
     """The id under which a run answers a call: for another home's caller, one that no caller here has."""
     return f"{id}{AT}{peer_of(caller)}" if AT in caller else id
+
+
+_TRY = re.compile(rf"~\d+(?={AT}|$)")
+"""The number of the try in the id of a message, or in a key."""
+
+
+def receipt_key(id: str, digest: str) -> str:
+    """The key of the receipt of a call: the same for each of its tries."""
+    return f"{_TRY.sub('', id)} {digest}"
 
 
 class RemoteCalls:
@@ -143,7 +163,9 @@ class RemoteCalls:
         turn.tell(asked.eid, back)
 
     def id_of(self, call: Call) -> str:
-        """The id of the message of a call; a repeated call has another message."""
+        """The id of the message of a call: that of the call, and the number of the try if that is another.
+        So what comes of a try that was given up is not taken for what comes of the next.
+        """
         again = f"~{call.attempt}" if call.attempt > 1 else ""
         return f"{self._identity.id}.{call.call}{again}"
 
@@ -199,6 +221,24 @@ class RemoteCalls:
         how = f'offers = {{"{name}" = ["{sender}"]}} in its agent.toml, or in [agent] of etc/narval.toml'
         return Failure("not-granted", f"{here} does not offer {kind} {name} to {sender}: {how}", final=True)
 
+    def answer_again(self, turn: Turn, to: str, id: str, asked_by: int, asked: RunAsked) -> bool:
+        """Send what came of an earlier try of a call, whose answer did not reach the run that asked; False if
+        none has ended well here. What it gave may be forgotten by now: then nothing is done a second time.
+        """
+        eids = self._agent.request_keys.eids(_ANSWERED + to, receipt_key(call_key(id, to), asked.digest))
+        if not eids:
+            return False
+        run, *given = eids
+        there, elements = self._there(given)
+        problem = None
+        if len(there) < len(given):
+            message = f"run {run} of {self._identity.name} has done this, and what it gave is forgotten"
+            problem = Failure("forgotten", message, final=True)
+            there, elements = (), ()
+        log.info("call %s of %s is answered with what run %d gave to an earlier try", id, to, run)
+        self.reply(turn, to, id, Reply(asked_by, elements, problem), run, there)
+        return True
+
     def reply(
         self, turn: Turn, to: str, id: str, reply: Reply, run: int = 0, eids: tuple[int, ...] = ()
     ) -> None:
@@ -233,6 +273,9 @@ class RemoteCalls:
         eids, elements = self._there(end.eids)
         if sum(map(len, elements)) > MOST_BYTES:
             eids, elements, problem = (), (), _too_large(f"what {run.name} of {self._identity.name} gave")
+        if problem is None:
+            key, facts = receipt_key(caller.call, caller.digest), turn.transaction.batch.meta
+            self._agent.request_keys.record(facts, _ANSWERED + caller.agent, key, run.eid, *eids)
         reply = Reply(caller.asked_by, elements, problem)
         self.reply(turn, caller.agent, caller.call, reply, run.eid, eids)
 

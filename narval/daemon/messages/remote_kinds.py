@@ -28,7 +28,8 @@ UNREADABLE = "unreadable"
 def take_call(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
     """Begin the run that answers a call, or say at once why there is none (G34).
 
-    A call that is being answered already, or that is overdue, begins nothing.
+    A call that is being answered already, or that is overdue, begins nothing. Another try of one that has
+    ended well is answered with what that gave.
     """
     try:
         asked = read_asked(row.data)
@@ -37,6 +38,8 @@ def take_call(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelop
     if call_key(row.id, envelope.sender) in turn.agent.runs.by_call or asked.until <= turn.at:
         return None
     problem = receiver.calls.refusal(asked.kind, asked.name, envelope.sender)
+    if not problem and receiver.calls.answer_again(turn, envelope.sender, row.id, envelope.run, asked):
+        return None
     problem = problem or _cannot_begin(turn, asked) or _refused(receiver, envelope, asked.elements)
     problem = problem or _unfit(turn, asked.elements)
     if problem is None:
@@ -87,8 +90,7 @@ def _begin(turn: Turn, row: MessageRow, envelope: Envelope, asked: RunAsked) -> 
     caller = Caller(
         0, envelope.step, call_key(row.id, envelope.sender), (), envelope.sender, envelope.run, asked.depth
     )
-    if is_trace_id(asked.trace):
-        caller = replace(caller, trace=asked.trace)
+    caller = replace(caller, trace=asked.trace if is_trace_id(asked.trace) else "", digest=asked.digest)
     begun = turn.start(
         asked.name, eids, kind=asked.kind, caller=caller, environment=asked.environment, origin=origin
     )

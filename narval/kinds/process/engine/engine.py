@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from narval.core.engines import events
+from narval.core.engines import commands, events
 from narval.kinds.process.engine import completion, conditions, migrating, operations, returns
 from narval.kinds.process.engine.changes import (
     DelayOver,
@@ -191,7 +191,7 @@ def _woken(decision: ProcessDecision, event: events.TimerFired) -> None:
     if event.wake == decision.state.paused:
         decision.resume_queue()
     elif event.wake in decision.state.calls:
-        returns.expired(decision, event.wake)
+        decision.command(commands.CancelCall(event.wake))
     else:
         token = decision.state.nodes.get(decision.state.delayed.get(event.wake, 0))
         if token is None:

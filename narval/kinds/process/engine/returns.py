@@ -30,7 +30,10 @@ def returned(decision: ProcessDecision, event: Returned) -> None:
     node = decision.node(token)
     hook = event.call in decision.state.hooks
     problem = event.problem
-    if event.abandoned and problem is None:
+    if event.abandoned and node.agent:  # it reached its time limit: whatever else gives it up forgets it
+        limit = limit_of_remote(calls.seconds(node, "timeout"))
+        problem = Failure("timeout", f"{node.called} did not come back within {limit:g} s")
+    elif event.abandoned and problem is None:
         problem = Failure("abandoned", "the call was given up", final=True)
     if problem is not None and node.type == NESTED and problem.kind == "run-cancelled":
         _end_call(decision, event.call)  # only its completion flows back (section 9)
@@ -59,16 +62,6 @@ def returned(decision: ProcessDecision, event: Returned) -> None:
             raise
         if not hook:
             decision.happens(NodeTokenExecuted(token.id))
-
-
-def expired(decision: ProcessDecision, call: str) -> None:
-    """Give up a call at another agent that has reached its time limit. Raises NodeFault."""
-    token = decision.state.nodes[decision.state.calls[call]]
-    node = decision.node(token)
-    decision.give_up(call)
-    limit = limit_of_remote(calls.seconds(node, "timeout"))
-    late = f"{node.called} did not come back within {limit:g} s"
-    _given_up(decision, node, token, Failure("timeout", late), call)
 
 
 def produced(decision: ProcessDecision, event: Produced) -> None:
