@@ -233,7 +233,7 @@ def _settle_failures_before(transaction: Transaction, run: Run) -> None:
     for eid in agent.memory.index.newest_named((FAILURE,)):
         element = agent.memory.element(eid)
         failed = agent.runs.get(element.origin.run or 0) if element is not None and element.origin else None
-        if failed is not None and _led_to(failed, after) and _had(agent, failed, run.state.first):
+        if failed is not None and _led_to(agent, failed, after, run.state.first):
             settled.append(eid)
             after, passed = failed, 0
             if not failed.attempt:
@@ -244,13 +244,16 @@ def _settle_failures_before(transaction: Transaction, run: Run) -> None:
         outdate(transaction, open_ones)
 
 
-def _led_to(failed: Run, after: Run) -> bool:
-    """True if a run may have begun because another failed: it had been due by then. Of several, it is the one
-    that failed last.
+def _led_to(agent: AgentState, failed: Run, after: Run, elements: Iterable[int]) -> bool:
+    """True if a run began because another failed. Of a run of an earlier daemon that may be unknown: then it
+    is the last that failed, of those after which it had been due with these elements.
     """
+    if begun_after := after.after or (after.state.begun_after if after.state is not None else 0):
+        return failed.eid == begun_after
     if (failed.name, failed.attempt + 1) != (after.name, after.attempt) or failed.ended is None:
         return False
-    return failed.ended + restart_wait(failed.attempt) <= after.started
+    was_due = failed.ended + restart_wait(failed.attempt) <= after.started
+    return was_due and _had(agent, failed, elements)
 
 
 def _had(agent: AgentState, failed: Run, elements: Iterable[int]) -> bool:
@@ -307,6 +310,7 @@ def start_again(transaction: Transaction, job: StartRun) -> None:
     origin = Origin(by=job.by, actor=job.actor)
     more: dict[str, Any] = {
         "attempt": job.attempt,
+        "after": job.after if job.attempt else 0,
         "origin": origin,
         "ancestors": job.ancestors,
         "laps": job.laps,

@@ -59,6 +59,7 @@ def start_run(
     run_kind: str = "",
     caller: Caller | None = None,
     attempt: int = 0,
+    after: int = 0,
     resume: Resume | None = None,
     environment: Mapping[str, str] | None = None,
     origin: Origin | None = None,
@@ -70,9 +71,9 @@ def start_run(
     """Begin a run of the current version of a definition, or of the version that counts for its caller. None
     if there is no version, or one that `cannot_start` and no standing run calls it. With a `run_kind` the run
     is of that kind, if several follow such definitions. Only some kinds have an `environment` from the start.
-    `origin` tells who begins it (P30), `ancestors` the runs from which it descends by start-plan, and `laps`
-    how many of its definition led to it; its caller gives it `inputs`. With a `definition`, that very version
-    is run.
+    With `after` it begins because that run failed. `origin` tells who begins it (P30), `ancestors` the runs
+    from which it descends by start-plan, and `laps` how many of its definition led to it; its caller gives it
+    `inputs`. With a `definition`, that very version is run.
     """
     agent = transaction.agent
     parent = agent.runs.active.get(caller.run) if caller is not None else None
@@ -90,7 +91,8 @@ def start_run(
     who = origin or Origin()
     begun = (agent.memory.next_eid, engine, name, definition.digest, transaction.at, caller, attempt)
     again = resume.of if resume is not None else 0
-    run = Run(*begun, by=who.by, actor=who.actor, ancestors=ancestors or {}, retry_of=again, laps=laps)
+    before: dict[str, Any] = {"ancestors": ancestors or {}, "retry_of": again, "laps": laps, "after": after}
+    run = Run(*begun, by=who.by, actor=who.actor, **before)
     run.begin(definition, agent.lookup.library_for(definition, parent))
     agent.runs.add(run)
     transaction.alter(run)
@@ -106,6 +108,7 @@ def start_run(
         elements,
         caller=caller,
         attempt=attempt,
+        after=after,
         resume=resume,
         environment=dict(environment or {}),
         by=who.by,

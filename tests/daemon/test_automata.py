@@ -86,6 +86,28 @@ def test_M52_what_ends_well_closes_the_failures_before_it_and_not_those_of_anoth
         assert agent.ask("attention") == []
 
 
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_M52_alike_runs_that_fail_at_one_moment_close_each_its_own_failure(
+    tmp_path: Path, is_restarted: bool
+) -> None:
+    inside = '<state name="start" command="test -e mended"/>'
+    at = HomeInTime(tmp_path, "2026-03-02T10:00:00Z", {"recipes/a.xml": automaton(inside, 'restart="yes"')})
+    with at.open() as agent:
+        for _ in range(2):
+            agent.start("g.a")
+        agent.elapse(seconds=0.1)
+        (line,) = agent.ask("attention")
+        assert "2 runs of g.a failed" in line["text"]
+        at.write("mended", "")
+        if not is_restarted:
+            agent.elapse(seconds=2)
+            assert agent.ask("attention") == []
+    if is_restarted:
+        with at.open() as agent:
+            agent.elapse(seconds=2)
+            assert agent.ask("attention") == []
+
+
 def test_M52_what_began_with_other_elements_closes_only_its_own_failures(tmp_path: Path) -> None:
     script = '<env name="N"><match>x</match></env>test -e mended-$N'
     inside = f'<state name="start" command="sh">{script}</state>'

@@ -19,16 +19,17 @@ class AutomatonChange(RunChange, frozen=True):
 
 class RunStarted(AutomatonChange, RunBegan, frozen=True):
     """The run began; `elements` are its first context. If it has a moment `until`, it is given up then, by
-    the timer `wake` (A17).
+    the timer `wake` (A17). It began because the run `after` failed, if that is not 0.
     """
 
     wake: str = ""
     until: float | None = None
+    after: int = 0
 
     def apply(self, state: AutomatonState) -> None:
         state.move("running")
         state.begin(self)
-        state.wake, state.until = self.wake, self.until
+        state.wake, state.until, state.after = self.wake, self.until, self.after
 
 
 class RunLate(AutomatonChange, frozen=True):

@@ -65,7 +65,8 @@ def _started(decision: AutomatonDecision, event: Started) -> None:
     if timeout is not None:
         wake, until = decision.identifier(), event.at + timeout
         decision.command(commands.SetTimer(wake, until))
-    decision.change(RunStarted(event.at, event.elements, event.caller, event.attempt, wake, until))
+    begun = event.at, event.elements, event.caller, event.attempt, wake, until, event.after
+    decision.change(RunStarted(*begun))
     decision.add_to_context(event.elements)
     start.make_ready(decision, decision.definition.start)
 

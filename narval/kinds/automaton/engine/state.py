@@ -136,6 +136,8 @@ class AutomatonState(RunState, omit_defaults=True):
     """The timer of `until`; "" if there is none, or it has fired."""
     until: float | None = None
     """The moment at which the run is given up."""
+    after: int = 0
+    """The run that failed, so that this one began; 0 if none did."""
 
     @classmethod
     def blank(cls, run: int, definition: Automaton) -> Self:
@@ -147,6 +149,11 @@ class AutomatonState(RunState, omit_defaults=True):
     def dies_again(self) -> bool:
         """True if a state died several times in a row."""
         return any(run.deaths >= SEVERAL for run in self.states.values())
+
+    @property
+    def begun_after(self) -> int:
+        """The run that failed, so that this one began; 0 if none did."""
+        return self.after
 
     def of(self, state: str) -> StateRun:
         """The progress of a state; idle if it was never reached."""
