@@ -69,9 +69,8 @@ class TurnEffects:
 
     def complete(self, run: Run, commands: Iterable[Command]) -> None:
         """Apply the commands that had to wait until `advance` returned."""
-        deferred = _DEFERRED
         for command in commands:
-            in_force, act = deferred.get(type(command), _NOTHING)
+            in_force, act = _DEFERRED[type(command)]
             if in_force is not None:
                 in_force(run, command)
             if act is not None:
@@ -206,12 +205,13 @@ class TurnEffects:
             self._transaction.outer.append((run, command))
 
 
-_NOTHING = (None, None)
 _ACTS: dict[type, Act] = {kind: getattr(TurnEffects, row.act) for kind, row in EFFECTS.items() if row.act}
 _FACTS = {kind: row.facts for kind, row in EFFECTS.items() if row.facts is not None}
 _AT_ONCE = {kind: (row.in_force, _ACTS[kind]) for kind, row in EFFECTS.items() if row.at_once}
 _AT_ONCE[commands.SetTimer] = (None, TurnEffects.admit_timer)
-_DEFERRED = {kind: (row.in_force, _ACTS.get(kind)) for kind, row in EFFECTS.items() if not row.at_once}
+_DEFERRED = {
+    kind: (None, None) if row.at_once else (row.in_force, _ACTS.get(kind)) for kind, row in EFFECTS.items()
+}
 
 
 def _settle_failure(transaction: Transaction, run: int) -> None:

@@ -115,7 +115,7 @@ class Turn:
             telling.blame(0, offer)
             raise
 
-    def tell(self, run_eid: int, event: Event, *, is_labelled: bool = False) -> bool:
+    def tell(self, run_eid: int, event: Event, is_labelled: bool = False) -> bool:
         """Tell a run one event, and apply what follows; False if the event no longer has a meaning. Raises
         StoreError.
 

@@ -131,7 +131,8 @@ class CallContext(msgspec.Struct, eq=False):
     that it may fetch, `services` those outside that it may ask. `granted` are the needs that were granted to
     the definition behind it, None if nobody is asked. `has_begun` says that it must not be made
     twice, and was begun before the daemon's last start. `trace` gives its `traceparent`, if there are traces;
-    `sends_by_chat` is the outbox of the daemon's chats.
+    `sends_by_chat` is the outbox of the daemon's chats. The fields from `deadline` on are set only for calls
+    that are not answered at once.
     """
 
     id: str
@@ -141,12 +142,14 @@ class CallContext(msgspec.Struct, eq=False):
     attempt: int = 1
     target: Target = _NO_TARGET
     inputs: Inputs = {}
-    deadline: float | None = None
     clock: RunClock | None = None
+    payload: Mapping[str, Any] | None = None
+    agent: str = ""
+    sends_by_chat: SendsByChat | None = None
+    deadline: float | None = None
     timeout: float | None = None
     family: int = 0
     program: Program | None = None
-    payload: Mapping[str, Any] | None = None
     reaches: Needs | None = None
     listener: Listener | None = None
     sleeper: Sleeper | None = None
@@ -157,10 +160,8 @@ class CallContext(msgspec.Struct, eq=False):
     progressed: tuple[float, float | None] | None = None
     has_caught_up: bool = False
     on_recovered: Listener | None = None
-    agent: str = ""
     has_begun: bool = False
     trace: Callable[[], str] | None = None
-    sends_by_chat: SendsByChat | None = None
 
     def progress(self, done: float, total: float | None = None) -> None:
         """Report progress; surfaces show the last report."""

@@ -93,6 +93,8 @@ class Dispatcher:
         self._agent, self.calls, self.targets = agent, calls, targets
         self.approvals = Approvals(agent, post, targets.home, calls.book.executor.clock)
         self.identity, self._executor = identity, calls.book.executor
+        self._prefix = f"{identity.id}."
+        """The beginning of the external id of each call."""
         self.is_stopping, self._post = False, post
         self._made_again: set[str] = set()
         """The calls to make that may have begun before the last stop."""
@@ -216,7 +218,7 @@ class Dispatcher:
 
     def external_id(self, call: str) -> str:
         """The id of a call as actions see it: the same when tried again, unique across agents."""
-        return f"{self.identity.id}.{call}"
+        return self._prefix + call
 
     def find(self, call: str) -> CallRecord | None:
         """The record of a call that was asked for and has no answer yet."""
@@ -294,7 +296,7 @@ class Dispatcher:
     ) -> Returned | None:
         """Make a call: answer it here and now if it is inline and may be, else enter it in the book."""
         context = CallContext(
-            self.external_id(call.call),
+            self._prefix + call.call,
             run.eid,
             call.step,
             self.targets.home,

@@ -148,7 +148,7 @@ def line_of_steps(
 
 @pytest.mark.parametrize(
     ("what", "home", "most"),
-    [("step", False, 98), ("next", False, 229), ("step", True, 116), ("next", True, 259)],
+    [("step", False, 97), ("next", False, 227), ("step", True, 115), ("next", True, 257)],
 )
 def test_a_step_takes_so_many_calls_of_functions(tmp_path: Path, what: str, home: bool, most: int) -> None:
     work = line_of_steps(tmp_path, RUNS, STEPS, what, home=home)

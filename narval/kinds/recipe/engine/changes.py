@@ -41,7 +41,7 @@ class PlanResumed(PlanChange, frozen=True):
         for part in self.steps:  # taken over unchanged: what led there happened in the other plan
             state.steps[part.id] = StepRun(part.state, produced=part.eids, errors=part.errors)
         for part in self.transitions:
-            state.transitions[part.id] = TransitionRun(part.state, part.eids, counts=part.counts)
+            state.transitions[part.id] = TransitionRun(part.state, part.eids, part.counts)
         for reusable in self.again:
             slots = state.again.setdefault(reusable.id, {})
             slots[reusable.slot] = tuple(dict.fromkeys((*slots.get(reusable.slot, ()), *reusable.eids)))
@@ -433,7 +433,7 @@ class TransitionFired(PlanChange, frozen=True):
             run = state.move_transition(self.transition, "fireable")
             run.state, run.took, run.counts, run.watch = "fired", self.took, self.counts, ""
         else:
-            state.transitions[self.transition] = TransitionRun("fired", self.took, counts=self.counts)
+            state.transitions[self.transition] = TransitionRun("fired", self.took, self.counts)
         if self.fed:
             state.waited = True
         for step in self.ends:

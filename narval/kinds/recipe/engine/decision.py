@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from functools import partial
 from typing import ClassVar
 
+import msgspec
+
 from narval.core.definitions.requirements import Context
 from narval.core.elements.element import SIGNAL, Element
 from narval.core.engines import commands
@@ -73,8 +75,8 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
 
     RUN: ClassVar[str] = "plan"
 
-    to_run: tuple[Step, ...] = ()
-    to_follow: tuple[Step, ...] = ()
+    to_run: list[Step] = msgspec.field(default_factory=list)
+    to_follow: list[Step] = msgspec.field(default_factory=list)
     sources_to_end: tuple[str, ...] = ()
     """Calls of sources that wait for another try, which is not to be made."""
 
@@ -168,7 +170,8 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
 
     def stop_waiting(self) -> None:
         """Drop watches, dates and durations, and steps that have not begun to run."""
-        self.to_run = self.to_follow = ()
+        self.to_run.clear()
+        self.to_follow.clear()
         for transition in self.state.waiting:
             self.command(commands.Unwatch(self.state.transition(transition).watch))
         for transition in self.state.awaiting_date:

@@ -83,7 +83,7 @@ def _matched(decision: RecipeDecision, event: events.Matched) -> None:
     for step in decision.state.blocked:
         if decision.state.step(step).watch == event.watch:
             decision.command(commands.Unwatch(event.watch))
-            decision.to_run += (decision.definition.steps[step],)
+            decision.to_run.append(decision.definition.steps[step])
             return
     for step in decision.state.following:
         if decision.state.step(step).watch == event.watch:
@@ -131,23 +131,20 @@ _ON: dict[type, Callable[[RecipeDecision, Any], None]] = {
 
 def _settle(decision: RecipeDecision) -> None:
     """Run steps and follow transitions until none is left, then end the plan if it has ended."""
-    while True:
-        if to_run := decision.to_run:
-            decision.to_run = to_run[1:]
-            running.run(decision, to_run[0])
-        elif to_follow := decision.to_follow:
-            decision.to_follow = to_follow[1:]
-            firing.follow(decision, to_follow[0])
+    to_run, to_follow, state = decision.to_run, decision.to_follow, decision.state
+    while to_run or to_follow:
+        if to_run:
+            running.run(decision, to_run.pop(0))
         else:
-            break
+            firing.follow(decision, to_follow.pop(0))
     if decision.sources_to_end:
         sources.end_sources(decision)
-    if not decision.state.calls:
+    if not state.calls:
         firing.fail_if_stuck(decision)
-        if decision.state.status in ("end", "failed-end"):
-            to = "done" if decision.state.status == "end" else "failed"
+        if state.status in ("end", "failed-end"):
+            to = "done" if state.status == "end" else "failed"
             decision.change(PlanMoved(to, decision.event.at))
-        if decision.state.status in ("done", "failed"):
+        if state.status in ("done", "failed"):
             _finish(decision)
 
 

@@ -72,11 +72,11 @@ def follow_version(decision: RecipeDecision, event: Migrated) -> None:
     for id, run in state.steps.items():
         step = definition.steps[id]
         if run.state == "ready" and id not in state.blocked:
-            decision.to_run += (step,)
+            decision.to_run.append(step)
         elif run.state in ("done", "error") and (
             step is definition.end or any(_is_undecided(decision, transition) for transition in step.outs)
         ):
-            decision.to_follow += (step,)
+            decision.to_follow.append(step)
 
 
 def _is_undecided(decision: RecipeDecision, transition: Transition) -> bool:

@@ -139,6 +139,8 @@ class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
     """The state that it is in."""
     took: tuple[int, ...] = ()
     """The elements that its conditions took."""
+    counts: tuple[int, ...] = ()
+    """The number of elements that each condition took, if not one."""
     watch: str = ""
     """The watch for what its conditions lack, or for replacements of elements in `of`."""
     date: float = 0.0
@@ -153,8 +155,6 @@ class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
     """
     until: float = 0.0
     """The moment at which these will have fitted long enough."""
-    counts: tuple[int, ...] = ()
-    """The number of elements that each condition took, if not one."""
     since: float = 0.0
     """The moment from which its appointments count."""
     given_up: bool = False

@@ -136,13 +136,13 @@ def resumed(decision: RecipeDecision, resume: Resume) -> None:
         if decision.state.step(step.id).state == "history":
             spread_impossible(decision, step.outs)
         else:
-            decision.to_follow += (step,)
+            decision.to_follow.append(step)
 
 
 def _ready(decision: RecipeDecision, step: Step, via: str) -> None:
     if decision.state.step(step.id).state == "todo":
         decision.change(StepReady(step.id, via))
-        decision.to_run += (step,)
+        decision.to_run.append(step)
 
 
 # --- what an earlier plan had come to -------------------------------------------------------------------

@@ -76,7 +76,6 @@ def _callee(step: Step, target: Any) -> Callee:
     if prototype is None:
         return Callee(call)
     source = is_action and target.where == "source"
-    is_given = bool(prototype.inputs or step.arguments)
     once = not source and step.foreach is None and step.until is None
-    plain = once and not is_given and step.timeout is None
+    plain = once and not prototype.inputs and not step.arguments and step.timeout is None
     return Callee(call, prototype, source=source, plain=plain, gives_nothing=not prototype.outputs)

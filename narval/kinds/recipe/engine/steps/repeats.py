@@ -40,11 +40,11 @@ def call_again(decision: RecipeDecision, step: Step) -> None:
     When the plan winds up the step is given up, like a waiting transition.
     """
     if is_satisfied(decision, step):
-        decision.to_run += (step,)
+        decision.to_run.append(step)
     elif decision.state.status == "running":
         due = _next_call(decision, step)
         if due <= decision.event.at:
-            decision.to_run += (step,)
+            decision.to_run.append(step)
         else:
             _watch(decision, step, due)
 
@@ -121,4 +121,4 @@ def _end_rest(decision: RecipeDecision, step: Step) -> None:
     """Continue with a step: it is done, or called, depending on memory."""
     decision.command(commands.Unwatch(decision.state.step(step.id).watch))
     decision.change(RestEnded(step.id))
-    decision.to_run += (step,)
+    decision.to_run.append(step)

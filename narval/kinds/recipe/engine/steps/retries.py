@@ -63,7 +63,7 @@ def timer_fired(decision: RecipeDecision, identifier: str) -> bool:
     if call.next_try is not None and step.until is not None and is_satisfied(decision, step):
         decision.free(call.reserved, well=False)
         decision.change(CallReturned(identifier))
-        decision.to_run += (step,)
+        decision.to_run.append(step)
     elif call.next_try is not None:
         asked = replace(call.next_try, attempt=call.tries + 1, always="", begun=False)
         # A number that grew for ever would make each state of the plan different, and exploration endless.

@@ -62,10 +62,11 @@ def produced(decision: RecipeDecision, event: Produced) -> None:
 
 def returned(decision: RecipeDecision, event: Returned) -> None:
     """Check a call's outputs, and end its step with the last call; or have the call tried again."""
-    place = decision.state.calls.get(event.call)
+    state = decision.state
+    place = state.calls.get(event.call)
     if place is None:
         return
-    step, run = decision.definition.steps[place], decision.state.steps[place]
+    step, run = decision.definition.steps[place], state.steps[place]
     call = run.calls[event.call]
     if step.timeout is not None or step.agent:
         retries.back(decision, step, event.call, call)
@@ -82,12 +83,14 @@ def returned(decision: RecipeDecision, event: Returned) -> None:
         decision.add_to_context(event.eids)
     if left is None:
         return
-    given_up = event.abandoned and call.spoilt is None and step.id in decision.state.following
-    if given_up and sources.is_replaced(decision, step, call.inputs):
+    given_up = event.abandoned and call.spoilt is None and step.id in state.following
+    if not given_up:
+        _end_call(decision, step, run, event.call, left)
+    elif sources.is_replaced(decision, step, call.inputs):
         decision.change(_call_returned(event.call, left))
-        decision.to_run += (step,)
+        decision.to_run.append(step)
     else:
-        _end_call(decision, step, run, event.call, left, is_last=step.foreach is None or not given_up)
+        _end_call(decision, step, run, event.call, left, is_last=step.foreach is None)
 
 
 def _call_returned(call: str, left: Left) -> CallReturned:
@@ -100,7 +103,6 @@ def _end_call(
     run: StepRun,
     identifier: str,
     left: Left,
-    *,
     is_last: bool = True,
 ) -> None:
     """Replace or free what the call reserved, and continue with the step, or end it.
@@ -114,7 +116,7 @@ def _end_call(
         decision.free(call.reserved, well=well)
     if well and run.foreach is None and step.until is None and not call.source:
         decision.change(StepDone(step.id, identifier, left.produced))
-        decision.to_follow += (step,)
+        decision.to_follow.append(step)
         return
     decision.change(_call_returned(identifier, left))
     if run.waiting and (run.fault is None or step.id in decision.state.following):

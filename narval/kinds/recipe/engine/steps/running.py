@@ -37,7 +37,7 @@ ANSWERED_BY_CODE = frozenset(name for name, kind in KINDS.items() if not kind.en
 def make_ready(decision: RecipeDecision, step: Step) -> None:
     """Make the first step of a plan ready."""
     decision.change(changes.StepReady(step.id))
-    decision.to_run += (step,)
+    decision.to_run.append(step)
 
 
 def run(decision: RecipeDecision, step: Step) -> None:
@@ -379,7 +379,7 @@ def finish(decision: RecipeDecision, step: Step) -> None:
         decision.fail(run.fault)
     else:
         decision.change(changes.StepDone(step.id) if well else changes.StepErred(step.id))
-        decision.to_follow += (step,)
+        decision.to_follow.append(step)
 
 
 # --- what it is called with -----------------------------------------------------------------------------

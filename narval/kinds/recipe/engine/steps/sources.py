@@ -95,7 +95,7 @@ def _follow_inputs(decision: RecipeDecision, step: Step, eid: int) -> None:
     """Begin a source again when an element that it was given is replaced, or one that it lacks comes."""
     calls = decision.state.step(step.id).calls
     if not calls:
-        decision.to_run += (step,)
+        decision.to_run.append(step)
         return
     ((identifier, call),) = calls.items()
     if eid not in call.inputs or _counts(decision, eid) or decision.state.status != "running":
@@ -105,7 +105,7 @@ def _follow_inputs(decision: RecipeDecision, step: Step, eid: int) -> None:
     else:
         decision.command(commands.CancelTimer(identifier))
         decision.change(CallReturned(identifier))
-        decision.to_run += (step,)
+        decision.to_run.append(step)
 
 
 def is_replaced(decision: RecipeDecision, step: Step, inputs: tuple[int, ...]) -> bool:

@@ -259,16 +259,17 @@ def _go(
     transition: Transition,
     took: tuple[int, ...] = (),
     counts: tuple[int, ...] = (),
-    *,
     fed: bool = False,
 ) -> None:
     """Fire a transition: go from its in-steps to those out-steps to which no other transition has led."""
     first = decision.definition.restart == "parallel" and decision.state.is_first
     steps = decision.state.steps
     starts, reached = transition.outs, transition.targets
-    if not steps.keys().isdisjoint(reached):
-        starts = tuple([step for step in starts if step.id not in steps])
-        reached = tuple([step.id for step in starts])
+    for target in reached:
+        if target in steps:
+            starts = tuple([step for step in starts if step.id not in steps])
+            reached = tuple([step.id for step in starts])
+            break
     decision.change(TransitionFired(transition.id, took, transition.sources, reached, counts, fed))
     if first:
         decision.begin_next()
