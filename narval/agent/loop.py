@@ -306,7 +306,8 @@ class Loop:
             _, run, event = queue[at]
             row = self.agent.numbers.draw()
             queue[at] = (row, run, event)
-            turn.transaction.batch.queued.append(QueuedRow(row, run, codec.encode_queued(event)))
+            if not self._is_volatile:
+                turn.transaction.batch.queued.append(QueuedRow(row, run, codec.encode_queued(event)))
 
     def _do_what_is_due(self, turn: Turn, end: float | None) -> None:
         """Fire timers and do jobs; forgetting has less room, for no request depends on it."""

@@ -29,13 +29,15 @@ from narval.core.elements.canonical import canonical
 from narval.core.elements.changes import Added
 from narval.core.elements.element import Element
 from narval.core.engines.engine import Wait
+from narval.core.engines.events import Event
 from narval.core.index.index import Index
 from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import condition
 from narval.daemon import main_loop, shares
 from narval.daemon.daemon import Daemon
 from narval.files.home import Home
-from narval.store.batch import Batch
+from narval.store import codec
+from narval.store.batch import Batch, Offer
 from narval.store.reading import Tables
 from narval.surfaces.python.agent import Agent
 from tests.counting import CountedCalls
@@ -203,6 +205,21 @@ def test_where_nothing_is_recorded_few_runs_go_on_side_by_side(tmp_path: Path) -
         agent.until_idle()
     assert len(made) == 9 * WAVE
     assert len(set(made[: 3 * WAVE])) == WAVE
+
+
+def test_where_nothing_is_recorded_what_is_left_for_the_next_turn_is_not_encoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (line := tmp_path / "w.xml").write_text(recipe(2, "nothing").replace("w.nothing", "basic.nothing"))
+    encoded: list[Event | Offer] = []
+    monkeypatch.setattr(codec, "encode_queued", encoded.append)
+    with narval.open() as agent:
+        agent.load(line)
+        agent.daemon.host.loop.set_limit(RUNS // 2)
+        agent.start_each("w.line", ["<x/>"] * RUNS)
+        agent.until_idle()
+        assert len(agent.runs(state="done")) == RUNS
+    assert encoded == []
 
 
 DATED = """<recipe group="w" name="dated" start_step="a" end_step="z">
