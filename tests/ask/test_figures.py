@@ -95,6 +95,22 @@ def test_the_time_of_a_definition_and_its_last_runs(agent: Agent) -> None:
     assert agent.ask("figures", name="t.ends")["took"] == {"runs": 0, "p50": None, "p95": None}
 
 
+def test_runs_that_ended_are_listed_in_the_order_of_their_ends(agent: Agent) -> None:
+    long, brief = agent.start("t.waits"), []
+    for _ in range(2):
+        brief.append(agent.start("t.ends"))
+        agent.until_idle()
+        agent.elapse(seconds=1)
+    under_way = agent.start("t.waits")
+    agent.cancel(long)
+    listed = [run["eid"] for run in agent.ask("runs", ended=True)]
+    assert listed == [long, *brief[::-1]]
+    assert [run["eid"] for run in agent.ask("runs", ended=True, limit=2)] == listed[:2]
+    assert [run["eid"] for run in agent.ask("runs", ended=True, state="done")] == brief[::-1]
+    agent.cancel(under_way)
+    assert agent.ask("runs", ended=True, limit=1)[0]["eid"] == under_way
+
+
 def test_a_percentile_is_a_number_that_there_is() -> None:
     assert percentile([], 50) is None
     assert [percentile([3.0], percent) for percent in (50, 95)] == [3.0, 3.0]

@@ -11,6 +11,7 @@ from narval.ask import json_forms
 from narval.ask.element_titles import title
 from narval.ask.paging import eids_of, gathered, moment_from
 from narval.ask.registry import operation
+from narval.ask.runs.figures import RunEnds
 from narval.ask.runs.notices import TELLING
 from narval.ask.runs.waiting import WaitingRuns, check_sort, waits_for
 from narval.ask.turn_index import up_to_date
@@ -25,7 +26,7 @@ from narval.system.time_slice import TimeSlice
 MOST_ABOUT = 1000
 """The most runs in one answer of `runs_about`."""
 
-_NARROWING = frozenset({"definition", "since", "error", "text", "older", "waiting_for"})
+_NARROWING = frozenset({"definition", "since", "error", "text", "older", "waiting_for", "ended"})
 """The arguments that a row of the store cannot answer."""
 
 
@@ -58,6 +59,7 @@ async def runs(
     waiting_for: str | None = None,
     notices: bool = True,
     secrets: Secrets = None,
+    ended: bool = False,
 ) -> list[dict[str, Any]]:
     """The runs: in a phase or a state of their kind, of a kind, of a definition.
 
@@ -71,7 +73,8 @@ async def runs(
     tell of other runs.
     With `secrets`, those that hold anything else that is secret are told without the words of their errors.
     Items of work (P6) and standing runs are left out unless their kind is requested. All, oldest first; with
-    `limit` the newest ones, newest first; with `before` only those of lower eids.
+    `limit` the newest ones, newest first; with `before` only those of lower eids. With `ended`, those that
+    have ended, the last to end first, of the newest 50,000; `before` has no meaning then.
     """
     state = "active" if older and state is None else state
     agent, start = daemon.agent, moment_from(since)
@@ -90,6 +93,9 @@ async def runs(
         row = run_told(agent, json_forms.run(agent, run), secrets)
         return row if _erred(row["error"], error, text) and (not older or "newer" in row) else None
 
+    if ended:
+        ends = await up_to_date(daemon, RunEnds)
+        return await gathered(map(form, [end.run for end in reversed(ends.listed)]), limit)
     if waiting_for is not None:
         check_sort(waiting_for)
         waiting = await up_to_date(daemon, WaitingRuns)

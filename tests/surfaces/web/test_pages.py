@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from narval.surfaces.web.pages.status import LISTED
 from tests.ask.test_figures import TELLS
 from tests.surfaces.web.household import BASE, PagesOfHome, data
 
@@ -491,6 +492,15 @@ def test_M14_what_waits_for_a_person_is_listed_however_many_began_since(pages: P
     text = pages.shows("/", f'<a href="{BASE}/runs/{asks}">show.asks</a>')
     assert text.index(f"{BASE}/runs/{asks}") < text.index(f"{BASE}/runs/{others[-1]}")
     for run in (asks, *others):
+        pages.ask("cancel", run=run)
+
+
+def test_M14_what_ended_last_is_listed_however_many_began_since(pages: PagesOfHome) -> None:
+    late = pages.start("demo.await")
+    others = [pages.start("demo.await") for _ in range(4 * LISTED + 1)]
+    pages.ask("cancel", run=late)
+    assert f"{BASE}/runs/{late}" in pages.shows("/", "Ended lately")
+    for run in others:
         pages.ask("cancel", run=run)
 
 

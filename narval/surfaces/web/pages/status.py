@@ -28,11 +28,11 @@ async def status_page(visit: Visit) -> Shown:
         visit.ask("status"),
         visit.ask("runs", waiting_for="person", limit=LISTED),
         visit.ask("runs", state="active", limit=LISTED + 1),
-        visit.ask("runs", limit=4 * LISTED, notices=False),
+        visit.ask("runs", ended=True, limit=4 * LISTED, notices=False),
     )
     needs = status["attention"]
     ended: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    over = {run["eid"]: run for run in (*latest, *status["failures"]) if run["phase"] != "active"}
+    over = {run["eid"]: run for run in (*latest, *status["failures"])}
     for run in sorted(over.values(), key=itemgetter("ended"), reverse=True):
         ended.setdefault((run["name"], run["phase"]), []).append(run)
     values = {
