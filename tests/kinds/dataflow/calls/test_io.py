@@ -188,14 +188,29 @@ def test_TA19_files_of_the_settings_are_sources(tmp_path: Path, kind: Any) -> No
     assert taken.rows.get("out", []) == [row for row in expected if row["id"] == "b"]
 
 
-def test_TA19_a_line_that_is_no_json_is_told_with_its_place(tmp_path: Path) -> None:
+def test_TA19_a_line_that_is_no_json_is_told_with_its_number_and_the_others_are_read(tmp_path: Path) -> None:
     (tmp_path / "f").write_text('{"id": "a\u2028"}\r\n\n{"id": "b"}\nnot json\n{"id": "c"}\n', newline="")
+    there = {"s": FlowSource("s", "json", path=str(tmp_path / "f"))}
+    over, taken = drive(tmp_path, flow('retrieve("s", "" : out)'), sources=there)
+    assert over.state == "done", over
+    assert [row["id"] for row in taken.rows["out"]] == ["a\u2028", "b", "c"]
+    why = "line 4: expected json, found not json: Expecting value at column 1"
+    assert [text for one in taken.unread.unread for text in one.texts] == [why]
+
+
+NOT_JSON = {
+    '{"id": "a"},\n{"id": "b"},\n': ':1: expected json, found {"id": "a"},: Extra data at column 12',
+    '{"id":\n "a",\n "at": }': "expected json, found Expecting value: line 3 column 8 (char 20)",
+}
+
+
+@pytest.mark.parametrize("text", NOT_JSON)
+def test_TA19_a_document_of_json_that_cannot_be_read_fails_with_its_place(tmp_path: Path, text: str) -> None:
+    (tmp_path / "f").write_text(text)
     there = {"s": FlowSource("s", "json", path=str(tmp_path / "f"))}
     over, _ = drive(tmp_path, flow('retrieve("s", "" : out)'), sources=there)
     assert over.failure is not None
-    assert over.failure.message.startswith(
-        f"s: {tmp_path / 'f'}:4: expected json, found not json: Expecting value"
-    )
+    assert over.failure.message.endswith(NOT_JSON[text])
 
 
 def test_TA41_a_csv_file_is_read_as_its_tuples_are_taken(tmp_path: Path) -> None:

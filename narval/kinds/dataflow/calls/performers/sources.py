@@ -236,7 +236,7 @@ def _of_csv(source: FlowSource, text: str, reading: Reading) -> Iterator[dict[st
 def _of_json(source: FlowSource, text: str, reading: Reading) -> Iterator[dict[str, Any]]:
     lines = [(at, line) for at, line in enumerate(text.split("\n"), 1) if line.strip()]
     if len(lines) > 1 and all(line.lstrip().startswith("{") for _, line in lines[:2]):
-        found: Any = [_of_json_line(source, at, line) for at, line in lines]
+        found: Any = list(_json_lines(source, lines, reading))
     else:
         found = json.loads(text)
     for key in filter(None, source.records.split(".")):
@@ -245,12 +245,21 @@ def _of_json(source: FlowSource, text: str, reading: Reading) -> Iterator[dict[s
     return iter([_flat(row) for row in rows])
 
 
-def _of_json_line(source: FlowSource, at: int, line: str) -> Any:
-    try:
-        return json.loads(line)
-    except ValueError as error:
-        where = f"{source.name}: {source.path or source.url}:{at}"
-        raise FlowError("bad-document", f"{where}: expected json, found {line:.40}: {error}") from None
+def _json_lines(source: FlowSource, lines: list[tuple[int, str]], reading: Reading) -> Iterator[Any]:
+    """The values of the lines; those that are no JSON are told of. Raises FlowError where none is."""
+    misfits = []
+    for at, line in lines:
+        try:
+            yield json.loads(line)
+        except ValueError as error:
+            why = str(error)
+            if isinstance(error, json.JSONDecodeError):  # its own line is always 1
+                why = f"{error.msg} at column {error.colno}"
+            misfits.append(f"{at}: expected json, found {line.strip():.40}: {why}")
+    if len(misfits) == len(lines):
+        raise FlowError("bad-document", f"{source.name}: {source.path or source.url}:{misfits[0]}")
+    for misfit in misfits:
+        reading.misfit(f"line {misfit}")
 
 
 def _flat(row: Any) -> dict[str, Any]:
