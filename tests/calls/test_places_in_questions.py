@@ -45,7 +45,7 @@ def test_a_question_names_the_places_that_the_owner_has_not_declared(
         "recipes/w.xml": RECIPE.format(ways),
         "recipes/trust.xml": (shipped() / "recipes/trust.xml").read_text(),
         "data/memory.xml": MEMORY,
-        "etc/people.toml": "[people.ann]\n",
+        "etc/people.toml": '[people.ann]\nweb = "operator"\n',
         "etc/trust.toml": "[secret]\nhealth = \"note[@topic='health']\"\n",
     }
     for path, text in files.items():

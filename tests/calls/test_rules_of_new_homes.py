@@ -59,7 +59,7 @@ def home(tmp_path: Path) -> Path:
         "modules/m.py": MODULE,
         "recipes/w.xml": f'<cookbook group="w">{RECIPES}</cookbook>',
         "recipes/trust.xml": (shipped() / "recipes/trust.xml").read_text(),
-        "etc/people.toml": "[people.ann]\n",
+        "etc/people.toml": '[people.ann]\nweb = "operator"\n',
         "etc/trust.toml": (shipped() / "etc/trust.toml").read_text(),
     }
     for path, text in files.items():

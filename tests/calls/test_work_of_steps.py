@@ -48,7 +48,7 @@ def test_work_that_agrees_by_itself_takes_the_place_of_no_rule(
         "modules/m.py": MODULE,
         "recipes/w.xml": RECIPE.format(step),
         "recipes/trust.xml": (shipped() / "recipes/trust.xml").read_text(),
-        "etc/people.toml": f"[people.ann]\n{people}",
+        "etc/people.toml": f'[people.ann]\nweb = "operator"\n{people}',
         "etc/trust.toml": RULE,
     }
     for path, text in files.items():
