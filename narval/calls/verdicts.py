@@ -15,7 +15,7 @@ from narval.core.definitions.action.definition import Action
 from narval.core.definitions.telling.words import listed
 from narval.core.elements.element import Element, Origin
 from narval.core.elements.titles import title_of
-from narval.core.engines.commands import PROGRAM, SEND, Call
+from narval.core.engines.commands import NOTICE, PROGRAM, SEND, Call
 from narval.core.engines.events import Failure
 from narval.core.errors import InternalError
 from narval.core.memory.memory import Memory
@@ -23,7 +23,7 @@ from narval.core.patterns.pattern import Bound, Condition, Pattern
 from narval.core.source.secrets import HIDDEN, hide_secrets
 from narval.core.trust.contents import is_free, leading_in, paths_there, values_of, written
 from narval.core.trust.origins import Chosen, came_in, chosen, origins_of
-from narval.core.trust.parts import AGENTS, PROGRAMS, VALUES, Part, elements_given, parts_of
+from narval.core.trust.parts import AGENTS, PROGRAMS, VALUES, WRITTEN_WORK, Part, elements_given, parts_of
 from narval.core.trust.rules import FROM, KNOWN, Facts, Judgement, Rule, Rules, Verdict, only_secrets
 from narval.core.trust.selection import looks_at
 from narval.files.trust_file import TRUST_FILE
@@ -54,13 +54,17 @@ def facts_of(agent: AgentState, rules: Rules, run: Run, call: Call, action: Acti
     home. For an action that only reads outside, only secrets are judged.
     """
     memory = agent.memory
-    says_where = says_receiver(call) if call.agent else None if action is None else action.says_where
+    says_where = None if action is None else action.says_where
+    if call.agent:
+        says_where = says_receiver(call)
+    elif call.kind == NOTICE:
+        says_where = ()  # people.toml says where
     all_parts = parts_of(memory, call, says_where, deciding(agent, run))
     inputs = elements_given(memory, call)
     parts = tuple(part for part in all_parts if part.labels and _is_there(part, inputs))
-    if _gives_values(call):  # of what the run has in it
+    if call.kind == NOTICE or _gives_values(call):  # of what the run has in it
         labels = memory.labels.names(memory.labels.whole(memory.labels.of((run.eid,))))
-        parts = (Part(VALUES, "", not call.agent, labels, (run.eid,)), *parts)
+        parts = (Part(VALUES, "", bool(call.program), labels, (run.eid,)), *parts)
     if action is not None and action.reads_outside:
         parts = tuple(part for each in parts if (part := only_secrets(each)).labels)
     return Facts(_named(call), run.name, parts, _Holding(agent, rules, run, inputs, parts).holds)
@@ -77,6 +81,8 @@ def _named(call: Call) -> str:
     """The name by which rules name what is called."""
     if call.agent:
         return f"{AGENTS}{call.agent}"
+    if call.kind == NOTICE:
+        return f"{WRITTEN_WORK}{call.name}"
     return f"{PROGRAMS}{call.name}" if call.kind == PROGRAM else call.name
 
 

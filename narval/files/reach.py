@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Definition, Library, RunDefinition
+from narval.core.definitions.people.directory import CHAT, MAIL, WRITTEN, Directory
 from narval.core.definitions.telling.words import counted
 from narval.core.errors import Fault
 from narval.core.memory.labels import FIXED, HOOK, SECRET
@@ -39,6 +40,8 @@ class ReachSources(NamedTuple):
     """True if there are other homes to which its agents may write."""
     offers: Mapping[str, Sequence[str]] = {}
     """The agents that may call definitions of any agent here, by their full names."""
+    people: Directory = Directory()
+    """The directory of people, which says by which ways all work asks, and what is asked before a call."""
 
     @property
     def given(self) -> set[str]:
@@ -49,6 +52,12 @@ class ReachSources(NamedTuple):
             *(client.person for client in self.clients),
             *(action.label for action in actions if isinstance(action, Action) and action.label),
         }
+
+    @property
+    def writes(self) -> frozenset[str]:
+        """The ways by which people can be written to."""
+        has = {MAIL: self.settings.mail is not None, CHAT: bool(self.settings.chats)}
+        return frozenset(way for way in WRITTEN if has[way])
 
     @property
     def labels(self) -> list[str]:
@@ -82,6 +91,9 @@ class ReachSources(NamedTuple):
                 self.rules.secrets if self.rules is not None else (),
                 self.has_peers,
                 self.offers,
+                tuple((approval.action, approval.work) for approval in self.people.approvals),
+                self.writes,
+                self.writes & frozenset(self.people.ways),
             )
         )
 
@@ -119,6 +131,7 @@ def sources_of(
         loaded,
         has_peers=bool(snapshot.peers),
         offers=_offers(snapshot),
+        people=snapshot.people,
     )
 
 

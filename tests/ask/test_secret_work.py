@@ -32,6 +32,7 @@ RECIPES = """<cookbook group="s">
     <arguments><draft to="evil@example.org" subject="About {$n}">{$n}</draft></arguments>
   </step>
 </recipe>
+<recipe name="asks" start_step="a" end_step="a"><step id="a" type="work" target="s.look"/></recipe>
 <work name="look"><title>About {$note}?</title><input id="note"><match>note</match></input>
   <outcome name="ok"/><ways names="terminal mail"/></work>
 </cookbook>"""
@@ -92,3 +93,31 @@ def test_what_needs_attention_names_no_secret(post: Post) -> None:
     item = post.start("s.look", SECRET)
     assert "HIV" in post.agent.work_item(item)["title"]
     assert "HIV" not in str(post.agent.ask("attention"))
+
+
+@pytest.mark.parametrize(
+    ("label", "rule", "is_told"),
+    [
+        ("mail", 'from = "mail"\naction = "work:s.look"\nthen = "refuse"', False),
+        ("mail", 'from = "mail"\naction = "work:s.other"\nthen = "refuse"', True),
+        ("mail", 'from = "*"\npart = "where"\nthen = "ask"', True),
+        ("model:near", 'from = "feed"\nthen = "refuse"', False),
+        (
+            "model:near",
+            'from = "model:*"\nholds = "link"\nthen = "ask"\n[[rule]]\nfrom = "*"\nthen = "allow"',
+            True,
+        ),
+        ("secret:health", 'secret = "health"\naction = "work:s.look"\nthen = "allow"', True),
+    ],
+)
+def test_what_people_are_written_about_work_is_judged_by_the_rules(
+    post: Post, label: str, rule: str, is_told: bool
+) -> None:
+    (post.home / "etc/trust.toml").write_text(f"{RULES}\n[[rule]]\n{rule}\n")
+    post.agent.ask("reload")
+    note = post.agent.add(OPEN)
+    post.agent.daemon.agent.memory.labels.add(note, (label,))
+    item = post.agent.start("s.asks")
+    post.agent.until_idle()
+    (mail,) = post.sent("ben")
+    assert (f"s.look {item + 1}" == mail["Subject"], "rain" in mail.as_string()) == (not is_told, is_told)

@@ -127,6 +127,8 @@ class CallFlow(msgspec.Struct, frozen=True):
     """The action that the author of the part names to undo it; "": the one that the called action names."""
     undoes: str = ""
     """The part whose calls it undoes; "" for any other call."""
+    approve: str = ""
+    """The work that the author of the part has asked before it is made; "" for none."""
 
 
 class Flow(msgspec.Struct, frozen=True):
@@ -148,6 +150,8 @@ class Flow(msgspec.Struct, frozen=True):
     """
     labels: frozenset[str] = frozenset()
     """The labels of what it brings in by itself."""
+    written: frozenset[str] = frozenset()
+    """The ways by which people are written what its runs show."""
 
 
 def flow_of(definition: Definition, library: Library) -> Flow:

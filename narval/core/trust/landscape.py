@@ -65,6 +65,12 @@ class KnownHome(msgspec.Struct, frozen=True):
     """True if its agents may write to those of other homes."""
     offers: Mapping[str, Sequence[str]] = {}
     """The agents that may call definitions here, by their full names."""
+    approvals: tuple[tuple[str, str], ...] = ()
+    """The actions before whose calls the home has somebody asked, each with the work that asks."""
+    writes: frozenset[str] = frozenset()
+    """The ways by which the home can write to people."""
+    always: frozenset[str] = frozenset()
+    """The ways among them by which people are written about all work."""
 
     def pattern_of(self, label: str) -> str:
         """The pattern of the elements that have the label of a secret; "" for other labels."""

@@ -22,6 +22,12 @@ PROGRAMS = "program:"
 AGENTS = "agent:"
 """The start of the names by which rules name agents of other homes."""
 
+WRITTEN_WORK = "work:"
+"""The start of the names by which rules name what people are written about work, by mail and in chats."""
+
+TEXT = "text"
+"""The name, as of an input, of what an item of work shows."""
+
 VALUES = "values"
 """The name, as of an input, of the values that a run gives a program, or sends along with a call."""
 

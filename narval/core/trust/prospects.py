@@ -12,9 +12,9 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from narval.core.definitions.action.definition import Action
-from narval.core.engines.commands import FLOW, PROGRAM
+from narval.core.engines.commands import FLOW, NOTICE, PROGRAM
 from narval.core.memory.labels import MODEL, SECRET
-from narval.core.trust.parts import AGENTS, PROGRAMS, Part
+from narval.core.trust.parts import AGENTS, PROGRAMS, WRITTEN_WORK, Part
 from narval.core.trust.reach import ReachedCall, ReachedPart
 from narval.core.trust.rules import ALL, SEVERITY, PartWord, Rule, Rules, Then, holds_of_all, unsaid, word_of
 from narval.core.trust.ways_out import AWAY
@@ -81,6 +81,8 @@ def prospects(calls: Iterable[ReachedCall], rules: Rules | None) -> Iterator[Cal
     they are those of a home without rules: a language model's answer asks.
     """
     for call in calls:
+        if call.call.kind == NOTICE and rules is None:
+            continue
         if _goes_outside(call):
             yield _gravest(call, tuple(_of_part(call, part, rules) for part in call.parts))
         elif call.action is not None and call.action.reads_outside:
@@ -131,11 +133,13 @@ def name_of(call: ReachedCall) -> str:
     """
     if call.call.kind == AWAY:
         return f"{AGENTS}{call.call.target}"
+    if call.call.kind == NOTICE:
+        return f"{WRITTEN_WORK}{call.call.target}"
     return f"{PROGRAMS}{call.call.target}" if call.call.kind == PROGRAM else call.call.target
 
 
 def _goes_outside(call: ReachedCall) -> bool:
-    if call.call.kind in (PROGRAM, FLOW, AWAY):
+    if call.call.kind in (PROGRAM, FLOW, AWAY, NOTICE):
         return True
     return call.call.kind == Action.kind and (call.action is None or call.action.outside)
 

@@ -19,11 +19,12 @@ import msgspec
 
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Definition
+from narval.core.definitions.people.directory import BY_A_RULE, DESTROYING
 from narval.core.definitions.prototype import REPLACES, Output
 from narval.core.definitions.telling.words import verbatim
 from narval.core.elements.control_elements import STARTING, TARGET, TASK
-from narval.core.engines.commands import FLOW, PROGRAM
-from narval.core.kinds import KINDS
+from narval.core.engines.commands import FLOW, NOTICE, PROGRAM
+from narval.core.kinds import ASKING, KINDS
 from narval.core.memory.labels import FILE as OF_FILES
 from narval.core.memory.labels import MODEL
 from narval.core.memory.labels import PROGRAM as OF_PROGRAMS
@@ -109,6 +110,7 @@ class Reach:
             self._make_edges(followed)
         for followed in self._land.followed.values():
             self._leave(followed)
+        _ask_about(self._land, self._calls, home.approvals)
         self._start_runs()
 
     # --- answers --------------------------------------------------------------------------------------
@@ -214,8 +216,10 @@ class Reach:
         self._calls.setdefault(followed.key, []).append((call, action, parts))
 
     def _leave(self, followed: Followed) -> None:
-        """Note what goes to agents of other homes as calls, behind those that the runs make here."""
-        for call in ways_out(followed.definition, followed.flow, self._home.has_peers, self._home.offers):
+        """Note what goes to agents of other homes, or is written to people, as calls, behind those that the
+        runs make here.
+        """
+        for call in ways_out(followed.definition, followed.flow, self._home):
             where = says_receiver(call)
             parts = [
                 part
@@ -313,6 +317,17 @@ def _parts_of(
         if declared and path:
             says = any(is_within(path, one) or is_within(one, path) for one in declared)
         yield _PartNode(slot, path, says, node)
+
+
+def _ask_about(land: Landscape, calls: _Calls, approvals: Iterable[tuple[str, str]]) -> None:
+    """Let what calls are given reach the work that asks if they may be made, and shows it."""
+    asking = [followed for followed in land.followed.values() if followed.definition.kind == ASKING]
+    for key, made in calls.items() if asking else ():
+        for call, _, parts in made:
+            names = {BY_A_RULE, DESTROYING, call.approve}
+            names.update(work for action, work in approvals if action == call.target)
+            shows = [of.own for of in asking if of.definition.full_name in names and call.kind != NOTICE]
+            land.connect((*(part.node for part in parts), land.followed[key].run.whether), shows)
 
 
 def _made_by(followed: Followed, land: Landscape, calls: _Calls) -> Iterator[_Call]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from narval.core.definitions.telling.words import listed, verbatim
+from narval.core.engines.commands import NOTICE
 from narval.core.memory.labels import (
     ANY_MODEL,
     CALENDAR,
@@ -47,6 +48,8 @@ _STARTS = {
 }
 _THEN: dict[Then, str] = {"allow": "allowed", "ask": "asks", "refuse": "refused"}
 
+_WRITTEN = "if a rule asks or refuses, it says the number of the item alone"
+
 _CAUSES: dict[Cause, str] = {
     "memory": "depends on memory",
     "code": "depends on code",
@@ -86,6 +89,8 @@ def lines_of_call(call: CallProspect) -> Iterator[Line]:
     action = call.call.action
     if action is not None and action.says_where is None and action.prototype.inputs:
         yield Line("its code does not say which parts say where, so each of them may", 1)
+    if made.kind == NOTICE and call.prospect != "allowed":
+        yield Line(_WRITTEN, 1)
     reached = [part for part in call.parts if part.labels]
     for text, parts in _alike(reached):
         yield Line(f"{_subject(parts)} {text}", 1)

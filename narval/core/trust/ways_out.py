@@ -1,15 +1,20 @@
-"""Ways out: what of the definitions of a home goes to agents of other homes, as calls that labels reach."""
+"""Ways out: what definitions of a home have go to agents of other homes, or written to people, as calls that
+labels reach.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
 from narval.core.agent_name import AT
 from narval.core.definitions.library import Definition
-from narval.core.trust.flow import CallFlow, Flow, Taken
-from narval.core.trust.parts import ELEMENTS
+from narval.core.engines.commands import NOTICE
+from narval.core.kinds import ASKING
+from narval.core.trust.flow import CallFlow, Flow, Taken, ThisRun
+from narval.core.trust.landscape import KnownHome
+from narval.core.trust.parts import ELEMENTS, TEXT
 from narval.core.trust.paths import SlotPath
 from narval.core.trust.rules import ALL
 from narval.core.trust.selection import path_selected
@@ -23,15 +28,14 @@ ANSWER = "answer"
 """The name, as of an input and of a part, of what goes back to an agent that called."""
 
 
-def ways_out(
-    definition: Definition, flow: Flow, has_peers: bool, offers: Mapping[str, Sequence[str]]
-) -> Iterator[CallFlow]:
-    """The calls by which runs of a definition let something go to agents of other homes: messages, calls of
-    what those offer, and answers to those to whom it is offered.
+def ways_out(definition: Definition, flow: Flow, home: KnownHome) -> Iterator[CallFlow]:
+    """The calls by which runs of a definition let something go to agents of other homes, which are messages,
+    calls of what those offer, and answers to those to whom it is offered; and by which they have people
+    written to.
     """
     there = set[tuple[str, str]]()
     for call in flow.calls:
-        if call.selects and has_peers:
+        if call.selects and home.has_peers:
             receivers = [ALL]
         else:
             receivers = [one for one in (call.target if call.sends else call.agent).split() if AT in one]
@@ -40,7 +44,11 @@ def ways_out(
                 there.add((call.part, receiver))
                 inputs = {**({ELEMENTS: call.elements} if call.elements else {}), **call.inputs}
                 yield replace(call, kind=AWAY, target=receiver, agent="", sends=False, inputs=inputs)
-    for receiver in offers.get(definition.full_name, ()):
+    ways = sorted(home.writes & (flow.written | home.always)) if definition.kind == ASKING else ()
+    if ways:
+        shows = {TEXT: (Taken(ThisRun()),)}
+        yield CallFlow(" and ".join(ways), NOTICE, definition.full_name, definition.line, inputs=shows)
+    for receiver in home.offers.get(definition.full_name, ()):
         if AT in receiver:
             given = tuple(map(Taken, flow.gives))
             yield CallFlow(ANSWER, AWAY, receiver, definition.line, inputs={ANSWER: given})

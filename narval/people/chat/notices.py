@@ -28,7 +28,7 @@ from narval.core.errors import ActionError
 from narval.people.chat.messages import ASKED, ENDED, SENT, Reply
 from narval.people.chat.outbox import ChatOutbox
 from narval.people.chat.quiet import waits_until
-from narval.people.item_text import look_at, secrets_shown, text_shown
+from narval.people.item_text import is_untold, look_at, text_shown
 from narval.people.mail.answers import ACTS
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class ChatNotices:
             is_urgent=why == "escalated",
             deadline=deadline if asks else None,
         )
-        is_hidden = bool(secrets_shown(self._agent, run.eid))
+        is_hidden = is_untold(self._agent, run.eid)
         title = run.name if is_hidden else payload["title"]
         about = Reply(
             text=f"{run.eid} {title}: {look_at(run.eid, name) if is_hidden else payload['text']}",

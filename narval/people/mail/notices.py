@@ -24,7 +24,7 @@ from narval.calls.targets import PreparedCall
 from narval.core.engines.commands import Call
 from narval.core.engines.engine import Lookup
 from narval.core.errors import ActionError
-from narval.people.item_text import look_at, secrets_shown, text_shown
+from narval.people.item_text import is_untold, look_at, text_shown
 from narval.people.mail.account import MailAccount
 from narval.people.mail.texts import timestamp
 from narval.people.mail.tokens import KEY, token_of
@@ -131,7 +131,7 @@ class Notices:
     ) -> str:
         why, until, title = payload["why"], payload["until"], self._title(run, payload["title"])
         subject = f"{_SUBJECTS.get(why, f'Over ({why}): ')}{title}"
-        if secrets_shown(self._agent, run.eid):
+        if is_untold(self._agent, run.eid):
             return await send_text(account, to, subject, look_at(run.eid), about=f"work.{run.eid}.")
         if until is None:
             text = f"{run.name} {run.eid}: {title}\n\n{payload['text']}"
@@ -144,8 +144,8 @@ class Notices:
         return await send_text(account, to, f"{subject} [{token}]", text, about=f"work.{run.eid}.")
 
     def _title(self, run: Run, title: str) -> str:
-        """The title of an item; its number and the name of the work where that is secret."""
-        return f"{run.name} {run.eid}" if secrets_shown(self._agent, run.eid) else title
+        """The title of an item; its number and the name of the work where that is not told by mail."""
+        return f"{run.name} {run.eid}" if is_untold(self._agent, run.eid) else title
 
     async def _send_list(self, account: MailAccount, to: str, lines: list[str]) -> str:
         text = "More was asked of you than is sent one by one. `narval work` has all of it:\n\n"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from narval.core.definitions.library import Library
 from narval.core.patterns.pattern import Condition, condition
 from narval.core.trust.flow import CallFlow, Flow, InMemory, coarse_call
@@ -35,4 +37,5 @@ def _calls(process: Process, library: Library) -> Iterator[CallFlow]:
     for node in process.nodes.values():
         if node.target is not None:
             more = {"group": process.group, "agent": node.agent}
-            yield from coarse_call(node.id, *node.target, library, line=node.line, **more)
+            for call in coarse_call(node.id, *node.target, library, line=node.line, **more):
+                yield replace(call, approve=node.text_of("approve"))

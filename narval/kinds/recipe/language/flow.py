@@ -104,6 +104,7 @@ class _Steps:
             sends=step.sending is not None,
             selects=step.sending.select if step.sending is not None else "",
             undo=step.undo,
+            approve=step.approve,
         )
 
     def _has_prototype(self, step: Step) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from narval.core.definitions.library import Library
+from narval.core.definitions.people.directory import WRITTEN
 from narval.core.patterns.pattern import condition
 from narval.core.trust.flow import Flow, InMemory
 from narval.kinds.work.language.definition import WorkDefinition
@@ -12,4 +13,5 @@ def flow(work: WorkDefinition, library: Library) -> Flow:
     """The ways of elements through items of work."""
     takes = tuple(InMemory(slot.condition) for slot in work.prototype.inputs)
     answers = tuple(output.condition for output in work.prototype.outputs)
-    return Flow(holds=takes, makes=answers or (condition(work.answer_name),))
+    made = answers or (condition(work.answer_name),)
+    return Flow(holds=takes, makes=made, written=frozenset(work.ways).intersection(WRITTEN))

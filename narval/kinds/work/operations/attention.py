@@ -15,7 +15,7 @@ from narval.daemon.daemon import Daemon
 from narval.kinds.work.engine.explain import is_overdue
 from narval.kinds.work.engine.listing import waits_for_nobody
 from narval.kinds.work.operations.items import WorkView
-from narval.people.item_text import secrets_shown
+from narval.people.item_text import is_untold
 
 LOOKED_AT = 200
 """The most open items, in the order of lists, that are examined."""
@@ -75,5 +75,5 @@ def _waiting(look: WorkView, items: list[Run]) -> Form:
 
 
 def _title(look: WorkView, run: Run) -> str:
-    """The title of an item; the name of the work where that is secret, as chats tell it."""
-    return run.name if secrets_shown(look.agent, run.eid) else run.state.title or run.name
+    """The title of an item; the name of the work where chats do not tell the title."""
+    return run.name if is_untold(look.agent, run.eid) else run.state.title or run.name

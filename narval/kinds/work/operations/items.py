@@ -31,7 +31,7 @@ from narval.kinds.work.engine.state import WorkState
 from narval.kinds.work.engine.table import MOVES, PHASES
 from narval.kinds.work.engine.votes import answered
 from narval.kinds.work.language.definition import WorkDefinition
-from narval.people.item_text import look_at, secrets_shown, text_shown
+from narval.people.item_text import is_untold, look_at, secrets_shown, text_shown
 
 WORK = WorkDefinition.kind
 
@@ -213,8 +213,8 @@ class _Shown(NamedTuple):
 
 
 def _as_by_chat(daemon: Daemon, row: Form) -> Form:
-    """An item in a list without a title that is secret."""
-    return row | {"title": row["work"]} if secrets_shown(daemon.agent, row["item"]) else row
+    """An item in a list without a title that is not told by chat."""
+    return row | {"title": row["work"]} if is_untold(daemon.agent, row["item"]) else row
 
 
 def _listed(daemon: Daemon, asker: Asker, person: str | None) -> _Viewer:
@@ -266,7 +266,7 @@ async def work_item(daemon: Daemon, item: int, *, asker: Asker = PROGRAM) -> dic
     """
     look = WorkView(daemon, onlooker(daemon, asker), who_acts(daemon, asker))
     run, definition, state = look.item(item)
-    if asker.way == CHAT and secrets_shown(daemon.agent, item):
+    if asker.way == CHAT and is_untold(daemon.agent, item):
         agent = "" if daemon.agent.store.is_own else daemon.name
         raise WorkRefusedError("way-not-allowed", f"{item} {run.name}: {look_at(item, agent)}")
     person = look.person or ""
