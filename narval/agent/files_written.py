@@ -8,6 +8,7 @@ failed or was given up may have written its file all the same.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from posixpath import join, normpath
 
 import msgspec
@@ -22,6 +23,7 @@ from narval.core.engines.events import Produced, Returned
 from narval.core.kinds import KNOWING_INPUTS
 from narval.core.memory.labels import NONE
 from narval.core.trust.file_access import may_read, may_write
+from narval.files.reachable import closed_part
 from narval.store.batch import FILES, ResultRow
 
 PATH, FROM, _PATH = "path", "from", b"path"
@@ -48,7 +50,8 @@ def note_files(transaction: Transaction, run: Run, call: Call, event: Returned |
     of_run = NONE if run.kind in KNOWING_INPUTS else labels.of((run.eid,))
     said, _ = labels.told(labels.join(labels.join(labels.of(eids), of_run), transaction.comes_with))
     for paths in written:
-        number = labels.join(labels.of_files(paths), labels.number(said))
+        number = labels.join(labels.of_files(paths), _of_paths(agent, paths[1:]))
+        number = labels.join(number, labels.number(said))
         if number != labels.files.get(paths[0], NONE):
             labels.files[paths[0]] = number
             data = msgspec.json.encode(labels.names(number))
@@ -56,15 +59,26 @@ def note_files(transaction: Transaction, run: Run, call: Call, event: Returned |
 
 
 def labels_of_files(agent: AgentState, run: Run, call: Call, event: Returned | Produced) -> int:
-    """The labels of the files that a call has read, if narval wrote them."""
+    """The labels of the files that a call has read: if narval wrote them, or keeps there what is secret."""
     labels, joined = agent.memory.labels, NONE
-    if not labels.files:
+    if not (labels.files or agent.lookup.secrets):
         return joined
     action = agent.lookup.definition(run, call.kind, call.name) if call.kind == Action.kind else None
     if not isinstance(action, Action) or may_read(action):
         for paths in _paths(event, agent.folder):
-            joined = labels.join(joined, labels.of_files(paths))
+            joined = labels.join(joined, _of_paths(agent, paths))
     return joined
+
+
+def _of_paths(agent: AgentState, paths: tuple[str, ...]) -> int:
+    """The labels of files. One in a part of the home that definitions do not write may hold elements, as
+    `data/memory.xml` does, so it has those of all that is secret there.
+    """
+    labels, secrets = agent.memory.labels, agent.lookup.secrets
+    number = labels.of_files(paths)
+    if secrets and any(closed_part(Path(path), Path(agent.folder)) for path in paths):
+        number = labels.join(number, labels.number([name for name, _ in secrets]))
+    return number
 
 
 def labels_at(agent: AgentState, *paths: str) -> int:

@@ -5,6 +5,8 @@ A file that narval wrote keeps the labels of what was written into it, for those
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from narval.core.definitions.action.definition import Action
 from narval.core.memory.labels import FILE
 
@@ -22,6 +24,22 @@ def may_read(action: Action) -> bool:
     if not (action.label or action.model):
         return False
     return action.label == FILE or gives_paths(action) or action.needs is None
+
+
+def may_copy(action: Action) -> bool:
+    """True if an action may put what stands in one file into another: it reaches the folders of two elements,
+    or declares no needs.
+    """
+    needs = action.needs
+    is_able = needs is None or sum(folder.startswith("{") for folder in needs.folders) > 1
+    return may_write(action) and is_able
+
+
+def may_be_closed(attributes: Mapping[str, str | None]) -> bool:
+    """True if a file may be in a part of the home that is closed, by the attributes of the element that names
+    it, as far as they are known: such an element names its `folder`.
+    """
+    return attributes.get("folder", "") != ""
 
 
 def gives_paths(action: Action) -> bool:

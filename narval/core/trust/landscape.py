@@ -129,6 +129,10 @@ class Landscape:
         files = self._place("a file that was written")
         self.files = files.nodes[""]
         """The node of all files that actions write, and others read again."""
+        self.closed = self.graph.node()
+        """The node of the files in which the home keeps elements, so that what is secret may stand there."""
+        for name, _ in home.secrets:
+            self.graph.seed(self.closed, f"{SECRET}{name}")
         self._make_places()
 
     def connect(self, sources: Iterable[int], targets: Iterable[int], kind: int = PLAIN) -> None:

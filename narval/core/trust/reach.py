@@ -29,7 +29,7 @@ from narval.core.memory.labels import FILE as OF_FILES
 from narval.core.memory.labels import MODEL
 from narval.core.memory.labels import PROGRAM as OF_PROGRAMS
 from narval.core.patterns.pattern import Condition, condition
-from narval.core.trust.file_access import gives_paths, may_read, may_write
+from narval.core.trust.file_access import gives_paths, may_be_closed, may_copy, may_read, may_write
 from narval.core.trust.flow import CallFlow, Literal, Taken, TheArgument
 from narval.core.trust.label_graph import CODE, MEMORY, PLAIN
 from narval.core.trust.landscape import Followed, Key, KnownHome, Landscape, is_run, keeps_of, key_of
@@ -253,7 +253,9 @@ class Reach:
             self._land.connect(self._land.memory.search(names).of_part(""), place.nodes.values())
 
     def _make_edges_of_files(self, followed: Followed, call: CallFlow, action: Action | None) -> None:
-        """Let what is written into files reach what is read from files."""
+        """Let what is written into files reach what is read from files, and what the home keeps in files."""
+        if action is not None and may_copy(action) and _names_closed(call):
+            self._land.connect([self._land.closed], [self._land.files], CODE)
         if action is not None and may_write(action):
             code = PLAIN if gives_paths(action) else CODE
             for taken in (taken for takes in call.inputs.values() for taken in takes):
@@ -263,12 +265,15 @@ class Reach:
                 self._land.connect([followed.run.whether], [self._land.files], code)
         if call.kind == PROGRAM or (action is not None and may_read(action)):
             code = CODE if action is None or action.label != OF_FILES else PLAIN
-            self._land.connect([self._land.files], [followed.own], code)
+            files = [self._land.files]
+            if action is not None and action.label == OF_FILES and _names_closed(call):
+                files.append(self._land.closed)
+            self._land.connect(files, [followed.own], code)
             outputs = self._land.given.get((followed.key, call.part), ())
             for output, place in zip(call.prototype.outputs, outputs, strict=False):
                 keeps = {keep.part.path for keep in keeps_of(call, output)}
                 nodes = (node for path, node in place.nodes.items() if path not in {*output.own, *keeps})
-                self._land.connect([self._land.files], nodes, code)
+                self._land.connect(files, nodes, code)
 
     def _start_runs(self) -> None:
         """Give runs that an element begins its labels, and those of the run that made it."""
@@ -355,6 +360,19 @@ def _labels_of(home: KnownHome, call: CallFlow, action: Action | None) -> Iterat
         named = _models_written(call, action.model)
         names = {*home.models, "*"} if named is None else named
         yield from (f"{MODEL}{name}" for name in sorted(names - home.trusted))
+
+
+def _names_closed(call: CallFlow) -> bool:
+    """True if an element that a call is given may name a file in a closed part of the home."""
+    for taken in (taken for takes in call.inputs.values() for taken in takes):
+        match taken.origin:
+            case TheArgument(at) if not call.undoes:
+                is_closed = may_be_closed(dict(call.arguments[at].literal.attributes))
+            case _:
+                is_closed = True
+        if is_closed:
+            return True
+    return False
 
 
 def _kind(taken: Taken) -> int:
