@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 from typing import Any
 
 from narval.agent.agent import AgentState
@@ -12,8 +13,10 @@ from narval.core.elements.element import Element, parse
 from narval.core.elements.error_element import read_error
 from narval.core.elements.failure_element import FAILURE
 
-_TRACED = re.compile(r"([^\n]+:\d+) in [\w<>]+: ")
-"""A line in the `detail` of an error that an action raised, as `conversion.failure` writes it."""
+_TRACED = re.compile(r"(\S.*:\d+) (?:in [\w<>]+: |[\w-]+\.[\w.-]+(?:: it gave |$))")
+"""A line in the `detail` of an error: of an action that raised, as `conversion.failure` writes it, where the
+last one before any that is indented is the place, or of one that gave what does not fit.
+"""
 
 
 def place_of(agent: AgentState, error: Element) -> str:
@@ -28,9 +31,9 @@ def place_of(agent: AgentState, error: Element) -> str:
     if (origin := error.origin) is None:
         path, line = root.get("path", ""), root.get("line", "")
         return f"{path}:{line}" if path and line else ""
-    traced = _TRACED.match((root.findtext("detail") or "").rpartition("\n")[2])
-    if traced is not None:
-        return traced[1]
+    lines = (root.findtext("detail") or "").splitlines()
+    if traced := [*takewhile(bool, map(_TRACED.match, lines))]:
+        return str(traced[-1][1])
     run = agent.runs.get(origin.run)
     return _part_of(agent, run, read_error(error)[2] or origin.step) if run is not None else ""
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import inspect
 import keyword
 import logging
+import os
 import re
+import sys
 import threading
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextvars import copy_context
 from functools import lru_cache
@@ -26,6 +29,7 @@ from narval.core.elements.element import Element
 from narval.core.elements.error_element import xml_safe
 from narval.core.engines.events import Failure, OutputElement
 from narval.core.errors import ActionError, ElementError, InternalError
+from narval.core.source.text import SHIPPED
 from narval.system.exits import RefusedExit, ends_program
 from narval.system.secret import without_given
 
@@ -36,6 +40,10 @@ LONG = 5.0
 
 _LONGEST_MESSAGE = 2_000
 _MOST_FRAMES = 12
+_MOST_CAUSES = 8
+_LONGEST_CAUSE = 300
+_NARVAL = f"{Path(__file__).parents[1]}{os.sep}"
+_LIBRARIES = frozenset(("site-packages", "dist-packages"))
 _EXPECTED = "expected an Element, XML text or bytes, or an lxml element"
 _LIKELY = {
     GeneratorType: "a generator; return a list of what it yields, or declare an async one with source=True",
@@ -216,32 +224,90 @@ def _element(thing: object, place: str) -> bytes:
 def failure(error: BaseException, file: str, home: Path | None = None) -> Failure:
     """The failure for an exception, in words for the author of the action.
 
-    `detail` shows the lines of `file` in the exception's traceback.
+    A group of one exception, as a task group raises it, fails as its member does. `detail` has the traceback:
+    the lines of `file` and of other files of the home, and the last one of a library; then, indented, those
+    of its causes and members.
     """
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
     kind, message = type(error).__name__, _text(error) or type(error).__name__
     if isinstance(error, ActionError):
-        kind, message = error.kind, _text(error)
+        kind = error.kind
     elif isinstance(error, RefusedExit):
         kind, message = SystemExit.__name__, f"the action called {error.call}"
     elif isinstance(error, SystemExit):
         message = f"the action called sys.exit({'' if error.code is None else repr(error.code)})"
+    elif isinstance(error, BaseExceptionGroup):
+        message = "; ".join((message, *map(_named, error.exceptions)))
     return Failure(
         _NO_WORD.sub("-", str(kind)).strip("-") or "action-failed",
         xml_safe(message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE] + "…"),
-        "" if isinstance(error, BadOutputError) else xml_safe(_lines(error.__traceback__, file, home)),
-        final=isinstance(error, ActionError) and bool(error.final),
+        "" if isinstance(error, BadOutputError) else xml_safe("\n".join(_traced(error, file, home))),
+        final=_is_final(error),
     )
 
 
-def _lines(trace: TracebackType | None, file: str, home: Path | None) -> str:
-    """`modules/mail.py:12 in send: server.send(mail)`, outermost first."""
-    shown = file
-    if home is not None and Path(file).is_relative_to(home):
-        shown = str(Path(file).relative_to(home))
-    frames = [frame for frame in traceback.extract_tb(trace) if frame.filename == file]
-    return "\n".join(
-        f"{shown}:{frame.lineno} in {frame.name}: {frame.line}" for frame in frames[-_MOST_FRAMES:]
-    )
+def _is_final(error: BaseException) -> bool:
+    """True if trying again cannot help; of a group all members must say so."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_is_final, error.exceptions))
+    return isinstance(error, ActionError) and bool(error.final)
+
+
+def _traced(error: BaseException, file: str, home: Path | None) -> Iterator[str]:
+    """The lines of an exception's traceback, then those of its causes and members."""
+    yield from _lines(error.__traceback__, file, home)
+    told, waiting = {id(error)}, deque(_behind(error))
+    while waiting and len(told) <= _MOST_CAUSES:
+        how, behind = waiting.popleft()
+        if id(behind) not in told:
+            told.add(id(behind))
+            yield f"{how} {_named(behind)}"
+            yield from (f"  {line}" for line in _lines(behind.__traceback__, file, home))
+            waiting.extend(_behind(behind))
+
+
+def _behind(error: BaseException) -> Iterator[tuple[str, BaseException]]:
+    """The exceptions behind another: its cause, what it was raised amid, its members."""
+    if error.__cause__ is not None:
+        yield "caused by", error.__cause__
+    elif error.__context__ is not None and not error.__suppress_context__:
+        yield "while handling", error.__context__
+    if isinstance(error, BaseExceptionGroup):
+        yield from (("one of them", member) for member in error.exceptions)
+
+
+def _named(error: BaseException) -> str:
+    """An exception in one line."""
+    text = f"{type(error).__name__}: {' '.join(_text(error).split())}".removesuffix(": ")
+    return text if len(text) <= _LONGEST_CAUSE else text[:_LONGEST_CAUSE] + "…"
+
+
+def _lines(trace: TracebackType | None, file: str, home: Path | None) -> list[str]:
+    """`modules/mail.py:12 in send: server.send(mail)`, outermost first; the line of a library is indented."""
+    frames = [frame for frame in traceback.extract_tb(trace) if not frame.filename.startswith(_NARVAL)]
+    shown = [_line(frame, path) for frame in frames if (path := _own(frame.filename, file, home))]
+    if frames and not _own(frames[-1].filename, file, home):
+        shown.append(f"  {_line(frames[-1], _in_library(frames[-1].filename))}")
+    return shown[-_MOST_FRAMES:]
+
+
+def _line(frame: traceback.FrameSummary, path: str) -> str:
+    return f"{path}:{frame.lineno} in {frame.name}: {frame.line}"
+
+
+def _own(path: str, file: str, home: Path | None) -> str:
+    """The name for people of a file of the action's author, or one that ships; "" for a library's."""
+    folder = home or Path(file).parent
+    if Path(path).is_relative_to(folder) and not _LIBRARIES.intersection(Path(path).parts):
+        return str(Path(path).relative_to(folder)) if home is not None else path
+    return path if path == file or path.startswith(f"{SHIPPED}/") else ""
+
+
+def _in_library(path: str) -> str:
+    """The path of a file in its library, such as `json/decoder.py`, and nothing of the machine."""
+    folders = [f"{folder}{os.sep}" for folder in sys.path if folder and path.startswith(f"{folder}{os.sep}")]
+    return path.removeprefix(max(folders, key=len)) if folders else Path(path).name
 
 
 def _text(error: BaseException) -> str:

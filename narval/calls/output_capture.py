@@ -1,4 +1,4 @@
-"""The prints of actions, which go to the log with their call, and not to the daemon's output."""
+"""The prints of actions: in a daemon they go to the log with their call, and not to its own output."""
 
 from __future__ import annotations
 
@@ -56,7 +56,15 @@ class Lines:
 
 
 def log_print(line: str, id: str, run: int, step: str) -> None:
-    """Log one line that an action printed."""
+    """Log one line that an action printed in a program of its own; print it where nothing is captured."""
+    if _CAPTURED:
+        _log(line, id, run, step)
+    else:
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+
+
+def _log(line: str, id: str, run: int, step: str) -> None:
     logger.info("%s", line, extra={"call": id, "run": run, "step": step})
 
 
@@ -96,12 +104,16 @@ class _Captured:
         # a log handler may write to this very stream: that must pass through, not come back here
         token = _logging.set(True)
         try:
-            log_print(line, id, run, step)
+            _log(line, id, run, step)
         finally:
             _logging.reset(token)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+_CAPTURED: list[_Captured] = []
+"""The streams of this program in place of its output, once it is captured."""
 
 
 def capture_output() -> Callable[[], None]:
@@ -110,11 +122,13 @@ def capture_output() -> Callable[[], None]:
     If it is in place already, nothing happens.
     """
     before = sys.stdout, sys.stderr
-    if isinstance(sys.stdout, _Captured):
+    if _CAPTURED:
         return lambda: None
-    sys.stdout, sys.stderr = _Captured(sys.stdout), _Captured(sys.stderr)
+    _CAPTURED.extend((_Captured(sys.stdout), _Captured(sys.stderr)))
+    sys.stdout, sys.stderr = _CAPTURED
 
     def restore() -> None:
+        _CAPTURED.clear()
         sys.stdout, sys.stderr = before
 
     return restore
@@ -125,6 +139,5 @@ def end_prints(id: str) -> None:
     if id not in UNENDED:
         return
     UNENDED.discard(id)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, _Captured):
-            stream.end(id)
+    for stream in _CAPTURED:
+        stream.end(id)

@@ -141,7 +141,8 @@ class Daemon:
         """Begin to follow the definitions in a memory of their own; `close` ends it. `declared` stands for
         `data/memory.xml`; None leaves that alone. With `goes_on` it continues the runs of its store.
         """
-        _collect_output(self, self._closing)
+        _collect_log(self, self._closing)
+        self._closing.callback(capture_output())
         if goes_on:
             resume_fork(self.host, self.files, self.rounds.clock.now())
         else:
@@ -253,7 +254,7 @@ class Daemon:
     async def _resume(self) -> None:
         """Bring memory in line with its declarations, then resume what was under way."""
         host, runs = self.host, self.agent.runs.active
-        _collect_output(self, self._closing)
+        _collect_log(self, self._closing)
         if self.fleet is not None:
             await self.fleet.begin()
         runs_are_back(host, restore_runs(host.agent), self.rounds.clock.now())
@@ -302,11 +303,9 @@ async def _started(
         return daemon
 
 
-def _collect_output(daemon: Daemon, closing: ExitStack) -> None:
+def _collect_log(daemon: Daemon, closing: ExitStack) -> None:
     daemon.logbook.attach()
     closing.callback(daemon.logbook.detach)
-    if not daemon.record_only:
-        closing.callback(capture_output())
 
 
 def _on_home(

@@ -12,6 +12,7 @@ import pytest
 from narval.calls.book import CallBook
 from narval.calls.context import CallContext, Target
 from narval.calls.executor import Executor
+from narval.calls.output_capture import capture_output
 from narval.calls.record import CallListener, CallRecord, Outcome
 from narval.calls.workers import transforms
 from narval.core.elements.element import Element
@@ -20,6 +21,14 @@ from narval.core.engines.events import OutputElement
 from narval.files.settings import CallLimits
 
 Given = Element | list[Element] | None
+
+
+@pytest.fixture
+def logged() -> Iterator[None]:
+    """What actions print goes to the log, as in a daemon."""
+    restore = capture_output()
+    yield
+    restore()
 
 
 def number_of(agent: str) -> int:

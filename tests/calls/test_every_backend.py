@@ -1,6 +1,7 @@
 """Behaviour that is the same wherever an action runs: every case is put to each backend."""
 
 import logging
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -112,9 +113,57 @@ def test_N33_an_action_that_raises_costs_its_step_alone_and_tells_where(
     problem = ask(text, inputs={"mail": MAIL}, home=tmp_path).problem
     assert problem.kind == "JSONDecodeError"
     assert problem.message == "Expecting value: line 1 column 1 (char 0)"
-    assert problem.detail.splitlines() == [
+    *own, library = problem.detail.splitlines()
+    assert own == [
         f"mail.py:4 in act: {'return parsed(mail)'}",
         "mail.py:7 in parsed: return json.loads('nonsense')",
+    ]
+    assert re.match(r"  json/decoder\.py:\d+ in \w+: ", library)
+
+
+def test_an_error_tells_its_causes(ask: Ask, tmp_path: Path) -> None:
+    text = (
+        "def act():\n"
+        "    try:\n"
+        "        {}['paper']\n"
+        "    except KeyError as error:\n"
+        "        raise RuntimeError('cannot print') from error\n"
+    )
+    problem = ask(text, home=tmp_path).problem
+    assert (problem.kind, problem.message) == ("RuntimeError", "cannot print")
+    assert problem.detail.splitlines() == [
+        "mail.py:5 in act: raise RuntimeError('cannot print') from error",
+        "caused by KeyError: 'paper'",
+        "  mail.py:3 in act: {}['paper']",
+    ]
+
+
+def test_a_group_of_one_fails_as_its_member_does(ask: Ask) -> None:
+    text = (
+        "from narval import ActionError\n"
+        "def act(): raise ExceptionGroup('one', [ActionError('no paper', 'no-paper', final=True)])\n"
+    )
+    problem = ask(text).problem
+    assert (problem.kind, problem.message, problem.final) == ("no-paper", "no paper", True)
+
+
+def test_a_group_tells_its_members(ask: Ask, tmp_path: Path) -> None:
+    text = (
+        "from narval import ActionError\n"
+        "def fail(): raise ActionError('no paper', 'no-paper', final=True)\n"
+        "def act():\n"
+        "    try: fail()\n"
+        "    except ActionError as error: failed = error\n"
+        "    raise ExceptionGroup('two', [failed, ValueError('x')])\n"
+    )
+    problem = ask(text, home=tmp_path).problem
+    assert (problem.kind, problem.final) == ("ExceptionGroup", False)
+    assert problem.message == "two (2 sub-exceptions); ActionError: no paper; ValueError: x"
+    assert problem.detail.splitlines()[1:] == [
+        "one of them ActionError: no paper",
+        "  mail.py:4 in act: try: fail()",
+        "  mail.py:2 in fail: def fail(): raise ActionError('no paper', 'no-paper', final=True)",
+        "one of them ValueError: x",
     ]
 
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from narval.calls.context import CallContext
-from narval.calls.output_capture import capture_output, end_prints
+from narval.calls.output_capture import capture_output, end_prints, log_print
 
 
 def within(call: str) -> contextvars.Context:
@@ -81,3 +81,10 @@ def test_a_captured_stream_is_otherwise_what_it_was(capsys: pytest.CaptureFixtur
     finally:
         restore()
     assert capsys.readouterr().out == "plain\n"
+
+
+def test_outside_a_daemon_what_a_program_of_its_own_prints_is_printed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    log_print("from a worker", "1", 1, "s")
+    assert capsys.readouterr().out == "from a worker\n"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import io
+import pdb
+import sys
 import time
 import weakref
 from copy import copy
@@ -192,15 +195,33 @@ def test_a_daemon_that_does_not_open_lets_the_home_go(scene: Scene) -> None:
         assert agent.ask("status")["faults"] == []
 
 
-def test_what_an_action_prints_is_logged_and_not_printed(
+def test_in_a_program_what_an_action_prints_is_printed(
     scene: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with narval.open(scene.home.path) as agent:
         agent.wait(agent.start("w.nothing"), 20)
-        print("a word from the program")
-        (line,) = [line for line in agent.ask("log") if line["logger"] == "narval.action"]
-        assert line["message"] == "a word from an action"
-    assert capsys.readouterr().out == "a word from the program\n"
+        assert not [line for line in agent.ask("log") if line["logger"] == "narval.action"]
+    assert capsys.readouterr().out == "a word from an action\n"
+
+
+def test_breakpoint_in_an_action_asks_on_the_terminal_of_a_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tmp_path / "stops.py"
+    module.write_text("from narval import action\n\n@action\ndef at():\n    here = 6\n    breakpoint()\n")
+    answered = io.StringIO()
+    monkeypatch.setattr("sys.stdout", answered)
+    monkeypatch.setattr("sys.stdin", io.StringIO("p here * 7\nc\n"))
+    monkeypatch.setattr("sys.breakpointhook", lambda: pdb.Pdb().set_trace(sys._getframe(1)))
+    with narval.open() as agent:
+        agent.load(module)
+        agent.load(
+            "<recipe group='r' name='r' start_step='a' end_step='a'>"
+            "<step id='a' type='action' target='stops.at'/></recipe>"
+        )
+        assert agent.wait(agent.start("r.r"))["phase"] == "done"
+    assert "stops.py(6)at()" in answered.getvalue()
+    assert "42" in answered.getvalue()
 
 
 def test_a_program_that_works_on_a_home_cannot_be_asked_twice_at_once(scene: Scene) -> None:

@@ -177,10 +177,29 @@ def test_an_action_that_ships_fails_with_the_lines_it_passed_and_no_path_of_the_
         assert agent.wait(run)["phase"] == "failed"
         (error,) = agent.memory("error")
         assert re.fullmatch(
-            r"<narval>/modules/files/__init__\.py:\d+ in read_text: with opening\(path\) as opened:",
+            r"<narval>/modules/files/__init__\.py:\d+ in read_text: with opening\(path\) as opened:\n"
+            r"<narval>/modules/files/places\.py:\d+ in opening: raise ActionError.*",
             str(error.tree().findtext("detail")),
         )
         assert str(Path(narval.__file__).parent.parent) not in error.xml.decode()
+
+
+def test_an_error_that_a_sibling_raised_has_its_line_as_its_place(tmp_path: Path) -> None:
+    act = "from narval import action\nfrom .util import check\n@action\ndef a():\n    check()\n"
+    put(tmp_path, {
+        "modules/big.py": act,
+        "modules/util.py": "def check():\n    raise ValueError('wrong')\n",
+        "recipes/w.xml": recipe("big.a"),
+    })  # fmt: skip
+    with narval.open(tmp_path) as agent:
+        agent.wait(agent.start("w.r"))
+        (error,) = agent.memory("error")
+        assert error.tree().findtext("detail", "").splitlines() == [
+            "modules/big.py:5 in a: check()",
+            "modules/util.py:2 in check: raise ValueError('wrong')",
+        ]
+        (row,) = agent.ask("incidents")
+        assert row["place"] == "modules/util.py:2"
 
 
 WORKER = """

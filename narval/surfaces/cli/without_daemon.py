@@ -167,19 +167,25 @@ async def serving(home: Home, *, as_daemon: bool = False, standby: bool = False)
     With `as_daemon` it stays until it is stopped, and only another such daemon makes it fail; a `standby`
     waits for the end of one that works on a copy of the home.
     """
-    daemon = await (_opened_in_the_end(home, standby=standby) if as_daemon else _opened(home))
-    try:
-        from narval.surfaces.control.server import ControlServer  # here: a query listens to nobody
+    from narval.calls.output_capture import capture_output
+    from narval.surfaces.control.server import ControlServer  # here: a query listens to nobody
 
-        answer = partial(invoke, daemon)
-        server = await ControlServer.open(home.socket(), answer, kept=daemon.kept if as_daemon else None)
+    restore_output = capture_output()  # before it resumes calls
+    try:
+        daemon = await (_opened_in_the_end(home, standby=standby) if as_daemon else _opened(home))
         try:
-            daemon.follow_files()
-            yield daemon
+            answer = partial(invoke, daemon)
+            kept = daemon.kept if as_daemon else None
+            server = await ControlServer.open(home.socket(), answer, kept=kept)
+            try:
+                daemon.follow_files()
+                yield daemon
+            finally:
+                await server.close()
         finally:
-            await server.close()
+            await daemon.close()
     finally:
-        await daemon.close()
+        restore_output()
 
 
 async def _opened_in_the_end(home: Home, *, standby: bool) -> Daemon:

@@ -82,6 +82,7 @@ def test_G68_what_goes_wrong_costs_its_call_alone(
     assert {worker.pid for worker in shared_cluster.workers()} == before
 
 
+@pytest.mark.usefixtures("logged")
 def test_G68_a_call_that_is_given_up_is_ended_there(
     shared_cluster: SharedCluster, daemon: Daemon, text: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

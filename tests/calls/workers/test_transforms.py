@@ -97,6 +97,7 @@ def test_a_sheet_that_gives_text_alone_is_told_to_give_elements(shared_calls: An
     )
 
 
+@pytest.mark.usefixtures("logged")
 def test_messages_of_a_sheet_go_to_the_log(shared_calls: Any, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "narval.action")
     shared_calls.ask(sheet("<xsl:message>3 mails</xsl:message><a/>"), id="c-7")

@@ -57,6 +57,7 @@ def test_the_end_of_a_worker_is_noticed_where_no_descriptor_tells_of_it(
     calls.close()
 
 
+@pytest.mark.usefixtures("logged")
 def test_letters_of_several_bytes_are_not_torn(
     shared_calls: Any, module: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -69,6 +70,7 @@ def test_letters_of_several_bytes_are_not_torn(
     assert [record.getMessage() for record in caplog.records] == ["é€"]
 
 
+@pytest.mark.usefixtures("logged")
 def test_a_program_that_goes_on_printing_holds_nobody_up(
     shared_calls: Any, module: Any, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
@@ -342,6 +344,7 @@ def test_an_answer_too_large_for_a_frame_is_refused(shared_calls: Any, module: A
     assert "expected at most 134,217,728 bytes" in problem.message
 
 
+@pytest.mark.usefixtures("logged")
 def test_what_is_printed_by_programs_and_c_goes_to_the_log_too(
     shared_calls: Any, module: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
