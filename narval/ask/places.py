@@ -32,8 +32,8 @@ def place_of(agent: AgentState, error: Element) -> str:
         path, line = root.get("path", ""), root.get("line", "")
         return f"{path}:{line}" if path and line else ""
     lines = (root.findtext("detail") or "").splitlines()
-    if traced := [*takewhile(bool, map(_TRACED.match, lines))]:
-        return str(traced[-1][1])
+    if traced := [line[1] for line in takewhile(bool, map(_TRACED.match, lines)) if line]:
+        return str(traced[-1])
     run = agent.runs.get(origin.run)
     return _part_of(agent, run, read_error(error)[2] or origin.step) if run is not None else ""
 

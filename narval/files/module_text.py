@@ -75,6 +75,17 @@ class ModuleText:
                 return f"{source.path}:{len(source.text[: match.start()].splitlines()) + 1}"
         return ""
 
+    def place_before(self, path: str, line: int, text: str) -> tuple[int, int]:
+        """The line and column of a text in one of its files, the last one up to a line; the line itself where
+        it is not there.
+        """
+        source = next((source for source in self.files.values() if source.path == path), None)
+        lines = source.text.splitlines()[:line] if source is not None else []
+        for number in range(len(lines), 0, -1):
+            if (at := lines[number - 1].rfind(text)) >= 0:
+                return number, at + 1
+        return line, 1
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 of all of it, in hexadecimal."""

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from operator import is_
 from pathlib import Path
 
+from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Definition, Library, Parsed, Reference, check_targets
 from narval.core.definitions.parsing import compose, parse
 from narval.core.errors import DefinitionError, Fault
 from narval.core.kinds import KINDS
+from narval.core.patterns.pattern import Condition
 from narval.core.source.text import Source
 from narval.files.agents.collections import Collection, Stored, folder_of, joined, nothing_stored
 from narval.files.loaded import FileState, GoodVersion, Loaded
@@ -100,10 +103,11 @@ def _settle(
     while True:
         imported, tried = ships.load(names - tried).joined(imported), tried | names
         settlement = _Settlement(imported, read, last_good, old.library, servers)
-        if not settlement.faults:
+        names = ships.named(settlement.undoing)
+        if not settlement.faults and names <= tried:
             return settlement, imported
         # last good versions may name what their files do not name any more
-        names = ships.named(reference for known in settlement.library for reference in known.references)
+        names |= ships.named(reference for known in settlement.library for reference in known.references)
         if names <= tried:
             return settlement, imported
 
@@ -132,7 +136,11 @@ class _Settlement:
         }
         self._told: list[Fault] = []
         """The faults of files that are good nevertheless."""
+        self.undoing = [*self._undoing()]
+        """The names of what undoes the calls of actions."""
         self.library = self._settle()
+        for reference in self.undoing:
+            self._told += self._checked(reference.path, [reference], self.library, self.broken_files())
 
     def all_faults(self) -> Iterable[Fault]:
         """The faults of modules and of definitions."""
@@ -168,6 +176,14 @@ class _Settlement:
             ]
             self.faults[path] += self._checked(path, references, seen, self.broken_files())
         return _reuse(library, self._before)
+
+    def _undoing(self) -> Iterator[Reference]:
+        for module in self._modules.values():
+            for action in module.found:
+                if isinstance(action, Action) and action.undo:
+                    line, column = module.text.place_before(action.path, action.line, action.undo)
+                    what, check = f"undo of {action.full_name}", partial(_cannot_undo, action, line, column)
+                    yield Reference(Action.kind, action.undo, what, action.path, line, column, check)
 
     def _checked(
         self,
@@ -241,6 +257,26 @@ class _Settlement:
                     faults.append(_again(definition, other))
                     if folder_of(path) != folder_of(other.path):
                         self._told.append(_again(other, definition))
+
+
+def _cannot_undo(action: Action, line: int, column: int, undo: Action) -> list[Fault]:
+    """The faults of an action that is to undo the calls of another, and cannot be given what it needs."""
+    here = [given.condition for given in action.prototype.inputs]
+    here += [given.condition for given in action.prototype.outputs]
+    wish = f"undo of {action.full_name}: expected {undo.full_name} to take what the call was given and gave"
+    but = "which nothing of that fits"
+    return [
+        Fault(
+            action.path, line, column, f"{wish}, found its input {needed.id} ({needed.condition.text}), {but}"
+        )
+        for needed in undo.prototype.inputs
+        if not needed.optional and not any(_may_share(needed.condition, one) for one in here)
+    ]
+
+
+def _may_share(one: Condition, other: Condition) -> bool:
+    """True if an element may fit both, by its name."""
+    return one.names is None or other.names is None or not one.names.isdisjoint(other.names)
 
 
 def _again(definition: Definition, other: Definition) -> Fault:

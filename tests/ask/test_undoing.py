@@ -251,3 +251,16 @@ def test_F14_a_run_in_which_nothing_is_undone_names_what_stays_done(agent: Agent
     answer = agent.ask("undo", run=run, why="it was a mistake")
     assert (answer["undoing"], answer["undo"]) == (None, [])
     assert answer["stays"] == [{"step": "a", "target": "s.book"}]
+
+
+def test_an_action_that_is_not_there_is_not_said_to_undo_anything(tmp_path: Path) -> None:
+    module = tmp_path / "s.py"
+    module.write_text(MODULE.replace('undo="s.refund"', 'undo="s.refnd"'))
+    with narval.open() as agent:
+        agent.load(module)
+        agent.load(recipe("plain"))
+        agent.add("<order n='1'/>")
+        run = agent.start("s.plain")
+        agent.until_idle()
+        undone = agent.ask("undo", run=run, why="a mistake")
+        assert [(call["step"], call["undo"]) for call in undone["undo"]][-1] == ("pay", None)

@@ -337,6 +337,48 @@ def test_N30_a_module_that_cannot_be_imported_costs_itself_alone(
     assert fault.startswith(f"modules/odd.py:{message}")
 
 
+UNDONE = """from narval import Input, Output, action
+
+@action(inputs=[Input("order", "order")], outputs=[Output("bill", "bill")], undo="UNDO")
+def pay(order): ...
+
+@action(inputs=[Input("bill", "bill"), Input("why", "why", optional=True)])
+def refund(bill, why): ...
+
+@action(inputs=[Input("parcel", "parcel")])
+def fetch(parcel): ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("undo", "message"),
+    [
+        ("shop.refund", None),
+        ("mail.send", "modules/shop.py:3:83: undo of shop.pay: expected mail.send to take what the call was"),
+        (
+            "shop.refnd",
+            "modules/shop.py:3:83: undo of shop.pay: there is no action 'shop.refnd'; did you mean",
+        ),
+        ("nobody.has", "modules/shop.py:3:83: undo of shop.pay: there is no action 'nobody.has'"),
+        (
+            "shop.fetch",
+            "modules/shop.py:3:83: undo of shop.pay: expected shop.fetch to take what the call was given and "
+            "gave, found its input parcel (parcel), which nothing of that fits",
+        ),
+        ("files.read_text", "modules/shop.py:3:83: undo of shop.pay: expected files.read_text to take"),
+    ],
+)
+def test_what_is_to_undo_a_call_is_there_and_takes_what_that_had(
+    home: Path, undo: str, message: str | None
+) -> None:
+    put(home, {"modules/shop.py": UNDONE.replace("UNDO", undo), "modules/mail.py": MAIL})
+    loaded = load(home)
+    assert "shop.pay" in names(loaded), "the action is good nevertheless"
+    faults = faults_of(loaded)
+    expected = [message] if message else []
+    assert [fault[: len(message or "")] for fault in faults] == expected
+
+
 @pytest.mark.parametrize(
     ("file", "text", "statement"),
     [

@@ -15,6 +15,7 @@ from narval.ask.lookup import find_run, no_element
 from narval.ask.memory.changing import outdatable
 from narval.ask.memory.provenance import descent_of
 from narval.ask.registry import operation
+from narval.core.definitions.action.definition import Action
 from narval.core.elements.control_elements import is_sending
 from narval.core.elements.outdated_element import NOTES
 from narval.core.engines.engine import HasTokens
@@ -118,7 +119,7 @@ def _reliance(agent: AgentState, reliance: Reliance) -> Form:
         "state": run.status,
         "how": how or None,
         "relied_on": list(eids),
-        "undo": [_undo(call) for call in calls],
+        "undo": [_undo(agent, call) for call in calls],
     }
 
 
@@ -132,12 +133,13 @@ async def _with_effects(
     for row, reliance in zip(rows, reliances, strict=True):
         await time_slice.yield_if_due()
         calls = to_undo(agent, reliance.run) if reliance.how != UNDO else ()
-        rows_with_effects.append({**row, "outside": [_undo(call) for call in calls]})
+        rows_with_effects.append({**row, "outside": [_undo(agent, call) for call in calls]})
     return rows_with_effects
 
 
-def _undo(call: CallMade) -> Form:
-    return {"step": call.step, "target": call.name, "state": call.state, "undo": call.undo or None}
+def _undo(agent: AgentState, call: CallMade) -> Form:
+    undo = call.undo if agent.library.get(Action.kind, call.undo) is not None else None
+    return {"step": call.step, "target": call.name, "state": call.state, "undo": undo}
 
 
 @operation("write")
@@ -157,7 +159,7 @@ async def undo(daemon: Daemon, run: int, why: str, *, asker: Asker = PROGRAM) ->
         if (by := turn.agent.memory.marks.get(UNDONE, {}).get(run)) is not None:
             raise RequestError(f"run {run} of {undone.name} was undone before, by run {by}")
         pending = turn.transaction.batch.journal
-        calls = [_undo(call) for call in to_undo(turn.agent, undone, pending)]
+        calls = [_undo(turn.agent, call) for call in to_undo(turn.agent, undone, pending)]
         stays = [{"step": one.step, "target": one.name} for one in left_done(turn.agent, undone, pending)]
         undoing = undo_run(turn, undone, reason, asker.origin())
         by = undoing.eid if undoing is not None else None

@@ -33,10 +33,11 @@ ELEMENTS = """
 
 A failure in a run leaves an `error` element: `<error type="…" plan="…" step="…">` with a `message`, and a
 `detail` with the traceback where there is one: the lines of the home's files, the last one of a library, and
-then what caused it, or the members of an exception group. A group of one fails as its member does. So `{$err/message}` is its sentence, and `{$err}` is all of
-it. Its `type` is one of these. If an action raises an exception
-that is not an `ActionError`, the `type` is the name of its class. Recipes can continue from errors ([error
-links](recipe.md), [how to](../how-to/react-to-a-failed-run.md)). The table has the beginning of each message,
+then what caused it, or the members of an exception group. A group of one fails as its member does. So
+`{$err/message}` is its sentence, and `{$err}` is all of it. Its `type` is one of these. If an action raises
+an exception that is not an `ActionError`, the `type` is the name of its class. Recipes can continue from
+errors ([error links](recipe.md), [how to](../how-to/react-to-a-failed-run.md)).
+The table has the beginning of each message,
 with … for what is filled in.
 """
 
