@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sqlite3
 import time
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from narval.store.tables import HEAD
+from narval.surfaces.control import client
 from tests.forked_commands import Command
 from tests.surfaces.cli.command_line import (
     NAME,
@@ -379,6 +381,35 @@ def test_what_a_daemon_has_is_saved_when_its_store_was_deleted(home: Path, tmp_p
     for each in (home, other):
         assert data(each, "memory", "before")
         assert data(each, "memory", "after")
+
+
+def test_what_a_daemon_has_is_saved_when_another_file_is_in_the_place_of_its_store(
+    home: Path, tmp_path: Path
+) -> None:
+    other = make_home(tmp_path / "other")
+    well(other, "add", "-", given="<stranger/>")
+    with daemon(home):
+        well(home, "add", "-", given="<before/>")
+        shutil.copy(other / "var" / "store.db", home / "var" / "new.db")
+        (home / "var" / "new.db").rename(home / "var" / "store.db")
+        for suffix in ("-wal", "-shm"):
+            (home / "var" / f"store.db{suffix}").unlink(missing_ok=True)
+        well(home, "backup", tmp_path / "b.db")
+        assert not (home / "var" / "store.db.saved").exists()
+        well(home, "stop")
+    third = make_home(tmp_path / "third")
+    well(third, "restore", tmp_path / "b.db")
+    assert [row["name"] for row in data(third, "memory", "before | stranger")] == ["before"]
+
+
+def test_a_backup_beside_a_silent_daemon_is_of_the_file_and_says_so(home: Path, tmp_path: Path) -> None:
+    with daemon(home) as running, pytest.MonkeyPatch.context() as patched:
+        well(home, "add", "-", given="<before/>")
+        patched.setattr(client, "PATIENCE", 0.2)
+        running.send_signal(signal.SIGSTOP)
+        result = narval(home, "backup", tmp_path / "b.db")
+        running.send_signal(signal.SIGCONT)
+    assert (result.exit_code, "this is a backup of the file at" in result.stderr) == (0, True)
 
 
 def test_a_home_that_had_a_store_does_not_begin_an_empty_one_in_silence(lived_in: Path) -> None:

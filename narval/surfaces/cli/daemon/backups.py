@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from narval.ask.text import counted, fault_line
+from narval.core.errors import DaemonGoneError
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import command
 from narval.surfaces.cli.session import Session, reach
@@ -49,7 +50,7 @@ def backup(session: Session, file: Path, agents: tuple[str, ...]) -> None:
     settings = Settings.load(home.path)
     names = agents or ((session.agent,) if session.agent else ())
     where = settings.store or home.store
-    kept = None if settings.store or home.store.exists() else _kept_by_daemon(session)
+    kept = None if settings.store else _kept_by_daemon(session)
     if kept is None and not settings.store:
         refuse_lost_store(home)
     try:
@@ -69,12 +70,20 @@ def backup(session: Session, file: Path, agents: tuple[str, ...]) -> None:
 
 
 def _kept_by_daemon(session: Session) -> Path | None:
-    """A file with all that the daemon has in a store whose own file is gone; None if no daemon runs."""
-    daemon = reach(session.home, lambda: None, session.acting_as)
-    if daemon is None:
+    """A file with all that the daemon has in a store whose own file is gone, or replaced by another; None if
+    the file is that of the daemon, or no daemon runs.
+    """
+    try:
+        daemon = reach(session.home, lambda: None, session.acting_as)
+        if daemon is None:
+            return None
+        with daemon:
+            path = daemon.ask("keep_store")["path"]
+    except DaemonGoneError as error:
+        if not session.home.store.exists():
+            raise
+        click.echo(f"warning: {error}; this is a backup of the file at {session.home.store}", err=True)
         return None
-    with daemon:
-        path = daemon.ask("keep_store")["path"]
     return Path(path) if path is not None else None
 
 
