@@ -39,7 +39,10 @@ def looks(home: Path) -> list[list[str]]:
     if runs:
         run = str(runs[-1]["eid"])
         found += [["show", run], ["show", run, "--dot"], ["show", run, "--xml"], ["why", run]]
-        found += [["history", run], ["history", run, "--follow"], ["history", run, "--at", "1"]]
+        first = str(
+            data(home, "history", run, "--journal")[0]["seq"]
+        )  # a turn of the daemon may come before it
+        found += [["history", run], ["history", run, "--follow"], ["history", run, "--at", first]]
     return found
 
 
