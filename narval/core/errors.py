@@ -228,6 +228,10 @@ class DaemonGoneError(SurroundingsError):
     """The daemon that holds the home does not answer."""
 
 
+STILL_AT_IT = "and may still be doing it"
+"""The words about a daemon that has a request and has not answered it in time."""
+
+
 class SilentError(DaemonGoneError):
     """The daemon is there, and has not answered in time what records nothing."""
 

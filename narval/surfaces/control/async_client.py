@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from narval.core.errors import DaemonGoneError, NarvalError, SilentError, UnansweredError
+from narval.core.errors import STILL_AT_IT, DaemonGoneError, NarvalError, SilentError, UnansweredError
 from narval.surfaces.control import wire
 from narval.surfaces.control.client import ANSWER, PATIENCE, seconds_for
 from narval.system.file_events import FileEvents
@@ -153,7 +153,8 @@ class AsyncClient:
         except TimeoutError:
             if self._scope == "read":
                 raise _silent(limit) from None
-            raise UnansweredError(f"the daemon has not answered within {limit:g} seconds") from None
+            silent = f"the daemon has not answered within {limit:g} seconds, {STILL_AT_IT}"
+            raise UnansweredError(silent) from None
         finally:
             self._waiting.pop(number, None)
 

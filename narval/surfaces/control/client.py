@@ -10,7 +10,7 @@ import _socket
 import time
 from typing import TYPE_CHECKING, Any
 
-from narval.core.errors import DaemonGoneError, UnansweredError
+from narval.core.errors import STILL_AT_IT, DaemonGoneError, UnansweredError
 from narval.surfaces.control import wire
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class Client:
         """The frames of the answer. Raises UnansweredError."""
         while True:
             try:
-                fields = kind, number, error, _ = self._receive(limit)
+                fields = kind, number, error, _ = self._receive(limit, STILL_AT_IT)
                 if error is None and (number != self._number or kind not in (wire.PART, wire.REPLY)):
                     raise self._gone("answered something that was not asked")
             except DaemonGoneError as gone:
@@ -154,12 +154,13 @@ class Client:
         except OSError:
             return  # it hung up; its reason, if it gave one, is read next
 
-    def _receive(self, limit: float) -> list[Any]:
+    def _receive(self, limit: float, meanwhile: str = "") -> list[Any]:
         try:
             body = self._exactly(wire.length(self._exactly(wire.HEADER, limit)), limit)
             return wire.fields(body)
         except TimeoutError:
-            raise self._gone(f"has not answered within {limit:g} seconds (narval log says more)") from None
+            silent = f"has not answered within {limit:g} seconds (narval log says more)"
+            raise self._gone(", ".join(filter(None, (silent, meanwhile)))) from None
         except EOFError as error:
             raise self._gone("ended before it answered") from error
         except OSError as error:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from narval.core.errors import DaemonGoneError, NarvalError, OperatorError, UnansweredError
+from narval.core.errors import STILL_AT_IT, DaemonGoneError, NarvalError, OperatorError, UnansweredError
 from narval.files.outside.peers import PeerSettings
 from narval.surfaces.control import wire
 from narval.surfaces.control.client import ANSWER, PATIENCE, seconds_for
@@ -79,9 +79,8 @@ class PeerClient:
             why = f"the certificate of the peer {self._peer} is not trusted: {error.verify_message}"
             raise DaemonGoneError(f"{why}; name who signed it as ca in etc/peers.toml") from None
         except TimeoutError:
-            raise gone(
-                f"the peer {self._peer} has not answered at {self._url} within {within:g} seconds"
-            ) from None
+            silent = f"the peer {self._peer} has not answered at {self._url} within {within:g} seconds"
+            raise gone(f"{silent}, {STILL_AT_IT}" if gone is UnansweredError else silent) from None
         except (EOFError, http.client.HTTPException, wire.WireError) as error:
             why = str(error) or "it hung up"
             raise UnansweredError(f"the peer {self._peer} ended before it answered: {why}") from None

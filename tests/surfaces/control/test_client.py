@@ -66,6 +66,28 @@ def test_a_daemon_that_ends_once_it_was_asked_may_have_done_it(folder: Path) -> 
         thread.join(60)
 
 
+def test_a_daemon_that_is_silent_once_it_was_asked_may_do_it_yet(folder: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(folder / "socket"))
+        silent.listen()
+
+        def greet() -> None:
+            connection, _ = silent.accept()
+            with connection:
+                connection.sendall(wire.frame(wire.GREETING, None, None, {}))
+                while connection.recv(100):
+                    pass
+
+        thread = threading.Thread(target=greet)
+        thread.start()
+        what = (
+            r"has not answered within 0\.05 seconds .*, and may still be doing it; what it was asked may be"
+        )
+        with Client(folder / "socket", answer=0.05) as client, pytest.raises(UnansweredError, match=what):
+            client.ask("add")
+        thread.join(60)
+
+
 @pytest.mark.parametrize("how", ["hangs up", "says so", "is silent"])
 @pytest.mark.parametrize(
     ("scope", "error"),
@@ -102,6 +124,7 @@ def test_many_requests_of_a_daemon_that_ends_may_have_been_done_unless_they_only
         asyncio.run(ask())
     assert re.match(error, f"{type(gone.value).__name__}: {gone.value}")
     assert str(gone.value).count("may be recorded") == (scope is None)
+    assert ("and may still be doing it" in str(gone.value)) == (scope is None and how == "is silent")
     assert isinstance(gone.value, SilentError) == (scope == "read" and how == "is silent")
 
 
