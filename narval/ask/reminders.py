@@ -14,12 +14,13 @@ from msgspec.structs import replace
 from narval.agent.declared import outdate_elements, replace_element
 from narval.agent.runs import cannot_start
 from narval.agent.turn import Turn
-from narval.ask.asker import PROGRAM, Asker
+from narval.ask.asker import CHAT, PROGRAM, Asker
 from narval.ask.asking_person import onlooker
 from narval.ask.documents import raise_if_over_limit, raise_if_refused
 from narval.ask.lookup import command
 from narval.ask.memory.changing import outdatable
 from narval.ask.registry import operation
+from narval.ask.withholding import is_withheld
 from narval.core.definitions.appointment import read_date
 from narval.core.definitions.reminder import (
     Reminder,
@@ -72,7 +73,7 @@ async def remind(
 
     await _look_for_recipe(daemon)
     eid: int = await daemon.host.submit(work)
-    row = _row(daemon, _there(daemon, eid))
+    row = _row(daemon, _there(daemon, eid), asker)
     if not chat and not any(_ways(daemon)):
         row["warnings"] = [
             "no way to tell you is set up: add one to data/memory.xml, such as "
@@ -90,7 +91,7 @@ async def reminders(daemon: Daemon, of_all: bool = False, *, asker: Asker = PROG
     memory = daemon.agent.memory
     elements = (memory.element(eid) for eid in memory.named([REMINDER]) if eid not in memory.outdated)
     rows = [
-        _row(daemon, element)
+        _row(daemon, element, asker)
         for element in elements
         if element is not None and (of_all or _is_of(daemon, element, person))
     ]
@@ -114,7 +115,7 @@ async def forget_reminder(daemon: Daemon, reminder: int, *, asker: Asker = PROGR
         outdate_elements(turn, (element.eid,), "forgotten", asker.origin())
         return element
 
-    return _row(daemon, await daemon.host.submit(work))
+    return _row(daemon, await daemon.host.submit(work), asker)
 
 
 @operation("people")
@@ -154,7 +155,7 @@ async def snooze(daemon: Daemon, reminder: int, length: str, *, asker: Asker = P
 
     await _look_for_recipe(daemon)
     eid: int = await daemon.host.submit(work)
-    return _row(daemon, _there(daemon, eid))
+    return _row(daemon, _there(daemon, eid), asker)
 
 
 # --- the element --------------------------------------------------------------------------------------------
@@ -168,8 +169,11 @@ def _element(reminder: Reminder, person: str, chat: str, zone: str) -> bytes:
     return etree.tostring(element)
 
 
-def _row(daemon: Daemon, element: Element) -> dict[str, Any]:
-    """A reminder as it is listed; `at` is None if its moment cannot be read, and `shown` says when."""
+def _row(daemon: Daemon, element: Element, asker: Asker) -> dict[str, Any]:
+    """A reminder as it is listed; `at` is None if its moment cannot be read, and `shown` says when. A chat is
+    not told the text of one that is secret.
+    """
+    is_untold = asker.way == CHAT and is_withheld(daemon.agent, element.eid, ())
     attributes, now = element.attributes, daemon.rounds.clock.now()
     zone = attributes.get("zone") or _zone(daemon, attributes.get("person", ""))
     at = _moment(attributes.get("at"), zone)
@@ -179,7 +183,7 @@ def _row(daemon: Daemon, element: Element) -> dict[str, Any]:
         "at": iso_moment(at, zone) if is_moment else None,
         "shown": shown_moment(at, now, zone) if is_moment else "never: its moment cannot be read",
         "every": attributes.get("every", ""),
-        "text": element.text.strip(),
+        "text": "(secret)" if is_untold else element.text.strip(),
         "person": attributes.get("person", ""),
         "chat": attributes.get("chat", ""),
         "zone": zone,

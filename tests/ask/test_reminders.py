@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from narval.ask.asker import Asker
+from narval.ask.asker import CHAT, Asker
 from narval.core.errors import RequestError
 from narval.files.shipped import shipped
 from narval.surfaces.python.agent import Agent
@@ -163,6 +163,16 @@ def test_each_sees_and_alters_their_own_and_operators_all(agent: Agent) -> None:
     (seen,) = by(agent, "olga", "reminders", of_all=True)
     assert seen["person"] == "ann"
     assert by(agent, "olga", "forget_reminder", reminder=row["reminder"])["text"] == "mine"
+
+
+def test_a_chat_is_not_told_the_text_of_one_that_is_secret(agent: Agent) -> None:
+    row = by(agent, "ann", "remind", text="at 17:30: call the clinic")
+    agent.daemon.agent.memory.labels.add(row["reminder"], ("secret:health",))
+    (shown,) = by(agent, "ann", "reminders")
+    assert shown["text"] == "call the clinic"
+    agent.asker = Asker("ann", 12345, CHAT, "phone")
+    assert agent.ask("reminders") == [shown | {"text": "(secret)"}]
+    assert agent.ask("snooze", reminder=row["reminder"], length="1h")["text"] == "(secret)"
 
 
 def test_faults_are_told_and_nothing_is_added(agent: Agent) -> None:
