@@ -21,13 +21,11 @@ from narval.agent.runs import (
 )
 from narval.agent.transaction import CallGivenUp, Transaction
 from narval.core.elements import changes
-from narval.core.elements.element import Origin
+from narval.core.elements.element import Element, Origin
 from narval.core.elements.failure_element import FAILURE
 from narval.core.engines import commands
-from narval.core.engines.calls.backoff import restart_wait
 from narval.core.engines.commands import Command
 from narval.core.engines.effects import EFFECTS
-from narval.core.engines.engine import Retryable
 from narval.core.engines.events import Matched, Returned
 from narval.core.engines.registry import runnable
 from narval.core.errors import ActionError
@@ -36,9 +34,6 @@ from narval.core.memory.lineage import in_force
 from narval.store.batch import Offer
 
 log = logging.getLogger("narval.turn")
-
-MOST_PASSED = 100
-"""The most failures of other runs that are passed over on the way from one in a row to that before it."""
 
 Act = Callable[[Any, Any, Any], None]
 """Given the effects of a turn, the run, and the command."""
@@ -170,8 +165,8 @@ class TurnEffects:
             start_what_may(self._transaction)
         if run.retry_of and run.caller is None and command.phase != "cancelled":
             _settle_failure(self._transaction, run.retry_of)
-        if run.attempt and command.phase == "done" and not isinstance(run.engine, Retryable):
-            _settle_failures_before(self._transaction, run)
+        if command.after and command.phase == "done":
+            _settle_row(self._transaction, command.after)
 
     # --- outside ----------------------------------------------------------------------------------------
 
@@ -214,51 +209,26 @@ _DEFERRED = {
 }
 
 
-def _settle_failure(transaction: Transaction, run: int) -> None:
-    """Outdate the failure of a run: a retry of it has ended well, or has a failure of its own (M52)."""
+def _settle_row(transaction: Transaction, run: int) -> None:
+    """Outdate the failure of a run, of the failed run that it came after, and so on."""
+    while run:
+        failure = _settle_failure(transaction, run)
+        run = int(failure.attributes.get("after", 0)) if failure is not None else 0
+
+
+def _settle_failure(transaction: Transaction, run: int) -> Element | None:
+    """Outdate the failure of a run, and return it, if there is one: another run made it good, or has a
+    failure of its own (M52).
+    """
     memory = transaction.agent.memory
     for eid in reversed(list(memory.contexts.of(run))):
         element = memory.element(eid)
         origin = element.origin if element is not None and element.name == FAILURE else None
         if origin is not None and (origin.run, origin.call) == (run, ""):
-            outdate(transaction, (eid,))
-            break
-
-
-def _settle_failures_before(transaction: Transaction, run: Run) -> None:
-    """Outdate the failures in a row after which a run began with the same elements, and has ended well: no
-    retry does, for a kind that cannot be retried.
-    """
-    agent, after, passed, settled = transaction.agent, run, 0, list[int]()
-    for eid in agent.memory.index.newest_named((FAILURE,)):
-        element = agent.memory.element(eid)
-        failed = agent.runs.get(element.origin.run or 0) if element is not None and element.origin else None
-        if failed is not None and _led_to(agent, failed, after, run.state.first):
-            settled.append(eid)
-            after, passed = failed, 0
-            if not failed.attempt:
-                break
-        elif (passed := passed + 1) > MOST_PASSED:
-            break
-    if open_ones := tuple(eid for eid in settled if eid not in agent.memory.outdated):
-        outdate(transaction, open_ones)
-
-
-def _led_to(agent: AgentState, failed: Run, after: Run, elements: Iterable[int]) -> bool:
-    """True if a run began because another failed. Of a run of an earlier daemon that may be unknown: then it
-    is the last that failed, of those after which it had been due with these elements.
-    """
-    if begun_after := after.after or (after.state.begun_after if after.state is not None else 0):
-        return failed.eid == begun_after
-    if (failed.name, failed.attempt + 1) != (after.name, after.attempt) or failed.ended is None:
-        return False
-    was_due = failed.ended + restart_wait(failed.attempt) <= after.started
-    return was_due and _had(agent, failed, elements)
-
-
-def _had(agent: AgentState, failed: Run, elements: Iterable[int]) -> bool:
-    """True if a run began with these elements, or with what the younger ones among them replaced."""
-    return all(eid > failed.eid or agent.memory.contexts.holds(failed.eid, eid) for eid in elements)
+            if eid not in memory.outdated:
+                outdate(transaction, (eid,))
+            return element
+    return None
 
 
 def outdate(transaction: Transaction, eids: tuple[int, ...]) -> None:

@@ -35,8 +35,7 @@ class Run(InForce, eq=False):
     are objects that code keeps, by token, 0 being the run: they live no longer than the daemon (section 8).
     `past` is who answered it and which run it continues, as others ask; None until they did, or while it is
     active. `retry_of` is the run that it retries, while it is active. `laps` are the starts of its definition
-    in a row that led to its own and to nothing else, since the daemon began. `after` is the run that failed,
-    so that it began, if this daemon began it.
+    in a row that led to its own and to nothing else, since the daemon began.
     """
 
     eid: int
@@ -67,7 +66,6 @@ class Run(InForce, eq=False):
     past: tuple[tuple[str, ...], int] | None = None
     retry_of: int = 0
     laps: int = 0
-    after: int = 0
 
     def __post_init__(self) -> None:
         self.kind, self.save_at = self.engine.kind, SNAPSHOT_AFTER

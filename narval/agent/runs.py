@@ -91,8 +91,7 @@ def start_run(
     who = origin or Origin()
     begun = (agent.memory.next_eid, engine, name, definition.digest, transaction.at, caller, attempt)
     again = resume.of if resume is not None else 0
-    before: dict[str, Any] = {"ancestors": ancestors or {}, "retry_of": again, "laps": laps, "after": after}
-    run = Run(*begun, by=who.by, actor=who.actor, **before)
+    run = Run(*begun, by=who.by, actor=who.actor, ancestors=ancestors or {}, retry_of=again, laps=laps)
     run.begin(definition, agent.lookup.library_for(definition, parent))
     agent.runs.add(run)
     transaction.alter(run)
@@ -166,8 +165,9 @@ def end_run(transaction: Transaction, run: Run, command: Finish) -> None:
     if run.caller is None:
         if command.phase == "failed":
             error = error_of(agent, run)
-            of = (error.element, error.step) if error is not None else (None, "")
-            transaction.add(make_failure(run.eid, run.kind, run.name, *of), Origin(run.eid), held=run)
+            element, step = (error.element, error.step) if error is not None else (None, "")
+            failure = make_failure(run.eid, run.kind, run.name, element, step, command.after)
+            transaction.add(failure, Origin(run.eid), held=run)
     elif is_renewed:
         pass  # another run answers the call
     elif not run.caller.run:

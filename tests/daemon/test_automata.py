@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from narval.agent.agent import AgentState
-from narval.core.memory.memory import Memory
 from narval.surfaces.cli.render import answers
 from tests.daemon.at_work import Scene, in_a_loop
 from tests.daemon.home_in_time import HomeInTime
@@ -122,30 +121,6 @@ def test_M52_what_began_with_other_elements_closes_only_its_own_failures(tmp_pat
         open_ones = [one.origin.run for one in agent.memory("failure") if one.eid not in memory.outdated]
         assert open_ones[0] == last.eid
         assert len(open_ones) == 2, "the other that failed, and the next after it"
-
-
-def test_M52_failures_older_than_the_first_in_a_row_are_not_looked_at(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looked_at, element = set[int](), Memory.element
-    monkeypatch.setattr(Memory, "element", lambda memory, eid: looked_at.add(eid) or element(memory, eid))
-    inside = '<state name="start" command="test -e mended"/>'
-    step = '<step id="s" type="action" target="basic.error"/>'
-    fails = f'<recipe group="g" name="b" start_step="s" end_step="s">{step}</recipe>'
-    files = {"recipes/a.xml": automaton(inside, 'restart="yes"'), "recipes/b.xml": fails}
-    at = HomeInTime(tmp_path, "2026-03-02T10:00:00Z", files)
-    with at.open() as agent:
-        agent.start_each("g.b", ["<x/>"] * 5)
-        agent.until_idle()
-        agent.start("g.a")
-        agent.elapse(seconds=0.5)
-        *older, own = [failure.eid for failure in agent.memory("failure")]
-        assert len(older) == 5
-        at.write("mended", "")
-        looked_at.clear()
-        agent.elapse(seconds=1)
-        assert own in looked_at
-        assert looked_at.isdisjoint(older)
 
 
 @in_a_loop

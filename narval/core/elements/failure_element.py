@@ -13,13 +13,15 @@ FAILURE = "failure"
 LONGEST_MESSAGE = 2_000
 
 
-def make_failure(run: int, kind: str, name: str, error: Element | None, step: str) -> bytes:
+def make_failure(run: int, kind: str, name: str, error: Element | None, step: str, after: int) -> bytes:
     """The bytes of `<failure run="12" kind="plan" name="w.r" step="s" type="…" error="11">message</failure>`.
 
-    `error` is the element that says why the run failed in that step, if there is one; attributes that nothing
-    gives are left out.
+    `error` is the element that says why the run failed in that step, if there is one, and `after` the failed
+    run before it in a row; attributes that nothing gives are left out.
     """
     root = etree.Element(FAILURE, run=str(run), kind=kind, name=name)
+    if after:
+        root.set("after", str(after))
     if error is not None:
         cause, message, _ = read_error(error)
         for attribute, value in (("step", step), ("type", cause), ("error", str(error.eid))):

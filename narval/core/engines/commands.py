@@ -135,13 +135,15 @@ class Start(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False)
 class Finish(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """End the run: `state` in its kind's own word, `phase` one of done, failed, cancelled.
 
-    `eids` go to its caller; `error` is the eid of the error element that says why.
+    `eids` go to its caller; `error` is the eid of the error element that says why. `after` is the failed run
+    before it in a row, whose failure it makes good if it is done.
     """
 
     state: str
     phase: str
     eids: tuple[int, ...] = ()
     error: int | None = None
+    after: int = 0
 
 
 # --- outer ----------------------------------------------------------------------------------------------

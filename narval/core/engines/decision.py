@@ -218,10 +218,10 @@ class Decision(msgspec.Struct, Generic[Followed, State, Change], eq=False):
 
     # --- the end --------------------------------------------------------------------------------------
 
-    def report_end(self, result: tuple[int, ...]) -> None:
+    def report_end(self, result: tuple[int, ...], after: int = 0) -> None:
         """Finish a run whose state has ended: its caller gets `result`; it is forgotten in time."""
         state = self.state
-        self.command(commands.Finish(state.status, state.PHASES[state.status], result, state.error))
+        self.command(commands.Finish(state.status, state.PHASES[state.status], result, state.error, after))
         if self.definition.decay is not None:
             self.command(commands.ScheduleForget(self.event.at + self.definition.decay))
 

@@ -172,8 +172,6 @@ class Started(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fals
     """The run and step that called it, if one did."""
     attempt: int = 0
     """The failures in a row before it."""
-    after: int = 0
-    """The last run that failed, after which it begins; 0 if none did."""
     resume: Resume | None = None
     """The parts of an earlier run from which this one continues, if it does."""
     environment: dict[str, str] = {}
@@ -188,6 +186,8 @@ class Started(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fals
     """The way by which it was started: "web" on the monitor."""
     session: str = ""
     """The number of the login."""
+    after: int = 0
+    """The last run that failed, after which it begins; 0 if none did."""
 
 
 class Returned(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):

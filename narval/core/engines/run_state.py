@@ -106,11 +106,6 @@ class RunState(msgspec.Struct, omit_defaults=True):
         """True if a part of it dies again and again, and is started again each time."""
         return False
 
-    @property
-    def begun_after(self) -> int:
-        """The run that failed, so that it began; 0 if none did, or its kind has no use for that."""
-        return 0
-
     def begin(self, change: RunBegan) -> None:
         """Note when the run began, with which elements, for whom."""
         self.started, self.first = change.at, change.elements

@@ -79,7 +79,7 @@ class AutomatonDecision(Decision[Automaton, AutomatonState, AutomatonChange], kw
         self.change(RunMoved(to, self.event.at, error=error))
         produced = tuple(eid for run in state.states.values() for eid in run.produced)
         failed = (state.error,) if state.error is not None and to == "failed" else ()
-        self.report_end(produced if to == "done" else failed)
+        self.report_end(produced if to == "done" else failed, state.after)
         if self.definition.restart:
             self._start_again()
 

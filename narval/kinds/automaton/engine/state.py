@@ -150,11 +150,6 @@ class AutomatonState(RunState, omit_defaults=True):
         """True if a state died several times in a row."""
         return any(run.deaths >= SEVERAL for run in self.states.values())
 
-    @property
-    def begun_after(self) -> int:
-        """The run that failed, so that this one began; 0 if none did."""
-        return self.after
-
     def of(self, state: str) -> StateRun:
         """The progress of a state; idle if it was never reached."""
         return self.states.get(state, _IDLE)
