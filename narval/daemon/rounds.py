@@ -14,12 +14,10 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from narval.agent.loop import Loop
 from narval.agent.timers import Deadlines
 from narval.agent.turn import Turn
-from narval.calls.dispatcher import Dispatcher
 from narval.core.errors import (
     CutOffError,
     FencedError,
@@ -30,7 +28,7 @@ from narval.core.errors import (
     StoreError,
     UnansweredError,
 )
-from narval.daemon.shares import Shares
+from narval.daemon.shares import Participant, Shares
 from narval.daemon.stop import in_words
 from narval.store.batch import Batch
 from narval.store.store import Store
@@ -43,28 +41,6 @@ if TYPE_CHECKING:  # most homes have none
 
 log = logging.getLogger("narval.daemon")
 clock_log = logging.getLogger("narval.loop")
-
-
-class Participant(Protocol):
-    """An agent at work, as rounds see it."""
-
-    loop: Loop
-    dispatcher: Dispatcher
-
-    def __hash__(self) -> int: ...
-
-    @property
-    def weight(self) -> int:
-        """Its part of the time, compared with others (1 to 100)."""
-
-    def perform(self, turn: Turn) -> None:
-        """Perform a turn that is recorded, and answer those who waited for it."""
-
-    def give_up(self, error: NarvalError) -> None:
-        """Stop making turns, and answer all who wait for one with `error`."""
-
-    def broke_down(self, error: Exception) -> bool:
-        """Handle the breakdown of its turn; True if no other agent is affected, and it left the rounds."""
 
 
 class Alarm(NamedTuple):
@@ -121,7 +97,7 @@ class Rounds:
         self.gone: NarvalError | None = None
         """The reason why there will be no more rounds; None if there will be."""
         self._clock_watch, self._committer, self._bell = ClockWatch(clock), committer, bell
-        self._shares, self._deadlines = Shares[Participant](), Deadlines[Participant | Alarm]()
+        self._shares, self._deadlines = Shares(), Deadlines[Participant | Alarm]()
         self._is_open, self._performs = is_open, True
         self._traces: Traces | None = None
         self._held_back: Turns = []

@@ -8,9 +8,13 @@ work, time is not counted.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterable, Iterator
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Protocol
 
+from narval.agent.loop import Loop
+from narval.agent.turn import Turn
+from narval.calls.dispatcher import Dispatcher
+from narval.core.errors import NarvalError
 from narval.system import stopwatch
 
 SLICE = 0.005
@@ -22,38 +26,49 @@ turn, for a share is worth a commit only if it is longer than a few events take.
 """
 
 
-class Weighted(Hashable, Protocol):
-    """An agent that gets turns."""
+class Participant(Protocol):
+    """An agent at work, as rounds see it."""
+
+    loop: Loop
+    dispatcher: Dispatcher
+
+    def __hash__(self) -> int: ...
 
     @property
     def weight(self) -> int:
         """Its part of the time, compared with others (1 to 100)."""
 
+    def perform(self, turn: Turn) -> None:
+        """Perform a turn that is recorded, and answer those who waited for it."""
 
-Agent = TypeVar("Agent", bound=Weighted)
+    def give_up(self, error: NarvalError) -> None:
+        """Stop making turns, and answer all who wait for one with `error`."""
+
+    def broke_down(self, error: Exception) -> bool:
+        """Handle the breakdown of its turn; True if no other agent is affected, and it left the rounds."""
 
 
-class Shares(Generic[Agent]):
+class Shares:
     """The agents that are to have a turn, and their debts of time."""
 
     def __init__(self) -> None:
-        self.ready: dict[Agent, None] = {}
+        self.ready: dict[Participant, None] = {}
         """The agents that are to have a turn, in order."""
-        self._debts: dict[Agent, float] = {}
+        self._debts: dict[Participant, float] = {}
         """The seconds that an agent took beyond its share; below zero where it left some, which is lost."""
 
-    def remove(self, agent: Agent) -> None:
+    def remove(self, agent: Participant) -> None:
         """Remove an agent: it has no turn."""
         self.ready.pop(agent, None)
         self._debts.pop(agent, None)
 
-    def turns(self) -> Iterator[tuple[Agent, float | None]]:
+    def turns(self) -> Iterator[tuple[Participant, float | None]]:
         """The agents that have a turn in this round, with the seconds that each may take. An agent is charged
         for the time until the next one is asked for, and stays ready until `rests`.
         """
         waiting, self.ready = deque(self.ready), {}
         unit, until, is_over = SLICE / _divided(waiting), 0.0, False
-        visited: list[Agent] = []
+        visited: list[Participant] = []
         while waiting and not is_over:
             agent = waiting.popleft()
             visited.append(agent)
@@ -71,7 +86,7 @@ class Shares(Generic[Agent]):
         there = (agent for agent in visited if agent in self._debts)
         self.ready = dict.fromkeys((*waiting, *there, *self.ready))
 
-    def alone(self) -> Agent | None:
+    def alone(self) -> Participant | None:
         """The agent that has a turn without limit because no other waits; None if others do."""
         if len(self.ready) != 1:
             return None
@@ -79,17 +94,17 @@ class Shares(Generic[Agent]):
             self._debts.clear()
         return self.ready.popitem()[0]
 
-    def rests(self, agent: Agent) -> None:
+    def rests(self, agent: Participant) -> None:
         """Record that an agent had its turn and needs no other."""
         self.ready.pop(agent, None)
 
-    def charge(self, agent: Agent, seconds: float) -> None:
+    def charge(self, agent: Participant, seconds: float) -> None:
         """Charge an agent for the time of its turn, where others wait."""
         if agent in self._debts:
             self._debts[agent] += seconds
 
 
-def _divided(agents: Iterable[Weighted]) -> int:
+def _divided(agents: Iterable[Participant]) -> int:
     """The sum of the weights, at most that among which a round is divided."""
     total = 0
     for agent in agents:
