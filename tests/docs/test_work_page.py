@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from narval.kinds.work.engine.table import DRAWN, MOVES, drawing, rows
+from narval.kinds.work.engine.table import drawing, rows
 from tests.places import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "work.md"
@@ -22,10 +22,3 @@ def test_P20_the_table_is_that_of_the_engine() -> None:
 
 def test_P20_the_drawing_is_that_of_the_engine() -> None:
     assert between("drawing").splitlines() == ["```mermaid", *drawing(), "```"]
-
-
-def test_P20_the_drawing_has_each_way_there_is() -> None:
-    drawn = {(start, end) for start, end, _ in DRAWN}
-    there = {(start, end) for start, ends in MOVES.items() for end in ends}
-    assert there - drawn == {("ready", "withdrawn"), ("claimed", "failed")}
-    assert drawn - there == set()

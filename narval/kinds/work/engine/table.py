@@ -118,15 +118,6 @@ ACTS_ON_ITEMS: Mapping[str, Act] = MappingProxyType(
 )  # fmt: skip
 """The acts of people, by P20. An administrator may release the claim of another."""
 
-MOVES: Mapping[str, frozenset[str]] = MappingProxyType(
-    {
-        "ready": frozenset({"offered", "failed", "withdrawn"}),
-        "offered": frozenset({"claimed", "done", "refused", "expired", "withdrawn", "failed"}),
-        "claimed": frozenset({"offered", "done", "expired", "withdrawn", "failed"}),
-    }
-)
-"""The states that may follow each state of an item."""
-
 PHASES: Mapping[str, str] = MappingProxyType(
     {"done": "done", "refused": "failed", "expired": "failed", "failed": "failed", "withdrawn": "cancelled"}
 )
@@ -135,18 +126,25 @@ PHASES: Mapping[str, str] = MappingProxyType(
 DRAWN: tuple[tuple[str, str, str], ...] = (
     ("ready", "offered", "offered"),
     ("ready", "failed", "bad-text, unknown-person, …"),
+    ("ready", "withdrawn", "cancel"),
     ("offered", "claimed", "claim, save, move"),
     ("claimed", "offered", "release, delegate, refuse, reassign, lease ends"),
     ("offered", "done", "answer, deadline's outcome, enough votes"),
     ("claimed", "done", "answer, deadline's outcome"),
     ("offered", "refused", "nobody is left"),
-    ("offered", "failed", "no-quorum"),
+    ("offered", "failed", "no-quorum, bad answer of the deadline, internal-error"),
+    ("claimed", "failed", "bad answer of the deadline, internal-error"),
     ("offered", "expired", "deadline"),
     ("claimed", "expired", "deadline"),
     ("offered", "withdrawn", "cancel"),
     ("claimed", "withdrawn", "cancel"),
 )
 """The transitions between states, as the drawing in docs/reference/work.md shows them."""
+
+MOVES: Mapping[str, frozenset[str]] = MappingProxyType(
+    {start: frozenset(end for other, end, _ in DRAWN if other == start) for start, _, _ in DRAWN}
+)
+"""The states that may follow each state of an item."""
 
 
 def rows() -> list[str]:
