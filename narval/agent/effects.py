@@ -203,7 +203,7 @@ class TurnEffects:
 _ACTS: dict[type, Act] = {kind: getattr(TurnEffects, row.act) for kind, row in EFFECTS.items() if row.act}
 _FACTS = {kind: row.facts for kind, row in EFFECTS.items() if row.facts is not None}
 _AT_ONCE = {kind: (row.in_force, _ACTS[kind]) for kind, row in EFFECTS.items() if row.at_once}
-_AT_ONCE[commands.SetTimer] = (None, TurnEffects.admit_timer)
+_AT_ONCE |= {kind: (None, getattr(TurnEffects, row.admit)) for kind, row in EFFECTS.items() if row.admit}
 _DEFERRED = {
     kind: (None, None) if row.at_once else (row.in_force, _ACTS.get(kind)) for kind, row in EFFECTS.items()
 }

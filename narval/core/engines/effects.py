@@ -1,8 +1,9 @@
 """Effects: one table of what each command does (§ "One turn").
 
 A row has what a command changes in memory (`facts`), what its run has in force from then on (`in_force`), and
-what it does in the agent (`act`). A turn does all three. Replay of a journal does the second, for memory and
-agent have tables of their own. Exploration does the first on what it assumes, and the second.
+what it does in the agent (`act`). A turn does all three, unless a limit is met
+(`admit`). Replay of a journal does the second, for memory and agent have tables of their own. Exploration
+does the first on what it assumes, and the second.
 """
 
 from __future__ import annotations
@@ -84,13 +85,15 @@ class Effect(NamedTuple):
 
     `facts` are given the eid of the run; a fact that memory already has changes nothing. `act` is a method of
     the agent's `TurnEffects`. With `at_once`, the latter two happen when the command is given, as facts do,
-    since later decisions of the same advance may read them; else once `advance` has returned.
+    since later decisions of the same advance may read them; else once `advance` has returned. `admit` is
+    another method: given the command, it raises ActionError at once if a limit is met.
     """
 
     facts: Callable[[int, Any], tuple[Change, ...]] | None = None
     in_force: Callable[[InForce, Any], object] | None = None
     act: str = ""
     at_once: bool = False
+    admit: str = ""
 
 
 def _watch(run: InForce, command: Watch) -> None:
@@ -141,7 +144,7 @@ EFFECTS: Mapping[type, Effect] = MappingProxyType(
         commands.Unwatch: Effect(
             None, lambda run, command: run.watches.pop(command.watch, None), "unwatch", at_once=True
         ),
-        SetTimer: Effect(None, _set_timer, "set_timer"),
+        SetTimer: Effect(None, _set_timer, "set_timer", admit="admit_timer"),
         commands.CancelTimer: Effect(
             None, lambda run, command: run.wakes.pop(command.wake, None), "cancel_timer"
         ),

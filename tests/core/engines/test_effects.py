@@ -26,6 +26,7 @@ def test_no_command_is_without_effect(command: type) -> None:
 
 def test_every_act_is_done_by_turns_and_dialogues() -> None:
     assert set(dir(TurnEffects)) & set(dir(Dialogue)) >= ACTS
+    assert set(dir(TurnEffects)) >= {effect.admit for effect in EFFECTS.values() if effect.admit}
 
 
 def test_outer_commands_change_no_memory_and_wait_until_all_is_decided() -> None:
