@@ -15,6 +15,7 @@ from narval.agent.run_error import error_of
 from narval.ask.element_titles import title_in, titles
 from narval.ask.lookup import stays
 from narval.ask.places import place_of
+from narval.ask.registry import Form
 from narval.ask.runs.waiting import about, asked_in, waits_for
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.action.tool import Tool
@@ -32,8 +33,6 @@ from narval.core.memory.memory import Memory
 from narval.core.source.secrets import without_secrets
 from narval.files.agents.senders import HOOK_ORIGIN
 from narval.system.clock import utc
-
-Form = dict[str, Any]
 
 _QUARTER = 900
 _QUARTERS_SINCE, _QUARTERS_UNTIL = 1_000_000_000, 10_000_000_000

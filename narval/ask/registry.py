@@ -21,6 +21,9 @@ ASKER = "asker"
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
+Form = dict[str, Any]
+"""An answer, or a part of one: plain data with stable keys."""
+
 PageOf = Callable[[Mapping[str, Any]], RunsPage | None]
 
 

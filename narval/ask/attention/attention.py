@@ -20,7 +20,7 @@ from narval.agent.runs import NOT_GRANTED, cannot_start
 from narval.ask import json_forms
 from narval.ask.attention.incident_lines import incident_lines
 from narval.ask.attention.incident_rows import OpenIncidents
-from narval.ask.attention.sentence import SHOWN, Form, item
+from narval.ask.attention.sentence import SHOWN, item
 from narval.ask.attention.waiting_calls import calls_that_wait
 from narval.ask.lookup import (
     command,
@@ -30,7 +30,7 @@ from narval.ask.lookup import (
     withheld_of_others,
     without_effect,
 )
-from narval.ask.registry import operation
+from narval.ask.registry import Form, operation
 from narval.ask.text import counted, fault_line, of_others, size
 from narval.ask.turn_index import up_to_date
 from narval.core.definitions.telling.words import listed

@@ -13,7 +13,7 @@ from narval.agent.agent import AgentState
 from narval.agent.jobs import ForgetRun, StartRun
 from narval.agent.run import Run
 from narval.ask import json_forms
-from narval.ask.registry import operation
+from narval.ask.registry import Form, operation
 from narval.ask.runs.waiting import about, waits_of
 from narval.ask.text import counted
 from narval.core.definitions.appointment import read_date
@@ -37,8 +37,6 @@ OFTEN = 10
 
 USUAL = 14
 """The days shown if no end is named."""
-
-Form = dict[str, Any]
 
 
 class _Dates(NamedTuple):

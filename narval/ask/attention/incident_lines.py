@@ -8,7 +8,8 @@ from narval.agent.agent import AgentState
 from narval.agent.incidents import FILE, RUN, Incident, IncidentRow
 from narval.agent.relying import undone_run
 from narval.agent.run_error import remedy_of
-from narval.ask.attention.sentence import LONGEST, SHOWN, Form, item
+from narval.ask.attention.sentence import LONGEST, SHOWN, item
+from narval.ask.registry import Form
 from narval.ask.text import counted, shortened
 from narval.ask.withholding import type_told
 from narval.core.definitions.telling.words import listed

@@ -27,7 +27,7 @@ from narval.ask.element_titles import title
 from narval.ask.lookup import command
 from narval.ask.paging import check_limit
 from narval.ask.places import place_of
-from narval.ask.registry import operation
+from narval.ask.registry import Form, operation
 from narval.ask.runs.acts import retry
 from narval.ask.runs.calls import tries_and_waits
 from narval.ask.turn_index import up_to_date
@@ -52,8 +52,6 @@ HELD = 5
 
 WITH_INPUTS = 100
 """The most runs of the one row that are told with what the part that failed was given."""
-
-Form = dict[str, Any]
 
 
 @operation("read")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from narval.ask import json_forms
+from narval.ask.registry import Form
 from narval.ask.text import shortened
 
 SHOWN = 10
@@ -12,8 +11,6 @@ SHOWN = 10
 
 LONGEST = 300
 """The most characters of a sentence."""
-
-Form = dict[str, Any]
 
 
 def item(what: str, grave: str, text: str, link: Form, since: float | None = None) -> Form:

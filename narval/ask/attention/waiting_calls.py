@@ -9,8 +9,9 @@ from itertools import islice
 
 from narval.agent.agent import AgentState
 from narval.agent.run import Run
-from narval.ask.attention.sentence import SHOWN, Form, item
+from narval.ask.attention.sentence import SHOWN, item
 from narval.ask.lookup import newer_code
+from narval.ask.registry import Form
 from narval.ask.text import counted, older_code
 from narval.ask.turn_index import TurnIndex, up_to_date
 from narval.core.definitions.wall import in_zone

@@ -27,7 +27,7 @@ from narval.ask.clients.tools import (
 from narval.ask.daemon.changed import changed
 from narval.ask.labels import giving
 from narval.ask.operations import OPERATIONS
-from narval.ask.registry import operation
+from narval.ask.registry import Form, operation
 from narval.ask.runs.acts import cancel, start
 from narval.ask.withholding import is_withheld, run_told
 from narval.core.definitions.library import RunDefinition
@@ -46,8 +46,6 @@ log = logging.getLogger("narval.clients")
 
 _LAST = 1 << 62
 """A number above that of any line of a journal."""
-
-Form = dict[str, Any]
 
 
 def asker_of(client: McpClient) -> Asker:

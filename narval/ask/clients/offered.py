@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from narval.agent.request_keys import check_key
 from narval.agent.run import Run
 from narval.agent.turn import Turn
@@ -13,7 +11,7 @@ from narval.ask.clients.calling import followed_form
 from narval.ask.documents import admitted
 from narval.ask.labels import giving
 from narval.ask.lookup import files_of
-from narval.ask.registry import operation
+from narval.ask.registry import Form, operation
 from narval.ask.runs.acts import start_in_turn
 from narval.core.definitions.suggestions import closest
 from narval.core.elements.control_elements import CONTROLS
@@ -24,8 +22,6 @@ from narval.files.agents.senders import CALL_ORIGIN, Caller
 
 MOST_WAIT = 60.0
 """The longest wait for the end of a run, in seconds."""
-
-Form = dict[str, Any]
 
 
 @operation("read")

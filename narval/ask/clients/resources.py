@@ -14,7 +14,7 @@ from narval.ask.clients.tools import check_shown, has_started, may_read, readabl
 from narval.ask.json_forms import element as element_form
 from narval.ask.json_forms import run as run_form
 from narval.ask.memory.listing import LOOK, elements
-from narval.ask.registry import operation
+from narval.ask.registry import Form, operation
 from narval.ask.runs.showing import show
 from narval.ask.text import json_bytes
 from narval.ask.withholding import is_withheld
@@ -27,9 +27,6 @@ SCHEME = "narval"
 
 MOST = 100
 """The most elements, or runs, of a listing: the newest."""
-
-
-Form = dict[str, Any]
 
 
 @operation("read")

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 from narval.ask.clients.descriptions import DESCRIPTIONS
 from narval.ask.documents import elements_in
 from narval.ask.operations import OPERATIONS
+from narval.ask.registry import Form
 from narval.ask.withholding import is_withheld
 from narval.core.definitions.suggestions import closest
 from narval.core.elements.element import Element
@@ -22,7 +23,6 @@ from narval.daemon.daemon import Daemon
 from narval.files.mcp_clients import McpClient
 
 Arguments = dict[str, Any]
-Form = dict[str, Any]
 Guard = Callable[[Daemon, McpClient, Arguments], Awaitable[None]]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import msgspec
 
@@ -11,7 +10,7 @@ from narval.ask.asker import PROGRAM, Asker
 from narval.ask.definitions.editing import check_edits_here
 from narval.ask.definitions.proposing import home_of
 from narval.ask.definitions.telling import told
-from narval.ask.registry import operation
+from narval.ask.registry import Form, operation
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import RequestError
 from narval.daemon.daemon import Daemon
@@ -21,8 +20,6 @@ from narval.files.examples import take_as
 from narval.files.found_files import RECIPES
 from narval.files.home import SCENARIOS
 from narval.files.shipped import EXAMPLES, shipped
-
-Form = dict[str, Any]
 
 
 @operation("read")

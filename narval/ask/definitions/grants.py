@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
-from typing import Any
 
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.definitions.telling import differences
 from narval.ask.lookup import command, files_of, no_definition, unconfined_in, withheld_of_others
-from narval.ask.registry import operation
+from narval.ask.registry import Form, operation
 from narval.ask.text import article
 from narval.core.definitions.library import Library
 from narval.core.definitions.wall import in_utc
@@ -29,8 +28,6 @@ from narval.files.grants import (
 )
 from narval.files.shipped import unloaded
 from narval.system.landlock import confinement
-
-Form = dict[str, Any]
 
 
 @operation("read")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import Any
 
 from narval.ask.definitions.one import find_definition
-from narval.ask.registry import operation
+from narval.ask.registry import Form, operation
 from narval.ask.text import Row
 from narval.core.definitions.library import Definition
 from narval.core.trust.prospects import (
@@ -23,8 +22,6 @@ from narval.core.trust.rules import Rules
 from narval.core.trust.telling import condition_of, lines_of_call, outlook, summary_of_call, way_in_words, who
 from narval.daemon.daemon import Daemon
 from narval.files.reach import reach_of
-
-Form = dict[str, Any]
 
 
 @operation("read")

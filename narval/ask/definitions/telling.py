@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
-from typing import Any
 
 from narval.ask.definitions.one import find_definition
-from narval.ask.registry import operation
+from narval.ask.registry import Form, operation
 from narval.ask.text import Row
 from narval.core.definitions.library import Definition, Library
 from narval.core.definitions.telling.sentence import tell as sentences_of
 from narval.daemon.daemon import Daemon
-
-Form = dict[str, Any]
 
 
 @operation("read")

@@ -17,7 +17,7 @@ from narval.ask.element_titles import title_in
 from narval.ask.json_forms import CURRENT
 from narval.ask.lookup import command, no_element
 from narval.ask.memory.provenance import Makers, descent_of, reached
-from narval.ask.registry import operation
+from narval.ask.registry import Form, operation
 from narval.ask.runs.dot import dot
 from narval.core.elements.control_elements import is_sending
 from narval.core.elements.element import Element, Origin
@@ -36,7 +36,6 @@ MOST_RUNS = 20
 MOST_IN_A_LINE = 60
 """The most characters in a line of a drawing."""
 
-Form = dict[str, Any]
 Place = tuple[str, int]
 """An element of an agent: the name of the agent, "" for the one that is asked, and the eid."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from narval.agent.agent import AgentState
 from narval.agent.relying import UNDO, UNDONE, CallMade, Reliance, left_done, relying_on, to_undo, undo_run
@@ -14,7 +13,7 @@ from narval.ask.asker import PROGRAM, Asker
 from narval.ask.lookup import find_run, no_element
 from narval.ask.memory.changing import outdatable
 from narval.ask.memory.provenance import descent_of
-from narval.ask.registry import operation
+from narval.ask.registry import Form, operation
 from narval.core.definitions.action.definition import Action
 from narval.core.elements.control_elements import is_sending
 from narval.core.elements.outdated_element import NOTES
@@ -24,8 +23,6 @@ from narval.core.errors import RequestError
 from narval.core.memory.memory import Memory
 from narval.daemon.daemon import Daemon
 from narval.system.time_slice import TimeSlice
-
-Form = dict[str, Any]
 
 
 @operation("write")

@@ -9,7 +9,7 @@ from narval.agent.agent import AgentState
 from narval.agent.run import Run
 from narval.ask.json_forms import moment
 from narval.ask.lookup import find_run
-from narval.ask.registry import operation
+from narval.ask.registry import Form, operation
 from narval.core.errors import UnreadableError
 from narval.core.kinds import KINDS
 from narval.core.source.secrets import without_secrets
@@ -17,8 +17,6 @@ from narval.daemon.daemon import Daemon
 from narval.store import codec
 from narval.store.store import ALL
 from narval.system.time_slice import TimeSlice
-
-Row = dict[str, Any]
 
 
 @operation("read")
@@ -42,7 +40,7 @@ async def timeline(daemon: Daemon, run: int, limit: int | None = None) -> dict[s
     }
 
 
-def seconds_at_work(rows: list[Row], until: float) -> float:
+def seconds_at_work(rows: list[Form], until: float) -> float:
     """The seconds in which at least one call of code was under way, until a moment."""
     seconds, reached = 0.0, 0.0
     calls = (row for row in rows if row["for"] == "call" and row["child"] is None)
@@ -52,7 +50,7 @@ def seconds_at_work(rows: list[Row], until: float) -> float:
     return round(seconds, 3)
 
 
-async def tries_and_waits(daemon: Daemon, run: Run, most: int | None = None) -> list[Row]:
+async def tries_and_waits(daemon: Daemon, run: Run, most: int | None = None) -> list[Form]:
     """The tries of calls, and the waits, in the order in which they began, from the entries that can be read;
     with `most` those in the newest entries, without calls from earlier ones.
     """
@@ -75,10 +73,10 @@ class _Teller:
         self._agent, self._run = agent, run
         children = (agent.runs[eid] for eid in agent.runs.children.get(run.eid, ()))
         self._children = {call: child for child in children if child.caller for call in child.caller.calls}
-        self.rows: list[Row] = []
-        self.open: dict[str, Row] = {}
+        self.rows: list[Form] = []
+        self.open: dict[str, Form] = {}
 
-    def hear(self, seq: int, lines: list[Row]) -> None:
+    def hear(self, seq: int, lines: list[Form]) -> None:
         """Take one entry: its event, and what followed."""
         event, *facts = lines
         match event["what"]:
@@ -104,11 +102,11 @@ class _Teller:
                 case "Unwatch" | "CancelTimer":
                     self._stop(line.get("watch") or line["wake"], line, "given up")
 
-    def _last(self, call: str) -> Row | None:
+    def _last(self, call: str) -> Form | None:
         """The last try of a call, if any: a timer with its name is its back-off."""
         return next((row for row in reversed(self.rows) if row["call"] == call), None)
 
-    def _part(self, id: str, facts: list[Row]) -> str:
+    def _part(self, id: str, facts: list[Form]) -> str:
         """The part that a watch or timer is for: the first other name in the change that sets it."""
         for line in facts:
             if id in line.values() and line["what"] not in ("Watch", "SetTimer"):
@@ -116,9 +114,9 @@ class _Teller:
                 return next((str(name) for name in named if name), "")
         return ""
 
-    def _begin(self, seq: int, id: str, line: Row, what: str, part: str) -> Row:
+    def _begin(self, seq: int, id: str, line: Form, what: str, part: str) -> Form:
         self._end(id, line, "given up")
-        row: Row = dict.fromkeys(
+        row: Form = dict.fromkeys(
             ("call", "kind", "target", "agent", "try", "begun", "ended", "error", "child", "until")
         )
         row |= {"seq": seq, "for": what, "part": part, "asked": line["at"], "outcome": "under way"}
@@ -127,7 +125,7 @@ class _Teller:
         self.open[id] = row
         return row
 
-    def _ask(self, seq: int, line: Row) -> None:
+    def _ask(self, seq: int, line: Form) -> None:
         asks = line["kind"] in KINDS and KINDS[line["kind"]].asks
         row = self._begin(seq, line["call"], line, "person" if asks else "call", line["step"])
         row |= {"call": line["call"], "kind": line["kind"], "target": line["name"]}
@@ -140,13 +138,13 @@ class _Teller:
         if child is not None:
             row |= {"child": child.eid, "begun": child.started}
 
-    def _stop(self, id: str, line: Row, outcome: str, gave: list[int] | None = None) -> None:
+    def _stop(self, id: str, line: Form, outcome: str, gave: list[int] | None = None) -> None:
         """End a wait; a timer with the name of a call under way is its time limit."""
         if id in self.open and self.open[id]["call"] is None:
             self._end(id, line, outcome, gave=gave)
 
     def _end(
-        self, id: str, line: Row, outcome: str, problem: Row | None = None, gave: list[int] | None = None
+        self, id: str, line: Form, outcome: str, problem: Form | None = None, gave: list[int] | None = None
     ) -> None:
         row = self.open.pop(id, None)
         if row is None:
@@ -155,7 +153,7 @@ class _Teller:
         if problem is not None:
             row["error"] = {"type": problem["kind"], "message": without_secrets(problem["message"])}
 
-    def leave_open(self, row: Row, daemon: Daemon) -> None:
+    def leave_open(self, row: Form, daemon: Daemon) -> None:
         """Mark a row that nothing has ended: given up if its run has ended, else under way."""
         if not self._run.active:
             row |= {"ended": self._run.ended, "outcome": "given up"}
@@ -163,13 +161,13 @@ class _Teller:
             row |= {"for": "place", "place": place}
 
 
-def _outcome(event: Row) -> str:
+def _outcome(event: Form) -> str:
     if event.get("abandoned"):
         return "given up"
     return "failed" if event.get("problem") is not None else "done"
 
 
-def form(row: Row) -> Row:
+def form(row: Form) -> Form:
     """A row with its moments as ISO 8601."""
     times = {key: moment(row[key]) for key in ("asked", "begun", "ended", "until")}
     return {key: value for key, value in {**row, **times}.items() if key != "nearby"}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from narval.agent.agent import AgentState
 from narval.agent.run import Run
+from narval.ask.registry import Form
 from narval.ask.runs.history import lines_of
-from narval.ask.runs.sentences import LONGEST, Row, Said, Sentences, length_of, problem_text, run_piece
+from narval.ask.runs.sentences import LONGEST, Said, Sentences, length_of, problem_text, run_piece
 from narval.ask.text import shortened
 from narval.core.engines import commands
 from narval.core.kinds import ASKS
@@ -15,7 +16,7 @@ from narval.store.batch import JournalRow
 class CallTold:
     """A call whose beginning was told: `said` is its sentence, which its end completes."""
 
-    def __init__(self, line: Row, at: float, said: Said) -> None:
+    def __init__(self, line: Form, at: float, said: Said) -> None:
         self.part, self.name, self.event_at = _part(line), line["name"], line["at"]
         self.at, self.said = at, said
         is_first_told = line["kind"] == commands.SEND or line.get("on_restart") == "error"
@@ -33,7 +34,7 @@ class CallsTold:
         self._open: dict[str, CallTold] = {}
         self._known: dict[str, CallTold | None] = {}
 
-    def begin(self, row: JournalRow, line: Row) -> tuple[str, Said]:
+    def begin(self, row: JournalRow, line: Form) -> tuple[str, Said]:
         """The part that makes a call, and the sentence on it, which its end completes."""
         said, child = self._asked(line), self._agent.runs.by_call.get(line["call"])
         is_open = self._pairs and self._run.active and line["call"] in self._run.calls
@@ -49,7 +50,7 @@ class CallsTold:
             self._open[line["call"]] = call
         return call.part, said
 
-    def _asked(self, line: Row) -> Said:
+    def _asked(self, line: Form) -> Said:
         """The beginning of the sentence on a call, without its end."""
         kind = line["kind"]
         name = f"{line['name']} at agent {line['of']}" if line.get("of") else line["name"]
@@ -85,7 +86,7 @@ class CallsTold:
         before = "the daemon had stopped before it came back, and perhaps before it began"
         return [f"{call.name} was called again: {before}."] if is_again else None
 
-    def end(self, row: JournalRow, event: Row, facts: list[Row]) -> Said | None:
+    def end(self, row: JournalRow, event: Form, facts: list[Form]) -> Said | None:
         """The sentence on the end of a call; None if it completes the sentence on its beginning."""
         made, problem = self.given(facts), event.get("problem")
         if not made and problem is None:
@@ -115,7 +116,7 @@ class CallsTold:
         asked = [", which was asked at ", {"moment": call.event_at}, ","] if self._pairs else []
         return [call.name, *asked, " ", *said, "."]
 
-    def given(self, facts: list[Row]) -> list[int]:
+    def given(self, facts: list[Form]) -> list[int]:
         """The elements that a call gave, of those that an entry added: without arguments of the next call."""
         calls = [line for line in facts if line["what"] == "Call"]
         arguments = {eid for line in calls for eid in _given_to(line) if self._is_argument(eid, line["step"])}
@@ -150,17 +151,17 @@ class CallsTold:
         return call.part if call is not None else ""
 
 
-def _part(line: Row) -> str:
+def _part(line: Form) -> str:
     """The part that makes a call; "" for a notice, whose step is the person it is sent to."""
     return "" if line["kind"] == commands.NOTICE else str(line["step"])
 
 
-def _given_to(line: Row) -> list[int]:
+def _given_to(line: Form) -> list[int]:
     """The elements that a call is given."""
     return [eid for _, eids in line.get("inputs", ()) for eid in eids] or list(line.get("elements", ()))
 
 
-def made_by(facts: list[Row]) -> list[int]:
+def made_by(facts: list[Form]) -> list[int]:
     """The elements that an entry added, except the error that says why its run failed."""
     errors = {line.get("error") for line in facts if line["what"] == "Finish"}
     errors |= {eid for line in facts for eid in line.get("errors", ())}

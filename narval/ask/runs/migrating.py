@@ -17,7 +17,7 @@ from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.definitions.telling import changes, told
 from narval.ask.lookup import active_run, command, files_of, stays
-from narval.ask.registry import operation
+from narval.ask.registry import Form, operation
 from narval.core.definitions.library import Definition, check_targets
 from narval.core.engines.engine import Migratable
 from narval.core.engines.events import Migrated
@@ -36,8 +36,6 @@ AT_ONCE = 25
 MOST_DIGITS = 18
 """The most digits of the number of a run."""
 
-Row = dict[str, Any]
-
 
 @operation("write")
 async def migrate(
@@ -51,7 +49,7 @@ async def migrate(
     version: str = "",
     *,
     asker: Asker = PROGRAM,
-) -> Row:
+) -> Form:
     """Let runs continue with another version of their definition: the one that is loaded, or that of `text`,
     the text of the file at `path`.
 
@@ -72,11 +70,11 @@ async def migrate(
         await daemon.reloader.reload()  # its file may have been saved a moment ago
     meant = list(_meant(daemon, runs))
     versions = Versions(daemon, text, path, names or {}, version)
-    rows: list[Row] = []
+    rows: list[Form] = []
     for first in range(0, len(meant), AT_ONCE):
         some = meant[first : first + AT_ONCE]
 
-        def work(turn: Turn, some: list[Run] = some) -> list[Row]:
+        def work(turn: Turn, some: list[Run] = some) -> list[Form]:
             return [_one(turn, run, versions, asker, undo=undo, dry=dry) for run in some]
 
         rows += await daemon.host.submit(work)
@@ -119,7 +117,7 @@ class Versions:
         self._daemon, self.names, self._expected = daemon, names, expected
         self.path = path
         self._of_file = None if text is None else _loaded(daemon, text, path)
-        self._told: dict[tuple[str, str], list[Row]] = {}
+        self._told: dict[tuple[str, str], list[Form]] = {}
         self._faults: dict[str, list[Fault]] = {}
 
     def of(self, run: Run) -> Definition:
@@ -159,7 +157,7 @@ class Versions:
             self._told[old.digest, new.digest] = list(changes(*pair))
 
     @property
-    def differences(self) -> list[Row]:
+    def differences(self) -> list[Form]:
         """The sentences in which the versions differ, by pair."""
         return [
             {"before": before, "version": version, "sentences": sentences}
@@ -178,7 +176,7 @@ def _loaded(daemon: Daemon, text: str, path: str) -> Loaded:
     return files_of(daemon).loaded.with_parsed(source, parse_file(source))
 
 
-def _one(turn: Turn, run: Run, versions: Versions, asker: Asker, *, undo: bool, dry: bool) -> Row:
+def _one(turn: Turn, run: Run, versions: Versions, asker: Asker, *, undo: bool, dry: bool) -> Form:
     """Migrate one run, or say why not."""
     row = _row(run)
     try:
@@ -202,12 +200,12 @@ def _one(turn: Turn, run: Run, versions: Versions, asker: Asker, *, undo: bool, 
     return {**row, "outcome": "migrated"}
 
 
-def _row(run: Run) -> Row:
+def _row(run: Run) -> Form:
     """The row of a run that is left unchanged."""
     return {"run": run.eid, "name": run.name, "before": run.digest, "version": run.digest}
 
 
-def planned(run: Run, before: Definition, target: Target) -> Row:
+def planned(run: Run, before: Definition, target: Target) -> Form:
     """The row of a run that continues with a version, or has no place there: the fate of its parts."""
     definition, migration, _ = target
     return {
@@ -284,7 +282,7 @@ def _go_on(
     turn.tell(run.eid, event)
 
 
-def _place(before: Definition, after: Definition, place: NoPlace) -> Row:
+def _place(before: Definition, after: Definition, place: NoPlace) -> Form:
     """A part without a place, with its line and column."""
     definition = before if place.before else after
     lines = definition.xml.decode("utf-8", "replace").splitlines()

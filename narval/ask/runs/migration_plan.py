@@ -8,9 +8,9 @@ from narval.agent.history import last_migration
 from narval.agent.replay import definition_of
 from narval.ask.json_forms import moment
 from narval.ask.lookup import find_run
-from narval.ask.registry import operation
+from narval.ask.registry import Form, operation
 from narval.ask.runs.drawing import form, graph_of
-from narval.ask.runs.migrating import Row, Versions, planned, target_of
+from narval.ask.runs.migrating import Versions, planned, target_of
 from narval.core.engines.engine import Migratable
 from narval.core.errors import DefinitionError, RequestError, UnreadableError
 from narval.daemon.daemon import Daemon
@@ -19,7 +19,7 @@ from narval.daemon.daemon import Daemon
 @operation("read")
 async def migration_plan(
     daemon: Daemon, run: int, names: dict[str, str] | None = None, brief: bool = False
-) -> Row:
+) -> Form:
     """The effects that `migrate` would have on a run with the loaded version; nothing is done.
 
     `planned` is its row from `migrate` with `dry`; null if the run follows that version already, or cannot
@@ -29,7 +29,7 @@ async def migration_plan(
     when the run left it, or null; with `brief` only `undo` is computed.
     """
     subject, agent = find_run(daemon, run), daemon.agent
-    answer: Row = {"run": run, "name": subject.name, "planned": None, "refusal": None, "differences": []}
+    answer: Form = {"run": run, "name": subject.name, "planned": None, "refusal": None, "differences": []}
     answer |= {"before": None, "after": None, "undo": _undo(daemon, run)}
     if brief:
         return answer

@@ -8,7 +8,7 @@ from narval.agent.agent import AgentState
 from narval.agent.run import Run
 from narval.ask.element_titles import title
 from narval.ask.lookup import definition_and_state, find_run
-from narval.ask.registry import operation
+from narval.ask.registry import Form, operation
 from narval.ask.runs.calls import form, tries_and_waits
 from narval.ask.runs.drawing import arc_rows, graph_of, part_row
 from narval.ask.why import why
@@ -16,9 +16,7 @@ from narval.core.engines.engine import Retryable
 from narval.core.engines.graph import GraphEdge, GraphNode
 from narval.daemon.daemon import Daemon
 
-Row = dict[str, Any]
-
-_UNTOLD: Row = {"reason": None, "said": [], "waiting": []}
+_UNTOLD: Form = {"reason": None, "said": [], "waiting": []}
 
 TRIES = 100
 """The most tries of the calls of a part in the answer, the newest."""
@@ -64,7 +62,7 @@ async def part(daemon: Daemon, run: int, id: str) -> dict[str, Any]:
     }
 
 
-def _with_elements(agent: AgentState, run: Run, row: Row, *, is_last: bool) -> Row:
+def _with_elements(agent: AgentState, run: Run, row: Form, *, is_last: bool) -> Form:
     """A try with the names and ranks of its inputs (N16), and its results that are kept."""
     ranks = {eid: rank for rank, eids in enumerate(row.get("nearby", ())) for eid in eids}
     inputs = [
@@ -84,7 +82,7 @@ def _made_by(agent: AgentState, eid: int) -> tuple[int, str] | None:
     return (origin.run, origin.call) if origin is not None else None
 
 
-def _named(agent: AgentState, eid: int) -> Row:
+def _named(agent: AgentState, eid: int) -> Form:
     element = agent.memory.element(eid)
     name = element.name if element is not None else None
     return {"eid": eid, "name": name, "title": title(agent, eid)}

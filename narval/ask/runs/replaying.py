@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 from itertools import zip_longest
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from narval.agent.history import replayed_entries, snapshot_before
 from narval.ask.lookup import find_run
-from narval.ask.registry import operation
+from narval.ask.registry import Form, operation
 from narval.ask.runs.drawing import LONGEST, arc_ids, graph_of
 from narval.ask.runs.history import concealed, lines_of
 from narval.ask.runs.story import Teller, in_words
@@ -25,12 +24,11 @@ MOST = 1000
 SAID = 5
 """The most sentences on one entry."""
 
-Row = dict[str, Any]
 Parts = tuple[GraphNode | GraphEdge, ...]
 
 
 @operation("read")
-async def replay(daemon: Daemon, run: int, after: int = 0, limit: int = MOST) -> Row:
+async def replay(daemon: Daemon, run: int, after: int = 0, limit: int = MOST) -> Form:
     """The entries of a run's journal after line `after`, at most `limit` and 1,000. Each has its last line,
     its moment, what happened in the words of `story` with moments in the zone of the home, a mark for errors
     and signals, and the parts and arcs that changed, in their new state; if the run migrated, also its new
@@ -43,8 +41,8 @@ async def replay(daemon: Daemon, run: int, after: int = 0, limit: int = MOST) ->
     found = find_run(daemon, run)
     if limit < 1:
         raise RequestError(f"expected limit to be 1 or more, got {limit}")
-    answer: Row = {"run": run, "first": None, "whole": True, "more": False, "fault": None}
-    entries, time_slice = list[Row](), TimeSlice()
+    answer: Form = {"run": run, "first": None, "whole": True, "more": False, "fault": None}
+    entries, time_slice = list[Form](), TimeSlice()
     base: Parts = ()
     zone = ZoneInfo(daemon.agents.own.agent.clockwork.zone)
 
@@ -85,9 +83,9 @@ async def replay(daemon: Daemon, run: int, after: int = 0, limit: int = MOST) ->
     return {**answer, **_differences((), base), "entries": entries}
 
 
-def _differences(before: Parts, then: Parts) -> Row:
+def _differences(before: Parts, then: Parts) -> Form:
     """The parts and arcs that changed, each with its id and its state."""
-    differences: Row = {"parts": [], "arcs": []}
+    differences: Form = {"parts": [], "arcs": []}
     arcs = arc_ids([part for part in then if isinstance(part, GraphEdge)])
     for old, new in zip_longest(before, then):
         arc = next(arcs) if isinstance(new, GraphEdge) else ""
@@ -104,7 +102,7 @@ def _stands(node: GraphNode) -> list[str]:
     return [node.id, node.status, node.tone, clipped(node.badge, LONGEST)]
 
 
-def _summary(event: Row, facts: list[Row], what: str) -> Row:
+def _summary(event: Form, facts: list[Form], what: str) -> Form:
     """An entry in words, with its last line, its moment and its mark."""
     mark = "signal" if event["what"] in ("Signalled", "Cancelled") else ""
     if event.get("problem") or any(line["what"] == "Finish" and line["phase"] == "failed" for line in facts):

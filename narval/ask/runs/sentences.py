@@ -9,12 +9,12 @@ from typing import Any
 from narval.agent.agent import AgentState
 from narval.ask.element_titles import title
 from narval.ask.json_forms import moment
+from narval.ask.registry import Form
 from narval.ask.text import person, shortened
 from narval.core.definitions.reading.durations import duration
 from narval.core.engines.story import filled
 from narval.core.source.secrets import without_secrets
 
-Row = dict[str, Any]
 Said = list[Any]
 """A sentence: texts, and between them `{"element"}`, `{"run"}` or `{"moment"}`, each with its title."""
 
@@ -30,11 +30,11 @@ class Sentences:
     def __init__(self, agent: AgentState) -> None:
         self._agent = agent
 
-    def in_words(self, words: str, line: Row, watches: Mapping[str, Row]) -> Said:
+    def in_words(self, words: str, line: Form, watches: Mapping[str, Form]) -> Said:
         """The words of a fact, filled from its line, without optional words whose fields it lacks."""
         return filled(words, partial(self._valued, line, watches))
 
-    def _valued(self, line: Row, watches: Mapping[str, Row], field: str, form: str) -> Said:
+    def _valued(self, line: Form, watches: Mapping[str, Form], field: str, form: str) -> Said:
         value = line.get(field)
         if value is None or value == "" or (form and not value):
             return []
@@ -68,12 +68,12 @@ class Sentences:
         return said[1:] + ([f" and {more} more"] if more > 0 else [])
 
 
-def run_piece(eid: int) -> Row:
+def run_piece(eid: int) -> Form:
     """A run in a sentence."""
     return {"run": eid, "title": f"run {eid}"}
 
 
-def problem_text(problem: Row) -> str:
+def problem_text(problem: Form) -> str:
     """A problem in a sentence, without secrets."""
     return shortened(f"{problem['kind']}: {without_secrets(problem['message'])}", LONGEST)
 
@@ -83,7 +83,7 @@ def length_of(seconds: float) -> str:
     return duration(seconds) if seconds >= 0.001 else "less than 1 ms"
 
 
-def _conditions(watch: Row | None) -> str:
+def _conditions(watch: Form | None) -> str:
     """The patterns that a watch is for."""
     texts = [text for bound in (watch or {}).get("conditions", ()) for text in bound["texts"]]
     return shortened(" and ".join(texts) or "its conditions", LONGEST)

@@ -11,10 +11,10 @@ from narval.agent.run import Run
 from narval.agent.run_error import error_of
 from narval.ask.json_forms import moment
 from narval.ask.lookup import find_run
-from narval.ask.registry import operation
+from narval.ask.registry import Form, operation
 from narval.ask.runs.calls_told import CallsTold, made_by
 from narval.ask.runs.history import NEWEST, concealed, lines_of
-from narval.ask.runs.sentences import LONGEST, Row, Said, Sentences, run_piece
+from narval.ask.runs.sentences import LONGEST, Said, Sentences, run_piece
 from narval.ask.text import person, shortened, text_of
 from narval.core.engines.engine import HasTokens
 from narval.core.engines.story import ON_EVENTS, ON_QUIET_EVENTS, Fact, part_word_of, story_of
@@ -33,7 +33,7 @@ SENTENCES = 100
 @operation("read")
 async def story(
     daemon: Daemon, run: int, after: int | None = None, before: int | None = None, limit: int = 100
-) -> Row:
+) -> Form:
     """The story of a run in sentences, from the newest `limit` entries of its journal, the newest before line
     `before`, or the first after line `after`; at most 1,000 entries.
 
@@ -43,7 +43,7 @@ async def story(
     there are none; `last` is the `after` for later ones, and `more` says that there are some.
     """
     found = find_run(daemon, run)
-    teller, groups = Teller(daemon.agent, found, SENTENCES), list[Row]()
+    teller, groups = Teller(daemon.agent, found, SENTENCES), list[Form]()
     if limit < 1:
         raise RequestError(f"expected limit to be 1 or more, got {limit}")
     if after is not None and before is not None:
@@ -76,7 +76,7 @@ async def story(
     }
 
 
-def _add(groups: list[Row], entry: Row, sentence: Sentence) -> None:
+def _add(groups: list[Form], entry: Form, sentence: Sentence) -> None:
     """Add a sentence to the latest group of its part, or to a new one."""
     part = sentence.part
     latest = groups[-1:] if not part else (group for group in reversed(groups) if group["part"] == part)
@@ -109,7 +109,7 @@ class Teller:
         self._tokens: dict[int, str] = {}
         self._now: tuple[Any, Any] | None = None
 
-    def hear(self, row: JournalRow, event: Row, facts: list[Row]) -> list[Sentence]:
+    def hear(self, row: JournalRow, event: Form, facts: list[Form]) -> list[Sentence]:
         """The sentences on one entry: its event, and what followed."""
         sentences = [*self._of_event(row, event, facts), *self._of_facts(row, facts)]
         if not sentences and event["what"] in ON_QUIET_EVENTS:
@@ -118,7 +118,7 @@ class Teller:
             sentences[self._most :] = [Sentence([f"{more} more things happened at once."])]
         return sentences
 
-    def _of_event(self, row: JournalRow, event: Row, facts: list[Row]) -> Iterator[Sentence]:
+    def _of_event(self, row: JournalRow, event: Form, facts: list[Form]) -> Iterator[Sentence]:
         what = event["what"]
         match what:
             case "Returned":
@@ -148,7 +148,7 @@ class Teller:
     def _of_call(self, id: str, said: Said) -> Sentence:
         return Sentence(said, self._calls.part_of(id), self._word)
 
-    def _beginning(self, event: Row) -> Said:
+    def _beginning(self, event: Form) -> Said:
         caller, resume = event.get("caller"), event.get("resume")
         said: Said
         if resume:
@@ -166,7 +166,7 @@ class Teller:
             said.append(f", after {event['attempt']} failures in a row")
         return [*said, "."]
 
-    def _of_facts(self, row: JournalRow, facts: list[Row]) -> Iterator[Sentence]:
+    def _of_facts(self, row: JournalRow, facts: list[Form]) -> Iterator[Sentence]:
         watches = {line["watch"]: line for line in facts if line["what"] == "Watch"}
         for line in facts:
             if "token" in line and "node" in line:
@@ -183,12 +183,12 @@ class Teller:
                 case what if (fact := self._facts.get(what)) is not None:
                     yield from self._in_words(fact, line, watches)
 
-    def _in_words(self, fact: Fact, line: Row, watches: Mapping[str, Row] = {}) -> Iterator[Sentence]:
+    def _in_words(self, fact: Fact, line: Form, watches: Mapping[str, Form] = {}) -> Iterator[Sentence]:
         said = self._sentences.in_words(fact.words, line, watches)
         for part, word in self._parts(fact, line) if said else ():
             yield Sentence(said, part, word, fact.begins)
 
-    def _parts(self, fact: Fact, line: Row) -> Iterator[tuple[str, str]]:
+    def _parts(self, fact: Fact, line: Form) -> Iterator[tuple[str, str]]:
         """The parts that a change is about, each with its sort."""
         if not fact.part:
             yield "", ""
@@ -214,7 +214,7 @@ class Teller:
             self._tokens[token] = str((view.get("node") or {}).get("id", ""))
         return self._tokens.get(token, "") if token is not None else ""
 
-    def _finish(self, line: Row) -> Said:
+    def _finish(self, line: Form) -> Said:
         said: Said = [f"The run is {line['state']}"]
         error = error_of(self._agent, self._run) if line.get("error") else None
         if error is not None:

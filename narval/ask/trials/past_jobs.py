@@ -21,7 +21,7 @@ from narval.agent.agent import AgentState
 from narval.ask import json_forms
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.lookup import no_definition
-from narval.ask.registry import operation
+from narval.ask.registry import Form, operation
 from narval.ask.trials import child_program
 from narval.ask.trials.trials import files_of, home_options
 from narval.core.definitions.parsing import suffix_of
@@ -49,8 +49,6 @@ LONGEST_SINCE = 64
 """The most characters of the moment `since`."""
 
 _OF_OPTION = "Invalid value for '--since': "
-
-Form = dict[str, Any]
 
 
 class PastJob(child_program.Followed):

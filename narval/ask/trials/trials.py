@@ -15,7 +15,7 @@ from narval.agent.agent import AgentState
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.documents import elements_in
 from narval.ask.lookup import no_definition
-from narval.ask.registry import operation
+from narval.ask.registry import Form, operation
 from narval.ask.trials.child_program import json_of
 from narval.ask.trials.trial_files import TrialFiles
 from narval.core.definitions.library import Definition
@@ -29,7 +29,6 @@ AT_ONCE, WAITING = 2, 4
 
 _COPIED = ("recipes", "modules", "agents", "schemas")
 
-Form = dict[str, Any]
 Begin = Literal["now", "new", "empty"]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from narval.ask.json_forms import moment
 from narval.ask.paging import check_limit, gathered
-from narval.ask.registry import operation
+from narval.ask.registry import Form, operation
 from narval.core.errors import RequestError
 from narval.core.memory.lineage import current
 from narval.daemon.daemon import Daemon
@@ -16,8 +16,6 @@ from narval.kinds.task.engine.server.state import TaskServerState
 from narval.kinds.task.language.definition import TaskDefinition
 from narval.kinds.task.operations.queries import QUEUES, window_of
 from narval.kinds.task.operations.telling import KIND, type_of
-
-Form = dict[str, Any]
 
 STATES = ("active", "held", "aborting", "blocked")
 """The states of the cases that have not ended."""

@@ -13,7 +13,7 @@ from narval.agent.run import Run
 from narval.ask.json_forms import moment
 from narval.ask.lookup import command
 from narval.ask.paging import check_limit, gathered
-from narval.ask.registry import operation
+from narval.ask.registry import Form, operation
 from narval.core.errors import TaskRefusedError
 from narval.core.kinds import ASKING
 from narval.core.memory.lineage import current
@@ -25,8 +25,6 @@ from narval.kinds.task.engine.state import InstanceState
 from narval.kinds.task.language.definition import TaskDefinition
 from narval.kinds.task.language.windows import Interval
 from narval.kinds.task.operations.telling import KIND, server_of, type_of
-
-Form = dict[str, Any]
 
 
 class TasksAtWork:

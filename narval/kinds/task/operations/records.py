@@ -12,7 +12,7 @@ import msgspec
 from narval.agent.run import Run
 from narval.ask.json_forms import moment
 from narval.ask.paging import check_limit
-from narval.ask.registry import operation
+from narval.ask.registry import Form, operation
 from narval.core.errors import RequestError, UnreadableError
 from narval.core.memory.lineage import current
 from narval.daemon.daemon import Daemon
@@ -22,8 +22,6 @@ from narval.kinds.task.operations.queries import case_of, is_task
 from narval.kinds.task.operations.telling import type_of
 from narval.store import codec
 from narval.system.time_slice import TimeSlice
-
-Form = dict[str, Any]
 
 _Span = tuple[float, float | None]
 """The time from one moment to another; None: until now."""

@@ -11,7 +11,7 @@ from narval.ask.asker import CHAT, PROGRAM, Asker
 from narval.ask.asking_person import no_such_person, onlooker, who_acts, why_not_administering
 from narval.ask.json_forms import moment
 from narval.ask.paging import gathered
-from narval.ask.registry import operation
+from narval.ask.registry import Form, operation
 from narval.core.agreeing import Who
 from narval.core.definitions.people.directory import Right, day_of, known_as
 from narval.core.definitions.suggestions import closest
@@ -34,8 +34,6 @@ from narval.kinds.work.language.definition import WorkDefinition
 from narval.people.item_text import is_untold, look_at, secrets_shown, text_shown
 
 WORK = WorkDefinition.kind
-
-Form = dict[str, Any]
 
 
 def _no_item(item: int) -> WorkRefusedError:
