@@ -19,48 +19,69 @@ from narval.calls.record import ABANDONED, CallRecord, Outcome
 _WITHOUT_SLOT = frozenset({"source", "inline"})
 
 
-class FamilyQueue:
-    """The waiting calls of one agent: a queue for each family, and the turn."""
+class FairQueue:
+    """Waiting calls, and the turn: by agent, and within an agent by family. The cost of each operation does
+    not grow with their number.
+    """
 
     def __init__(self) -> None:
-        self._families: OrderedDict[int, OrderedDict[CallRecord, None]] = OrderedDict()
-        """The calls by family, the family whose turn it is first; none is empty."""
+        self._agents: OrderedDict[str, OrderedDict[int, OrderedDict[CallRecord, None]]] = OrderedDict()
+        """The calls by agent and family, those whose turn it is first; none is empty."""
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def add(self, record: CallRecord) -> None:
-        """Add a call behind those of its family."""
-        self._count += 1
-        self._families.setdefault(record.call.family, OrderedDict())[record] = None
-
     def __iter__(self) -> Iterator[CallRecord]:
-        return chain.from_iterable(self._families.values())
-
-    def first(self) -> CallRecord:
-        """The call whose turn it is."""
-        return next(iter(next(iter(self._families.values()))))
-
-    def next(self) -> CallRecord:
-        """Remove and return the call whose turn it is; then it is the next family's turn."""
-        family, calls = self._families.popitem(last=False)
-        record, _ = calls.popitem(last=False)
-        if calls:
-            self._families[family] = calls
-        self._count -= 1
-        return record
+        return (
+            record for families in self._agents.values() for calls in families.values() for record in calls
+        )
 
     def __contains__(self, record: CallRecord) -> bool:
-        return record in self._families.get(record.call.family, ())
+        families = self._agents.get(record.call.agent)
+        return families is not None and record in families.get(record.call.family, ())
+
+    def add(self, record: CallRecord) -> None:
+        """Add a call behind those of its agent and family."""
+        self._count += 1
+        families = self._agents.setdefault(record.call.agent, OrderedDict())
+        families.setdefault(record.call.family, OrderedDict())[record] = None
+
+    def has_but(self, agents: Container[str]) -> bool:
+        """True if a call of some other agent waits."""
+        return any(agent not in agents for agent in self._agents)
+
+    def first(self, but: Container[str] = ()) -> CallRecord:
+        """The call whose turn it is, of agents other than these."""
+        families = next(families for agent, families in self._agents.items() if agent not in but)
+        return next(iter(next(iter(families.values()))))
+
+    def next(self, but: Container[str] = ()) -> CallRecord:
+        """Remove and return the call whose turn it is, of agents other than these; then it is the turn of the
+        next family of the agent, and of the next agent.
+        """
+        record = self.first(but)
+        agent, family = record.call.agent, record.call.family
+        self._agents.move_to_end(agent)
+        self._agents[agent].move_to_end(family)
+        self.remove(record)
+        return record
 
     def remove(self, record: CallRecord) -> None:
         """Remove a call that no longer waits."""
-        calls = self._families[record.call.family]
-        del calls[record]
+        agent, family = record.call.agent, record.call.family
+        families = self._agents[agent]
+        del families[family][record]
         self._count -= 1
-        if not calls:
-            del self._families[record.call.family]
+        if not families[family]:
+            del families[family]
+        if not families:
+            del self._agents[agent]
+
+    def clear(self) -> None:
+        """Remove all calls."""
+        self._agents.clear()
+        self._count = 0
 
 
 class Slots:
@@ -72,7 +93,7 @@ class Slots:
     def __init__(self) -> None:
         self._most: int | None = None
         self._taken: set[CallRecord] = set()
-        self._waiting = FamilyQueue()
+        self._waiting = FairQueue()
         self._is_held = False
 
     @property
@@ -195,59 +216,6 @@ class Behind:
         for record in freed:
             del self._waiting[record]
         return freed
-
-
-class FairQueue:
-    """The waiting calls of all agents, and the turn. The cost of each operation does not grow with their
-    number.
-    """
-
-    def __init__(self) -> None:
-        self._agents: OrderedDict[str, FamilyQueue] = OrderedDict()
-        """The calls by agent, the agent whose turn it is first; none is empty."""
-
-    def __len__(self) -> int:
-        return sum(map(len, self._agents.values()))
-
-    def __bool__(self) -> bool:
-        return bool(self._agents)
-
-    def __iter__(self) -> Iterator[CallRecord]:
-        return chain.from_iterable(self._agents.values())
-
-    def add(self, record: CallRecord) -> None:
-        """Add a call behind those of its agent and family."""
-        self._agents.setdefault(record.call.agent, FamilyQueue()).add(record)
-
-    def has_but(self, agents: Container[str]) -> bool:
-        """True if a call of some other agent waits."""
-        return any(agent not in agents for agent in self._agents)
-
-    def first(self, but: Container[str] = ()) -> CallRecord:
-        """The call whose turn it is, of agents other than these."""
-        return next(calls for agent, calls in self._agents.items() if agent not in but).first()
-
-    def next(self, but: Container[str] = ()) -> CallRecord:
-        """Remove and return the call whose turn it is, of agents other than these; then it is the next
-        agent's turn.
-        """
-        agent = next(agent for agent in self._agents if agent not in but)
-        record = self._agents[agent].next()
-        self._agents.move_to_end(agent)
-        if not self._agents[agent]:
-            del self._agents[agent]
-        return record
-
-    def remove(self, record: CallRecord) -> None:
-        """Remove a call that no longer waits."""
-        calls = self._agents[record.call.agent]
-        calls.remove(record)
-        if not calls:
-            del self._agents[record.call.agent]
-
-    def clear(self) -> None:
-        """Remove all calls."""
-        self._agents.clear()
 
 
 class QueuedBackend(Backend):
