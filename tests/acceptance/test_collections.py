@@ -68,7 +68,7 @@ def test_G58_a_folder_is_published_listed_shown_and_withdrawn(
     url: str, home: Callable[[str], Narval], tmp_path: Path
 ) -> None:
     attic, office = home("attic"), collection(tmp_path / "office", "one")
-    refused = attic("collection", "list")
+    refused = attic("collection")
     assert (refused.returncode, b"no daemon has made the tables" in refused.stderr) == (1, True)
     open_store(url).close()
     assert attic.ask("collection") == []
@@ -77,7 +77,7 @@ def test_G58_a_folder_is_published_listed_shown_and_withdrawn(
     assert not attic.ask("collection", "publish", office)["is_new"]
     assert b"published staging (4 files" in attic("collection", "publish", office, "--name", "staging").stdout
     assert attic.ask("collection", "publish")["name"] == "home"
-    assert [row["name"] for row in attic.ask("collection", "list")] == ["home", "office", "staging"]
+    assert [row["name"] for row in attic.ask("collection")] == ["home", "office", "staging"]
     shown = attic.ask("collection", "show", "office")
     assert shown["files"][0]["path"] == "data/memory.xml"
     assert (shown["digest"], shown["here"]) == (published["digest"], None)
@@ -85,7 +85,7 @@ def test_G58_a_folder_is_published_listed_shown_and_withdrawn(
     wrong = attic("collection", "publish", office)
     assert (wrong.returncode, wrong.stderr.startswith(b"narval: recipes/office.xml:1:")) == (1, True)
     assert attic.ask("collection", "show", "office")["digest"] == published["digest"]
-    assert b"office" in attic("collection", "list").stdout
+    assert b"office" in attic("collection").stdout
     assert attic.ask("collection", "withdraw", "staging") == {"name": "staging", "withdrawn": True}
     gone = attic("collection", "withdraw", "staging")
     assert (gone.returncode, b"those there are: home, office" in gone.stderr) == (1, True)

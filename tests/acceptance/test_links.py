@@ -73,21 +73,21 @@ def test_two_homes_are_paired_write_to_one_another_and_part(tmp_path: Path) -> N
         assert office("link", "accept", code, "laptop", "--agent", "*").returncode == 0
         again = office("link", "accept", code, "other")
         assert b"this code was accepted already" in again.stderr
-        until(lambda: laptop.ask("links")[0]["state"] == "connected", "the link is connected")
+        until(lambda: laptop.ask("link")[0]["state"] == "connected", "the link is connected")
         send(laptop, "shop@office", 1, 2)
         send(office, "ada@laptop", 3)
         until(lambda: orders_at(office) == ["1", "2"], "what the laptop sent is at the office")
         until(lambda: orders_at(laptop) == ["3"], "what the office sent is at the laptop")
-        until(lambda: office.ask("links")[0]["messages"] == 0, "the office knows what the laptop has taken")
-        [row] = office.ask("links")
+        until(lambda: office.ask("link")[0]["messages"] == 0, "the office knows what the laptop has taken")
+        [row] = office.ask("link")
         assert (row["peer"], row["url"], row["messages"], row["why"]) == ("laptop", None, 0, None)
         assert office("link", "remove", "laptop").returncode == 0
         assert load_peers(office.home) == {}
         refused = laptop("--peer", "office", "status")
         assert b"the link was removed on that side" in refused.stderr
         removed = "the link was removed on that side"
-        until(lambda: removed in (laptop.ask("links")[0]["why"] or ""), "links says why nothing comes")
-    assert b"narval web is not at work here" in laptop("links").stderr
+        until(lambda: removed in (laptop.ask("link")[0]["why"] or ""), "links says why nothing comes")
+    assert b"narval web is not at work here" in laptop("link").stderr
 
 
 MOST_WAITING = 100

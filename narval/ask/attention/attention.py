@@ -298,7 +298,7 @@ def _links(daemon: Daemon) -> Iterator[Form]:
 
     troubles = links_in_trouble(daemon)
     for text, since in islice(troubles, SHOWN):
-        yield item("link", "middle", f"{text}; `narval links` tells of each", {"page": "status"}, since)
+        yield item("link", "middle", f"{text}; `narval link` tells of each", {"page": "status"}, since)
 
 
 def _suspended(daemon: Daemon) -> Iterator[Form]:

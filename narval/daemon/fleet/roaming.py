@@ -104,7 +104,7 @@ class RoamingAgents:
             why = f"of which this daemon does not have the published version yet: {missing or names[0]}"
         else:
             why = f"one of which is not published, and not in collections/ here: {missing}"
-        raise NotFetchedError(f"{name} follows collections {why}; `narval collection list` tells which are")
+        raise NotFetchedError(f"{name} follows collections {why}; `narval collection` tells which are")
 
     def restore_folders(self) -> None:
         """Write folders again that are not as published."""

@@ -1,4 +1,4 @@
-"""The commands link and links: homes become peers, and the state of each link."""
+"""The command link: the state of each link with other homes; homes become peers, or end that."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from narval.surfaces.cli.render.tables import Column, listing
 from narval.surfaces.cli.session import Session
 
 _EXAMPLE = """\
+narval link
 narval link add office https://office.example.org:8766 --ca etc/office-ca.pem
 narval link accept CODE laptop --agent shop
 narval link remove office"""
@@ -49,19 +50,14 @@ NOT_AT_WORK = "narval web is not at work here, which has the connections: start 
 def link(session: Session) -> None:
     """List the links with other homes, or make and end one.
 
-    The home that can reach the other adds the link and prints a code; the other accepts it. Then the agents
-    of both can write to one another, as far as each side allows.
+    For each: its address, what waits for it here, how many messages were sent and taken, and why nothing
+    comes. The home that can reach the other adds the link and prints a code; the other accepts it. Then the
+    agents of both can write to one another, as far as each side allows.
     """
-    _list(session)
-
-
-@command("links", example="narval links\nnarval links --json")
-def links(session: Session) -> None:
-    """List the links with other homes, and why nothing comes.
-
-    For each: its address, what waits for it here, and how many messages were sent and taken.
-    """
-    _list(session)
+    rows: list[Row] = session.ask("links")
+    session.give(rows, lambda listed: listing(_LINKS, listed, "no links: narval link add NAME URL"))
+    if rows and not session.peer and not _is_served(session):
+        click.echo(NOT_AT_WORK, err=True)
 
 
 @command("add", example="narval link add office https://office.example.org:8766 --agent shop", local=True)
@@ -125,13 +121,6 @@ def remove(session: Session, name: str) -> None:
     remove_link(session.home.path, name)
     session.reload()
     session.give({"removed": name}, lambda _: click.echo(f"{name} is no peer any more"))
-
-
-def _list(session: Session) -> None:
-    rows: list[Row] = session.ask("links")
-    session.give(rows, lambda listed: listing(_LINKS, listed, "no links: narval link add NAME URL"))
-    if rows and not session.peer and not _is_served(session):
-        click.echo(NOT_AT_WORK, err=True)
 
 
 def _is_served(session: Session) -> bool:

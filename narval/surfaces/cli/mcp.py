@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from narval.files.outside.kept_tools import KeptTool
 
 _EXAMPLE = """\
-narval mcp servers
+narval mcp
 narval mcp tools time
 narval mcp login tracker
 narval mcp client add desk
@@ -45,23 +45,15 @@ _TOOLS = (
 def mcp(session: Session, client: str | None) -> None:
     """List the MCP servers of the home, or serve a client.
 
-    Each tool of a server is an action, NAME.TOOL, which recipes call as any other. With --client narval is a
-    server itself, for an assistant whose program starts it so: it speaks over standard input and output until
-    the input ends. What the client may do its file says, etc/mcp/NAME.toml.
+    Of each server: how it is reached, how many tools of it were accepted, and if somebody has logged in
+    there. Each tool of a server is an action, NAME.TOOL, which recipes call as any other. With --client
+    narval is a server itself, for an assistant whose program starts it so: it speaks over standard input and
+    output until the input ends. What the client may do its file says, etc/mcp/NAME.toml.
     """
     if client is None:
         _list(session)
     else:
         serve_client(session, client)
-
-
-@command("servers", example="narval mcp servers")
-def servers(session: Session) -> None:
-    """List the MCP servers of etc/narval.toml.
-
-    Of each how it is reached, how many tools of it were accepted, and if somebody has logged in there.
-    """
-    _list(session)
 
 
 @command(
@@ -164,7 +156,6 @@ def _print_added(rows: list[Row]) -> None:
 
 
 mcp.add_command(add)
-mcp.add_command(servers)
 mcp.add_command(tools)
 mcp.add_command(clients)
 mcp.add_command(login)

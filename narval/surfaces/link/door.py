@@ -217,7 +217,7 @@ class RefusedTokens:
         if now - self._logged >= DAY:
             log.warning(
                 "%s asked with the token of no link here, perhaps before its link was accepted "
-                "(narval links); others within a day are not logged (%d so far)",
+                "(narval link); others within a day are not logged (%d so far)",
                 address or "somebody", self._count,
             )  # fmt: skip
             self._logged = now

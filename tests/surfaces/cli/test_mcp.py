@@ -49,7 +49,7 @@ def test_a_server_is_added_with_its_secrets_and_its_tools_are_actions(home: Path
     assert "    tags (list of string)" in told
     assert '    <greet name="…"/>' in told
     assert "  destroys or overwrites something, as its server says" in well(home, "actions", "test-one.drop")
-    (row,) = json.loads(well(home, "mcp", "servers", "--json"))
+    (row,) = json.loads(well(home, "mcp", "--json"))
     assert (row["server"], row["tools"]) == ("test-one", 9)
     again = narval(home, "mcp", "add", str(config(home)))
     assert again.exit_code == 1

@@ -65,19 +65,12 @@ def collection(session: Session, store: str | None) -> None:
 
     Homes that share a store have agents that may be at work at any of them. What those follow is published:
     checked, kept in the store, and written by the daemon of each home into its collections/NAME/, within two
-    seconds. Anyone who may publish runs code on all these machines; the database says who may.
+    seconds. `here` says whether this home has one in its published version. Anyone who may publish runs code
+    on all these machines; the database says who may.
     """
-    _list(session, store)
-
-
-@command("list", example="narval collection list")
-@_STORE
-def listed(session: Session, store: str | None) -> None:
-    """List the collections that are published.
-
-    `here` says whether this home has one in its published version.
-    """
-    _list(session, store)
+    with _published(session, store) as published:
+        rows = [_form(session, row) for row in published.all()]
+    session.give(rows, lambda listed: listing(_TABLE, listed, "nothing is published"))
 
 
 @command("show", example="narval collection show office")
@@ -158,14 +151,8 @@ def withdraw(session: Session, name: str, store: str | None) -> None:
     session.give({"name": name, "withdrawn": True}, lambda _: click.echo(f"{name} is published no more"))
 
 
-for _command in (listed, publish, show, withdraw):
+for _command in (publish, show, withdraw):
     collection.add_command(_command)
-
-
-def _list(session: Session, store: str | None) -> None:
-    with _published(session, store) as published:
-        rows = [_form(session, row) for row in published.all()]
-    session.give(rows, lambda listed: listing(_TABLE, listed, "nothing is published"))
 
 
 def _form(session: Session, row: PublishedRow) -> Row:
