@@ -35,7 +35,7 @@ from narval.store.batch import Offer
 
 log = logging.getLogger("narval.turn")
 
-Act = Callable[[Any, Any, Any], None]
+Handler = Callable[[Any, Any, Any], None]
 """Given the effects of a turn, the run, and the command."""
 
 
@@ -200,7 +200,7 @@ class TurnEffects:
             self._transaction.outer.append((run, command))
 
 
-_ACTS: dict[type, Act] = {kind: getattr(TurnEffects, row.act) for kind, row in EFFECTS.items() if row.act}
+_ACTS: dict[type, Handler] = {kind: getattr(TurnEffects, row.act) for kind, row in EFFECTS.items() if row.act}
 _FACTS = {kind: row.facts for kind, row in EFFECTS.items() if row.facts is not None}
 _AT_ONCE = {kind: (row.in_force, _ACTS[kind]) for kind, row in EFFECTS.items() if row.at_once}
 _AT_ONCE |= {kind: (None, getattr(TurnEffects, row.admit)) for kind, row in EFFECTS.items() if row.admit}

@@ -44,7 +44,7 @@ from narval.core.memory.labels import NONE, Labels
 from narval.core.memory.memory import Memory
 
 _BEHIND = ("raiser", "case")
-"""The words by which a standing run names the runs in whose place it tells something."""
+"""The arguments in which a service run names the run in whose place it acts."""
 
 NOT_GRANTED = "not-granted"
 """The error of a definition whose needs are not granted."""

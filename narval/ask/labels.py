@@ -13,7 +13,7 @@ from narval.ask.asker import Asker
 from narval.core.engines.commands import Answer
 from narval.core.engines.events import Signalled
 from narval.core.memory.labels import PROGRAM, UNKNOWN
-from narval.daemon.agents.agent_host import WITHIN, Work
+from narval.daemon.agents.agent_host import ASKER_CONTEXT, Work
 from narval.daemon.daemon import Daemon
 
 
@@ -36,7 +36,7 @@ def giving(asker: Asker) -> Iterator[None]:
     """Give the labels of an asker, and of one who asks in its place, to all that work submitted inside the
     context adds and begins.
     """
-    before = WITHIN.get()
+    before = ASKER_CONTEXT.get()
 
     def labelled(work: Work) -> Work:
         def with_labels(turn: Turn) -> Any:
@@ -45,11 +45,11 @@ def giving(asker: Asker) -> Iterator[None]:
 
         return with_labels if before is None else before(with_labels)
 
-    token = WITHIN.set(labelled if asker.labels else before)
+    token = ASKER_CONTEXT.set(labelled if asker.labels else before)
     try:
         yield
     finally:
-        WITHIN.reset(token)
+        ASKER_CONTEXT.reset(token)
 
 
 def signal_in(turn: Turn, run: int, event: Signalled) -> list[Answer]:

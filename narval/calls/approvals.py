@@ -95,10 +95,11 @@ class Said(NamedTuple):
     always: str = ""
 
 
-class Stop(NamedTuple):
-    """The decision that a call is not made now: it is refused, or a person is asked first."""
+class Held(NamedTuple):
+    """The decision that a call is not made now."""
 
     refusal: Returned | None = None
+    """The answer to a call that is refused; None if a person is asked first."""
 
 
 class Approvals:
@@ -113,14 +114,14 @@ class Approvals:
         self._asking: dict[_Asking, dict[str, Call]] = {}
         """The calls that were asked for since the last turn, by their ids."""
 
-    def stop(self, run: Run, call: Call) -> Stop | None:
+    def stop(self, run: Run, call: Call) -> Held | None:
         """Refuse a call that a rule refuses, or have a person asked before it is made; None if it may be
         made, because nobody has to be asked or all agreed. A call that is stopped twice is asked for once.
         """
         verdict = self.verdict(run, call)
         if verdict is not None and verdict.then == "refuse":
             called = next(map(shown_call, leaving(self._agent.memory, call)), call.name)
-            return Stop(refused(call, refused_by_rule(run, called, verdict)))
+            return Held(refused(call, refused_by_rule(run, called, verdict)))
         work = self._next_work(run, call, verdict)
         if not work:
             self._add_rules(call, verdict)
@@ -129,7 +130,7 @@ class Approvals:
         if key not in self._asking:
             self._post(Request(partial(self._ask, key)))
         self._asking.setdefault(key, {})[call.call] = call
-        return Stop()
+        return Held()
 
     def verdict(self, run: Run, call: Call, brought: int = NONE) -> Verdict | None:
         """The verdict of the home's rules on a call that goes outside, or may reveal a secret there; None if

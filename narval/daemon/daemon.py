@@ -146,7 +146,7 @@ class Daemon:
         if goes_on:
             resume_fork(self.host, self.files, self.rounds.clock.now())
         else:
-            self.files.follow(self.host)
+            self.files.attach(self.host)
         own = replace(self.files.snapshot.own, declared=declared)
         await self.host.submit(lambda turn: sync(turn, own))
         self.agents.start(self.rounds)
@@ -258,7 +258,7 @@ class Daemon:
         if self.fleet is not None:
             await self.fleet.begin()
         runs_are_back(host, restore_runs(host.agent), self.rounds.clock.now())
-        self.files.follow(host)
+        self.files.attach(host)
         if self.record_only:
             await host.submit(partial(resume_own, host, self.files, ()))
             await follow(self.store, self.files, self.agents)

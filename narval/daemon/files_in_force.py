@@ -145,20 +145,20 @@ class FilesInForce:
         if new is not old:
             self._use(self.snapshot.with_libraries(lambda loaded: new if loaded is old else loaded))
 
-    def follow(self, host: AgentHost) -> None:
-        """Let files count for an agent, now and after each change. Those of the shipped modules that its runs
+    def attach(self, host: AgentHost) -> None:
+        """Apply files to an agent, now and after each change. Those of the shipped modules that its runs
         under way name are kept, even if no file names them any more (N31).
         """
         loaded, runs = self.of(host).loaded, host.agent.runs.active.values()
         definitions = (run.definition for run in runs if run.definition is not None)
         named = shipped_modules().named(name for found in definitions for name in found.references)
         self._replace(loaded, loaded.keeping(named))
-        self.show(host)
+        self.apply(host)
         if not host.agent.store.is_own:
             self._hosts[host] = self.followed(host.name)
 
-    def show(self, host: AgentHost) -> None:
-        """Let files count for an agent as they are now."""
+    def apply(self, host: AgentHost) -> None:
+        """Apply files to an agent as they are now."""
         loaded, snapshot = self.of(host).loaded, self.snapshot
         host.waiters.news.use_files()
         grants = snapshot.grants if loaded.is_limited else None
@@ -179,7 +179,7 @@ class FilesInForce:
             self._settings.replace_workers()
         if changed.settings:
             self._settings.use(files.settings)
-        self.take_over(own, turn)
+        self.apply_in_turn(own, turn)
         self._tell(changed)
         return changed
 
@@ -188,14 +188,14 @@ class FilesInForce:
         for host, taken in self._hosts.items():
             is_concerned = changes is None or changes.concerns_all or host.name in changes.agents
             if is_concerned or taken is not self.followed(host.name):
-                host.post(Request(partial(self.take_over, host)))
+                host.post(Request(partial(self.apply_in_turn, host)))
 
-    def take_over(self, host: AgentHost, turn: Turn) -> None:
-        """Take over within a turn of an agent what counts for it now."""
+    def apply_in_turn(self, host: AgentHost, turn: Turn) -> None:
+        """Apply to an agent, within a turn of it, the files that count for it now."""
         files, people = self.of(host), known_by(host.agent.lookup.people)
         if host in self._hosts:
             self._hosts[host] = self.followed(host.name)
-        self.show(host)
+        self.apply(host)
         host.use_settings(self.settings.own if host.agent.store.is_own else self.settings_of(host.name))
         turn.host_api.use_schemas(files.schemas)
         sync(turn, files)
@@ -203,8 +203,8 @@ class FilesInForce:
 
 
 def sync(turn: Turn, files: AgentFiles, again: Container[int] = ()) -> None:
-    """Bring the memory of an agent in line with its library, its faults, and its `memory.xml`, and with the
-    library those runs that follow it.
+    """Update an agent after its files changed: declarations in memory, service runs, untouched runs, and
+    starts that waited.
 
     The `start-plan` elements of `again` act once more.
     """

@@ -16,7 +16,7 @@ from narval.core.definitions.library import Definition, Parsed
 from narval.core.definitions.telling.words import counted
 from narval.core.errors import DefinitionError, Fault, NarvalError, RequestError
 from narval.core.source.text import Source
-from narval.daemon.agents.agent_host import AgentHost, apart
+from narval.daemon.agents.agent_host import AgentHost, outside_context
 from narval.daemon.files_in_force import FilesInForce
 from narval.files.home import Home
 from narval.files.loaded import Loaded
@@ -80,7 +80,7 @@ class Reloader:
     async def _use(self, loaded: Loaded) -> None:
         """Let other definitions count for the home's own agent, and for those that follow what it follows."""
         self.files.use(loaded)
-        await self._host.submit(partial(self.files.take_over, self._host))
+        await self._host.submit(partial(self.files.apply_in_turn, self._host))
 
     async def reload(
         self, is_settled: Callable[[], bool] = lambda: True, first: Callable[[], None] = lambda: None
@@ -97,7 +97,7 @@ class Reloader:
             files = await self._read_beside(self._home, before, first)
             if files.state == before.state or not is_settled():
                 return False
-            with apart():
+            with outside_context():
                 await self._host.submit(partial(self._adopt, files))
                 for on_change in self.files.on_change:
                     await on_change()

@@ -153,7 +153,7 @@ class Rounds:
             return False
         now = self.clock.now()
         if due > now and (jump := self._clock_watch.jump(now)) is not None:
-            self._reckon(jump)
+            self._adjust_clocks(jump)
         return due <= now or bool(self._shares.ready)
 
     def next_moment(self) -> float | None:
@@ -204,7 +204,7 @@ class Rounds:
                 try:
                     participant.perform(turn)
                 except Exception as error:
-                    _cost_it_alone(participant, error)
+                    _contain(participant, error)
                 self.turns += 1
                 if is_shared:
                     self._shares.charge(participant, stopwatch.seconds() - began)
@@ -236,7 +236,7 @@ class Rounds:
         """Make a turn for each of the ready agents, while there is time."""
         now = self._clock_watch.clock.now()
         if (jump := self._clock_watch.jump(now)) is not None:
-            self._reckon(jump)
+            self._adjust_clocks(jump)
         if self._deadlines:
             while (due := self._deadlines.pop_due(now)) is not None:
                 if isinstance(due, Alarm):
@@ -249,7 +249,7 @@ class Rounds:
             try:
                 made.append((participant, participant.loop.decide(now, share)))
             except Exception as error:
-                _cost_it_alone(participant, error)
+                _contain(participant, error)
         return made
 
     def _recorded_of(self, made: Turns, refused: Mapping[int, StoreError]) -> Turns:
@@ -260,7 +260,7 @@ class Rounds:
                 raise refusal
         return [one for one in made if one[1].transaction.batch.agent not in refused]
 
-    def _reckon(self, jump: Jump) -> None:
+    def _adjust_clocks(self, jump: Jump) -> None:
         """Adjust all agents to a clock that was set."""
         for participant in self.participants:
             participant.loop.clock_jumped(jump)
@@ -289,9 +289,9 @@ def _ring(due: Alarm, now: float) -> None:
         raise CutOffError(f"agents could not be looked after: {error}") from error
 
 
-def _cost_it_alone(participant: Participant, error: Exception) -> None:
-    """Limit the breakdown of a turn to its agent. Raises the error where that is the home's own, CutOffError
-    where it could not read in the store.
+def _contain(participant: Participant, error: Exception) -> None:
+    """Contain the breakdown of a turn within its agent. Raises the error where that is the home's own,
+    CutOffError where it could not read in the store.
     """
     if participant.broke_down(error):
         return

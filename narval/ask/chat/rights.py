@@ -12,7 +12,7 @@ from narval.agent.turn import Turn
 from narval.ask.asker import Asker
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import RequestError
-from narval.daemon.agents.agent_host import WITHIN, Work
+from narval.daemon.agents.agent_host import ASKER_CONTEXT, Work
 from narval.daemon.daemon import Daemon
 from narval.files.outside.chats import ChatSettings
 from narval.people.chat.boxes import ChatBox
@@ -34,11 +34,11 @@ async def once(daemon: Daemon, asker: Asker, operation: str) -> AsyncIterator[No
     async with lock:
         if number not in box.inbox:
             raise done_before(asker.once)
-        token = WITHIN.set(_Once(box, number, operation))
+        token = ASKER_CONTEXT.set(_Once(box, number, operation))
         try:
             yield
         finally:
-            WITHIN.reset(token)
+            ASKER_CONTEXT.reset(token)
 
 
 class _Once:

@@ -15,7 +15,7 @@ Plain = str | int | float | bool | None | list[Any] | dict[str, Any]
 
 
 LABELS = "labels"
-"""The word by which a signal, or a standing run that tells or begins something, names the labels of that."""
+"""The argument of a signal, or of a start by a service run, that carries labels."""
 
 UNDOES = "undoes"
 """The word that tells a run that undoes another, as it begins, which one."""

@@ -55,18 +55,18 @@ MOST_LOGGED = 1_000
 
 Work = Callable[[Turn], Any]
 
-WITHIN: ContextVar[Callable[[Work], Work] | None] = ContextVar("WITHIN", default=None)
+ASKER_CONTEXT: ContextVar[Callable[[Work], Work] | None] = ContextVar("ASKER_CONTEXT", default=None)
 """A function that alters work submitted meanwhile: it may have the turn record more, or refuse."""
 
 
 @contextmanager
-def apart() -> Iterator[None]:
-    """Leave work submitted meanwhile unaltered: it is not what the asker asked for."""
-    token = WITHIN.set(None)
+def outside_context() -> Iterator[None]:
+    """Submit work outside the context of the asker, who did not ask for it: it is not altered."""
+    token = ASKER_CONTEXT.set(None)
     try:
         yield
     finally:
-        WITHIN.reset(token)
+        ASKER_CONTEXT.reset(token)
 
 
 class Listing(Protocol):
@@ -286,7 +286,7 @@ class AgentHost:
 
         Raises what `work` raises; with `is_whole` the turn breaks down over that.
         """
-        answer, within = future(), WITHIN.get()
+        answer, within = future(), ASKER_CONTEXT.get()
         work = within(work) if within is not None else work
 
         def settled(result: Any, error: BaseException | None) -> None:

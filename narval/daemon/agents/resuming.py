@@ -35,7 +35,7 @@ def resume_fork(host: AgentHost, files: FilesInForce, now: float) -> None:
     runs = host.agent.runs.active
     for run in runs.values():
         run.calls.update((id, replace(call, on_restart="retry")) for id, call in [*run.calls.items()])
-    files.follow(host)
+    files.attach(host)
     host.dispatcher.resume()
 
 

@@ -236,7 +236,7 @@ class Supervisor:
         host = self._blank(row._replace(state=SUSPENDED))
         host.give_up(why)
         await asyncio.to_thread(at_once, restoring(host.agent))
-        self._files.show(host)
+        self._files.apply(host)
         return host
 
     async def close(self) -> None:
@@ -401,7 +401,7 @@ class Supervisor:
             host.loop.set_limit(1)
             host.loop.mark_poisonous(command.suspected)
         try:
-            files.follow(host)
+            files.attach(host)
             again = acted_before(host) if command.is_start else ()
             if is_performing:
                 host.dispatcher.resume()

@@ -76,7 +76,7 @@ class RoamingAgents:
     def record(self, host: AgentHost, text: str, turn: Turn) -> None:
         """Record a text as the settings of an agent, which takes them over within the same turn."""
         turn.transaction.batch.meta.append((SETTINGS, text))
-        self._files.take_over(host, turn)
+        self._files.apply_in_turn(host, turn)
 
     # --- what is followed -----------------------------------------------------------------------------
 

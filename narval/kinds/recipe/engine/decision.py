@@ -109,8 +109,8 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
         """The elements that variables stand for."""
         return bindings(self.definition, self.state, variables, self.view.element)
 
-    def is_fed(self, eids: Iterable[int]) -> bool:
-        """True if a recipe that restarts did not make one of these itself, so that they will run out."""
+    def any_from_elsewhere(self, eids: Iterable[int]) -> bool:
+        """True if a recipe that restarts did not make one of these itself, so that its restarts end."""
         return self.definition.restart != "no" and not all(self._is_homemade(eid) for eid in eids)
 
     def _is_homemade(self, eid: int) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-Who = Literal["eligible", "claimant", "claimant or admin", "admin"]
+Doer = Literal["eligible", "claimant", "claimant or admin", "admin"]
 """The people who may do an act: those who may answer, the claimant, or administrators."""
 
 
@@ -57,7 +57,7 @@ STATE = Field("state", is_required=True)
 VALUES = Field("fields", "dict[str, str | list[str]] | None", None)
 
 
-class Act(NamedTuple):
+class ActOnItem(NamedTuple):
     """A row: who may do the act, the cells for an item that is offered, claimed by oneself, or by another,
     the fields of the act, and what it does.
 
@@ -65,7 +65,7 @@ class Act(NamedTuple):
     act gets `over`.
     """
 
-    who: Who
+    who: Doer
     offered: Cell
     own: Cell
     other: Cell
@@ -76,41 +76,41 @@ class Act(NamedTuple):
 
 TAKEN, FREE, SHARED = No("claimed"), No("not-claimed"), No("not-exclusive")
 
-ACTS_ON_ITEMS: Mapping[str, Act] = MappingProxyType(
+ACTS_ON_ITEMS: Mapping[str, ActOnItem] = MappingProxyType(
     {
-        "claim": Act(
+        "claim": ActOnItem(
             "eligible", "claimed", "claimed", TAKEN, SHARED, (SHOWN,),
             "Take an item, so that nobody else does.",
         ),
-        "release": Act(
+        "release": ActOnItem(
             "claimant or admin", FREE, "offered", TAKEN, SHARED, (REASON,),
             "Give an item back; the draft stays. An administrator may give back what another has.",
         ),
-        "save": Act(
+        "save": ActOnItem(
             "eligible", "claimed", "claimed", TAKEN, "offered", (VALUES,),
             "Keep a draft of the fields, and take the item.",
         ),
-        "move": Act(
+        "move": ActOnItem(
             "eligible", "claimed", "claimed", TAKEN, SHARED, (STATE, SHOWN),
             "Move the task that asks to another of its states, and take the item.",
         ),
-        "delegate": Act(
+        "delegate": ActOnItem(
             "eligible", "offered", "offered", TAKEN, SHARED, (TO, WORD),
             "Hand an item to another person, with a word.",
         ),
-        "answer": Act(
+        "answer": ActOnItem(
             "eligible", "done", "done", TAKEN, "offered", (OUTCOME, VALUES, SHOWN),
             "Answer an item with an outcome and the values of its fields.",
         ),
-        "take-back": Act(
+        "take-back": ActOnItem(
             "eligible", FREE, FREE, TAKEN, "offered", (),
             "Take back what one has answered, where several answer and the item goes on.",
         ),
-        "refuse": Act(
+        "refuse": ActOnItem(
             "eligible", "offered", "offered", TAKEN, "offered", (REASON,),
             "Take oneself out for good, with a reason.",
         ),
-        "reassign": Act(
+        "reassign": ActOnItem(
             "admin", "offered", "offered", "offered", "offered", (ALL_TO, REASON),
             "Offer an item to others, as an administrator.",
         ),

@@ -100,7 +100,7 @@ def _call_once(
         return
     inputs = search.commit_inputs(assigned)
     reserved = search.outdated_by(inputs)
-    fed = decision.definition.restart != "no" and decision.is_fed(search.used_up(inputs))
+    fed = decision.definition.restart != "no" and decision.any_from_elsewhere(search.used_up(inputs))
     _call(decision, step, callee, inputs, reserved=reserved, listed=prototype.lists, fed=fed)
     if callee.source and not follows:
         watch = decision.identifier()
@@ -149,7 +149,7 @@ def _call_for_each(
     shared = search.commit_inputs(assigned)
     reserved = search.outdated_by(shared)
     foreach = ForeachCalls(slot.id, slot.use, slot.outdates, shared, prototype.lists, reserved=reserved)
-    fed = decision.is_fed(search.used_up(((slot.id, eids), *shared)))
+    fed = decision.any_from_elsewhere(search.used_up(((slot.id, eids), *shared)))
     decision.change(changes.StepRunning(step.id, foreach=foreach, selected=eids, fed=fed))
     if source:
         watch = decision.identifier()
@@ -172,7 +172,7 @@ def _call_with_each(
     shared = search.commit_inputs(assigned)
     reserved = search.outdated_by(shared)
     foreach = ForeachCalls(shared=shared, listed=prototype.lists, reserved=reserved)
-    fed = decision.is_fed(search.used_up(shared))
+    fed = decision.any_from_elsewhere(search.used_up(shared))
     decision.change(changes.StepRunning(step.id, foreach=foreach, selected=eids, fed=fed))
     call_more(decision, step)
     run = decision.state.step(step.id)

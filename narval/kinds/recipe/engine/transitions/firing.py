@@ -246,7 +246,7 @@ def _fire(
         if decision.definition.restart != "no":
             waited = transition.id in decision.state.waiting
             marked = (eid for _, eids in used(conditions, took, counts) for eid in eids)
-            fed = decision.is_fed(took if waited else marked)
+            fed = decision.any_from_elsewhere(took if waited else marked)
     decision.stop_waiting_of(transition.id)
     _go(decision, transition, took, counts, fed=fed)
     for link in transition.ins:

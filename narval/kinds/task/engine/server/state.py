@@ -223,7 +223,7 @@ class TaskServerState(RunState, omit_defaults=True):
     open: dict[str, ArrivalLine[str]] = {}
     """The rules to be judged when an instance is in their state, by that state."""
     picky: dict[str, ArrivalLine[str]] = {}
-    """The rules that are false for the present instances and depend on their object, by state."""
+    """The rules to be judged for each new object, by state: false for those of the present instances."""
     pending: dict[int, ArrivalLine[str]] = {}
     """The rules that wait for their receiver to be free, by receiver."""
     chosen: dict[int, ArrivalLine[str]] = {}
