@@ -129,17 +129,18 @@ class Turn:
             call, lookup = run.calls.get(event.call), agent.lookup
             if call is None:
                 return False
+            # What happens to a result before its run hears it; all steps pass here, so it calls little.
             if not is_labelled:
-                if event.elements and agent.home.now.mail is not None:
+                if event.elements and agent.home.now.mail is not None:  # mail may answer work
                     event = self.host_api.hear(self, event)
                 brings_in = call.name in lookup.bringing_in or call.kind in BRINGING_IN
                 if brings_in and (labels := _labels_of_what_came(transaction, run, call, event)):
-                    with transaction.coming_with(labels):
+                    with transaction.coming_with(labels):  # all that follows from it has its labels
                         return self.tell(run_eid, event, is_labelled=True)
-            if lookup.grants is not None or agent.memory.labels.pages:
+            if lookup.grants is not None or agent.memory.labels.pages:  # files are recorded, grants checked
                 event = _looked_through(transaction, run, call, event)
             if event.elements:
-                if event.elements[-1].to:
+                if event.elements[-1].to:  # messages to other agents come last among its elements
                     return self.host_api.tell_and_send(self, run, event)
                 free, memory = agent.free, agent.memory
                 if free.eids < memory.next_eid or free.bytes < memory.elements.bytes:
