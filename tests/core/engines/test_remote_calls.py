@@ -176,6 +176,8 @@ def test_G35_a_node_gives_up_a_call_whose_time_is_over() -> None:
     call = said.call_of("n")
     said.passes(20)
     assert said.wishes(CancelCall) == [CancelCall(call.call)]
+    assert said.state(run) == "executing", "until the other agent confirms that it has given it up"
+    said.answer(call, abandoned=True)
     assert said.state(run) == "failed"
     assert said.error()["message"] == "recipe b.c of accounts did not come back within 20 s"
 

@@ -8,7 +8,7 @@ import msgspec
 
 from narval.core.engines import commands
 from narval.core.engines.decision import Decision
-from narval.core.engines.events import Plain
+from narval.core.engines.events import Plain, Returned
 from narval.core.errors import ActionError
 from narval.kinds.process.engine import changes
 from narval.kinds.process.engine.state import ProcessState
@@ -153,11 +153,11 @@ class ProcessDecision(Decision[Process, ProcessState, changes.ProcessChange], kw
             self.command(commands.CancelCall(call))
 
     def drop_limit(self, call: str) -> None:
-        """Drop the time limit of a call at another agent, unless it expired. Other calls have none here."""
-        if (
-            getattr(self.event, "wake", "") != call
-            and self.node(self.state.nodes[self.state.calls[call]]).agent
-        ):
+        """Drop the time limit of a call at another agent, unless it expired, so that the call was abandoned.
+        Other calls have none here.
+        """
+        has_expired = isinstance(self.event, Returned) and self.event.abandoned
+        if self.node(self.state.nodes[self.state.calls[call]]).agent and not has_expired:
             self.command(commands.CancelTimer(call))
 
     def leave_queue(self, asynchronous: object = True) -> None:
