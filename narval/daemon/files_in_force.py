@@ -151,7 +151,7 @@ class FilesInForce:
         """
         loaded, runs = self.of(host).loaded, host.agent.runs.active.values()
         definitions = (run.definition for run in runs if run.definition is not None)
-        named = shipped_modules().named(name for found in definitions for name in found.references)
+        named = shipped_modules().named(name for each in definitions for name in each.references)
         self._replace(loaded, loaded.keeping(named))
         self.apply(host)
         if not host.agent.store.is_own:

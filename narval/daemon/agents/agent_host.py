@@ -93,19 +93,19 @@ class Listings:
     def of(self, kind: str, make: Callable[[], Made]) -> Made:
         """The index of a kind, up to date: at first of all runs, then of those that have changed."""
         runs, watches = self._agent.runs, self._agent.watches
-        found: Made | None = self._made.get(kind)
-        if found is None or kind not in watches.altered:
-            found = self._made[kind] = make()
+        index: Made | None = self._made.get(kind)
+        if index is None or kind not in watches.altered:
+            index = self._made[kind] = make()
             watches.follow(kind).update((eid, None) for eid, run in runs.active.items() if run.kind == kind)
         altered = watches.follow(kind)
         for eid in altered:
             run = runs.active.get(eid)
             if run is None or run.state is None:
-                found.drop(eid)
+                index.drop(eid)
             else:
-                found.put(eid, run.definition, run.state)
+                index.put(eid, run.definition, run.state)
         altered.clear()
-        return found
+        return index
 
     def once(self, make: Callable[[AgentState], Part]) -> Part:
         """The part made of the agent; it is made when first asked for."""

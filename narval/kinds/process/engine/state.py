@@ -114,8 +114,8 @@ class ProcessState(RunState, omit_defaults=True, gc=False):
         """The set of the highest level among these, and the place in it; None if there is none."""
         if not sets:
             return None
-        found = max(sets, key=lambda number: self.sets[number].level)
-        return found, sets[found]
+        deepest = max(sets, key=lambda number: self.sets[number].level)
+        return deepest, sets[deepest]
 
     def leave_queue(self, token: ArcToken) -> None:
         """Take a pending token out of the queue."""
