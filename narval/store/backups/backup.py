@@ -46,7 +46,7 @@ def back_up(
             with look(where, is_held) as source:
                 if not isinstance(source, Look):
                     raise StoreError(
-                        f"expected a store to back up, found none at {where}; start the daemon: narval run"
+                        f"expected a store to back up, found none at {where}: the first start makes it"
                     )
                 rows = _chosen(source, names)
                 copying = _copying(source, rows, own, is_part=bool(names), told=told)

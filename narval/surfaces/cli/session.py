@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
@@ -118,11 +118,21 @@ class Session:
             with closing(daemon):
                 daemon.ask("vouch")
 
+    @contextmanager
+    def daemon(self) -> Iterator[Client | PeerClient | None]:
+        """A connection to the daemon of the home or peer; None if none runs: the home is not opened."""
+        if self.peer:
+            answering: Client | PeerClient | None = self.reach_peer()
+        else:
+            answering = reach(self.home, lambda: None, self.acting_as, self.agent)
+        with nullcontext() if answering is None else closing(answering) as connection:
+            yield connection
+
     def reload(self) -> None:
         """Have the daemon of the home, if one runs, read written files at once."""
-        with self.connect("look") as connection:
-            if not connection.record_only:
-                connection.ask("reload")
+        with self.daemon() as daemon:
+            if daemon is not None:
+                daemon.ask("reload")
 
     def _reach(self, purpose: Callable[[], Purpose]) -> Client | PeerClient | WithoutDaemon:
         if self.peer:

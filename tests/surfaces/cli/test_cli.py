@@ -440,6 +440,21 @@ def test_what_asks_a_daemon_imports_neither_json_nor_tables_of_constants(home: P
             assert (asked, done.stderr.splitlines()[-1]) == (asked, b"[]")
 
 
+_LOGGED = """
+import sys
+from narval.surfaces.cli import main
+main(["--home", sys.argv[1], "log"], standalone_mode=False)
+print(*(name for name in sys.modules if name.startswith(("narval.daemon", "narval.store", "lxml"))))
+"""
+
+
+def test_the_log_is_read_without_the_home_where_no_daemon_runs(tmp_path: Path) -> None:
+    home = create_home(tmp_path / "home", bare=True).path
+    done = subprocess.run([sys.executable, "-c", _LOGGED, str(home)], capture_output=True, check=True)
+    assert (done.stdout, done.stderr) == (b"\n", b"the log is empty\n")
+    assert list((home / "var").iterdir()) == []
+
+
 _ENDING = """
 import atexit, sys, threading
 from narval.__main__ import main

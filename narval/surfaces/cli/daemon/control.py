@@ -213,14 +213,14 @@ _LOG = answers.log_line, "the log is empty", moments_of_zone
 @click.option("--lines", type=click.IntRange(min=0), default=200, metavar="N", help="The last N lines.")
 def log(session: Session, follow: bool, lines: int) -> None:
     """Show the daemon's own log."""
-    with session.connect("look") as connection, session.lines(*_LOG) as write:
-        if connection.record_only:  # the file is enough, whatever has become of the store
+    with session.daemon() as daemon, session.lines(*_LOG) as write:
+        if daemon is None:  # the file is enough, whatever has become of the store
             from narval.system.log import logged_in
 
             write(logged_in(session.home.log, lines))
             if follow:
                 click.echo(NOTHING_MORE, err=True)
             return
-        after = write(connection.ask("log", lines=lines))
+        after = write(daemon.ask("log", lines=lines))
         while follow:
-            after = write(connection.ask("log", after=after, wait=SLICE))
+            after = write(daemon.ask("log", after=after, wait=SLICE))
