@@ -287,13 +287,13 @@ def _look_into_file(file: File, is_held: Callable[[], bool], ends: ExitStack) ->
             return VolatileStore()
         before = _stamp(file.path)
         try:
-            found = _in_place(file, is_held, ends) or _in_a_copy(file, ends)
+            store = _in_place(file, is_held, ends) or _in_a_copy(file, ends)
         except (sqlite3.DatabaseError, StoreError):
             if _stamp(file.path) == before:
                 raise
             continue  # it was read while a daemon wrote it
-        if found is not None:
-            return found
+        if store is not None:
+            return store
     raise StoreError(
         f"the store is being written all the time, and not by a daemon of this home: {file.name}"
     )
@@ -368,11 +368,11 @@ def _connect(path: Path, how: str) -> sqlite3.Connection:
 
 
 def _stamp(*paths: Path) -> Stamp:
-    found: list[tuple[int, int, int] | None] = []
+    stamps: list[tuple[int, int, int] | None] = []
     for path in paths:
         try:
-            known = path.stat()
-            found.append((known.st_ino, known.st_size, known.st_mtime_ns))
+            status = path.stat()
+            stamps.append((status.st_ino, status.st_size, status.st_mtime_ns))
         except FileNotFoundError:
-            found.append(None)
-    return tuple(found)
+            stamps.append(None)
+    return tuple(stamps)
