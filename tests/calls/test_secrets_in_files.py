@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import narval
+from narval.core.engines.commands import PROGRAM
 from narval.core.trust.prospects import prospects
 from narval.files.home import Home
 from narval.files.reach import read_sources
@@ -67,3 +68,18 @@ def test_a_file_in_which_the_home_keeps_elements_may_say_all_that_is_secret(
     calls = (call for one in sources.reach.definitions for call in sources.reach.calls_of(one))
     (told,) = [call for call in prospects(calls, sources.rules) if call.call.call.target == "mail.write"]
     assert ("secret:health" in told.labels) == asks, "the check says what can come there"
+
+
+def test_what_ships_names_no_file_of_the_home_that_may_be_secret(tmp_path: Path) -> None:
+    home = made(tmp_path, OPEN)
+    for file in (shipped() / "recipes").glob("*.x*"):
+        (home / "recipes" / file.name).write_text(file.read_text())
+    sources = read_sources(Home(home))
+    calls = [call for one in sources.reach.definitions for call in sources.reach.calls_of(one)]
+    told = {
+        call.call.definition.full_name
+        for call in prospects(calls, sources.rules)
+        if call.call.call.kind == PROGRAM and "secret:health" in call.labels
+    }
+    assert told == set()
+    assert any(call.call.kind == PROGRAM for call in calls)

@@ -27,12 +27,12 @@ def may_read(action: Action) -> bool:
 
 
 def may_copy(action: Action) -> bool:
-    """True if an action may put what stands in one file into another: it reaches the folders of two elements,
-    or declares no needs.
+    """True if an action may put what stands in one file into another, and say so: it gives paths, and reaches
+    the folders of two elements that name files, or declares no needs.
     """
     needs = action.needs
-    is_able = needs is None or sum(folder.startswith("{") for folder in needs.folders) > 1
-    return may_write(action) and is_able
+    is_able = needs is None or sum("/@folder}" in folder for folder in needs.folders) > 1
+    return may_write(action) and gives_paths(action) and is_able
 
 
 def may_be_closed(attributes: Mapping[str, str | None]) -> bool:
