@@ -50,7 +50,7 @@ def _forms_of(secret: str) -> Iterator[str]:
     yield from (secret, text, text.replace('"', "&quot;"), escape(secret), repr(secret)[1:-1])
     yield from (json.dumps(secret, ensure_ascii=is_ascii)[1:-1] for is_ascii in (True, False))
     for quoted in (quote(data, safe=""), quote(data), quote_plus(data)):
-        yield from (quoted, re.sub("%..", lambda found: found[0].lower(), quoted))
+        yield from (quoted, re.sub("%..", lambda escaped: escaped[0].lower(), quoted))
     yield from (data.hex(), data.hex().upper())
     for before in range(3):  # the bytes in front of it, as of `user:` in a header, shift its digits
         first, last = -(-before * 4 // 3), (before + len(data)) * 4 // 3
