@@ -81,16 +81,16 @@ class CallTargets:
         library = run.library if run.library is not None else self._agent.library
         if library is not self._asked_last:
             self._asked_last, self._targets_asked_last = library, self._targets.setdefault(library, {})
-        found = self._targets_asked_last.get((call.kind, call.name))
-        if found is None:
+        target = self._targets_asked_last.get((call.kind, call.name))
+        if target is None:
             if call.kind == "program":
                 return Target(action=call.name, where="program")
             definition = self._agent.lookup.definition(run, call.kind, call.name)
             if not isinstance(definition, Action | Transform):
                 return None
-            found = self._target(run, definition)
-            self._targets_asked_last[call.kind, call.name] = found
-        return found
+            target = self._target(run, definition)
+            self._targets_asked_last[call.kind, call.name] = target
+        return target
 
     def outlives(self, run: Run, call: Call) -> bool:
         """True if a call may have continued without a daemon: on a cluster, where it is looked for (G69)."""
