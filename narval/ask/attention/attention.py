@@ -52,8 +52,10 @@ A_DAY = 86_400.0
 SLOW = 1.0
 """Seconds: a store that takes longer to answer a heartbeat is slow."""
 
-DISK_LEFT = 256 * 2**20
-"""Bytes: a disk with less room, or with less than a hundredth of it, is nearly full."""
+DISK_LEFT, MOST_LEFT = 256 * 2**20, 2**30
+"""Bytes: a disk with less room than the first is nearly full, and so is one with less than a hundredth of it,
+up to the second: what narval records needs no more on a large one. Of a small disk it is a tenth.
+"""
 
 
 @operation("read")
@@ -165,7 +167,7 @@ def _disk(daemon: Daemon) -> Iterator[Form]:
         return
     disk = os.statvfs(daemon.home.path)
     left, whole = disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize
-    if left < max(DISK_LEFT, whole / 100):
+    if left < min(max(DISK_LEFT, whole / 100), MOST_LEFT, whole / 10):
         text = f"the disk of the home is nearly full: {size(left)} of {size(whole)} are left; make room there"
         yield item("disk", "high", f"{text}, or nothing can be recorded", {"page": "status"})
 

@@ -290,6 +290,26 @@ def test_M13_a_disk_that_is_nearly_full_comes_before_all_else(
     assert "20 MB of 4.1 GB are left" in disk["text"]
 
 
+@pytest.mark.parametrize(
+    ("whole", "left", "is_full"),
+    [
+        (4_000_000, 3_500_000, False),  # as a small one is at its best
+        (4_000_000, 300_000, True),
+        (100 * 10**9, 900_000_000, True),
+        (100 * 10**9, 1_200_000_000, False),
+        (20 * 10**12, 50 * 10**9, False),  # less than a hundredth, and far more than a store takes
+        (20 * 10**12, 900_000_000, True),
+    ],
+)
+def test_M13_how_much_is_little_depends_on_the_size_of_the_disk(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch, whole: int, left: int, is_full: bool
+) -> None:
+    disk = os.statvfs("/")
+    there = os.statvfs_result((1000, 1000, whole // 1000, left // 1000, left // 1000, *disk[5:]))
+    monkeypatch.setattr(os, "statvfs", lambda _: there)
+    assert [item["what"] for item in told(agent)] == ["disk"] * is_full
+
+
 def test_M13_without_a_daemon_a_full_disk_does_not_hide_that_none_runs(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
