@@ -161,8 +161,8 @@ class DropFolder:
         """Put a file out of the reach of others; None when it is gone, or still being written."""
         path, taken = self._folder / name, self._folder / TAKEN
         try:
-            found = path.lstat()
-            if stat.S_ISREG(found.st_mode) and _is_being_written(path):
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode) and _is_being_written(path):
                 return None
             taken.mkdir(mode=0o700, exist_ok=True)
             number = self._last + 1
@@ -221,14 +221,14 @@ def contents(claim: Claim, most: int = MAX_BYTES) -> tuple[bytes, os.stat_result
     Raises ElementError for anything but a file, and for one of more than `most` bytes.
     """
     try:
-        found = claim.path.lstat()
+        status = claim.path.lstat()
     except FileNotFoundError:
         return None
-    if not stat.S_ISREG(found.st_mode):
-        raise ElementError("invalid", f"expected a file, found {kind_of(found.st_mode)}")
-    if found.st_size > most:
+    if not stat.S_ISREG(status.st_mode):
+        raise ElementError("invalid", f"expected a file, found {kind_of(status.st_mode)}")
+    if status.st_size > most:
         raise ElementError(
-            "too-large", f"expected at most {most:,} bytes, found {found.st_size:,}; divide it"
+            "too-large", f"expected at most {most:,} bytes, found {status.st_size:,}; divide it"
         )
     try:
         with open(claim.path, "rb", opener=_open_itself) as file:
@@ -242,13 +242,13 @@ def read(claim: Claim) -> tuple[list[bytes], str]:
 
     Raises ElementError.
     """
-    found = contents(claim)
-    if found is None:
+    if (dropped := contents(claim)) is None:
         return [], ""
-    elements = elements_of(found[0])
+    data, status = dropped
+    elements = elements_of(data)
     check_together(elements)
-    owner = login(found[1].st_uid)
-    if found[1].st_uid not in (os.geteuid(), 0):
+    owner = login(status.st_uid)
+    if status.st_uid not in (os.geteuid(), 0):
         _check_orders(elements, owner)
     return elements, owner
 
