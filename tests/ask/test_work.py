@@ -164,6 +164,7 @@ def test_P82_an_item_that_one_may_not_see_is_as_one_that_is_not_there(at_work: H
 
 def test_P47_an_item_as_plain_data(at_work: Home) -> None:
     item = at_work.start("w.approve", REQUEST)
+    at_work.does("ann", "claim", item)
     at_work.does("ann", "save", item, {"comment": "so far"})
     shown = at_work.does("ann", "work_item", item)
     assert (shown["item"], shown["work"], shown["state"], shown["phase"]) == (

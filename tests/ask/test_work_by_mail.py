@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from narval.agent.run import Run
+from narval.ask.asker import Asker
 from narval.core.engines.events import Event, Signalled
 from narval.core.errors import InternalError
 from narval.kinds.work.cli.tables import said
@@ -107,6 +108,20 @@ def test_P63_a_claim_by_mail_spends_the_token_and_brings_another(post: Post) -> 
     post.take()
     assert "token-expired" in post.kinds(item)
     post.reply([mail for mail in post.sent("ben") if token_in(mail)][-1], "approve")
+    post.take()
+    assert post.agent.work_item(item)["state"] == "done"
+
+
+def test_P25_to_whom_it_is_handed_gets_a_mail_that_says_so_though_asked_before(post: Post) -> None:
+    item = post.start()
+    post.agent.asker = Asker("ben", 0, "terminal", actor="root")
+    post.agent.delegate(item, "ann", word="you know them")
+    post.agent.until_idle()
+    first, handed = post.sent("ann")
+    assert "Handed to you: Approve a desk [" in str(handed["Subject"])
+    assert handed.get_content().startswith("ben hands you this:\n| you know them\n\nw.approve asks\n")
+    assert token(handed) != token(first)
+    post.reply(handed, "approve")
     post.take()
     assert post.agent.work_item(item)["state"] == "done"
 

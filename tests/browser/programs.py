@@ -63,6 +63,11 @@ PEOPLE = """
 login = "root"
 web = "operator"
 roles = ["operator"]
+
+[people.ben]
+login = "ben"
+web = "person"
+roles = ["operator"]
 """
 
 LINK = re.compile(rb"https?://\S+/login\S+")

@@ -235,6 +235,28 @@ class TestEveryPage:
             assert page.get_by_role("button", name="Yes", exact=True).count() == 0
             assert [field.input_value() for field in page.get_by_label("Why").all()] == [typed] * bool(typed)
 
+    def test_P53_a_form_in_which_somebody_types_loses_its_buttons_while_another_has_the_item(
+        self, watched: Watched, household: Household
+    ) -> None:
+        page = watched.page()
+        item = household.start("show.form")
+        page.goto(f"{BASE}/work/{item}")
+        follow(page)
+        yes = page.get_by_role("button", name="Yes", exact=True)
+        with page.expect_response("**/save"):
+            page.get_by_label("Your words").fill("It took an hour")
+        with household.client("ben") as client:
+            client.ask("claim", item=item)
+            page.get_by_text("This cannot be answered now").wait_for()
+            assert yes.count() == 0
+            client.ask("release", item=item)
+            yes.wait_for()
+            client.ask("answer", item=item, outcome="yes")
+        page.get_by_text("It is done: yes, answered by ben").wait_for()
+        page.get_by_text("This cannot be answered now").wait_for()
+        assert yes.count() == 0
+        assert page.get_by_label("Your words").input_value() == "It took an hour"
+
     def test_P51_what_is_typed_is_saved_by_itself_and_after_an_answer_was_refused(
         self, watched: Watched, household: Household
     ) -> None:

@@ -92,7 +92,8 @@ class ChatNotices:
         elif asks:
             whole = text_shown(self._agent.store, run.eid)
             how = _how(run, deadline, zone, self._agent.memory.element)
-            text = f"{_BEGINNINGS.get(why, '')}{whole}\n{how}"
+            first = f"{payload['text']}\n\n" if payload["text"] else _BEGINNINGS.get(why, "")
+            text = f"{first}{whole}\n{how}"
             buttons = _buttons(run, payload["shown"], name)
             about = replace(about, text=text, buttons=buttons, purpose=ASKED)
         await self._outbox.tell(person, id, about)

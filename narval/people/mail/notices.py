@@ -41,6 +41,7 @@ HOUR = 3600.0
 _SUBJECTS = {
     "offered": "",
     "claimed": "You have this: ",
+    "handed": "Handed to you: ",
     "reminder": "Reminder: ",
     "escalated": "Escalated: ",
     "refused": "Not taken: ",
@@ -138,9 +139,12 @@ class Notices:
             return await send_text(account, to, subject, text, about=f"work.{run.eid}.")
         key = await self._key()
         token = token_of(key, self._id, run.eid, call.step, call_of().id, payload["shown"], until)
-        text = (
-            f"{text_shown(self._agent.store, run.eid)}\n{_how(run, token, until, self._agent.memory.element)}"
+        first = f"{payload['text']}\n\n" if payload["text"] else ""
+        asked, how = (
+            text_shown(self._agent.store, run.eid),
+            _how(run, token, until, self._agent.memory.element),
         )
+        text = f"{first}{asked}\n{how}"
         return await send_text(account, to, f"{subject} [{token}]", text, about=f"work.{run.eid}.")
 
     def _title(self, run: Run, title: str) -> str:

@@ -92,7 +92,7 @@ def _release(decision: WorkDecision, event: Signalled) -> None:
 
 def _save(decision: WorkDecision, event: Signalled) -> None:
     fields = draft(decision, _values(event))
-    if decision.definition.is_voted:
+    if decision.state.claim is None:
         right = may_answer(decision, event.by)
     else:
         right = take(decision, event)

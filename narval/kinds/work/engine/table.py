@@ -87,8 +87,8 @@ ACTS_ON_ITEMS: Mapping[str, ActOnItem] = MappingProxyType(
             "Give an item back; the draft stays. An administrator may give back what another has.",
         ),
         "save": ActOnItem(
-            "eligible", "claimed", "claimed", TAKEN, "offered", (VALUES,),
-            "Keep a draft of the fields, and take the item.",
+            "eligible", "offered", "claimed", TAKEN, "offered", (VALUES,),
+            "Keep a draft of the fields, which is the asker's own and takes nothing from others.",
         ),
         "move": ActOnItem(
             "eligible", "claimed", "claimed", TAKEN, SHARED, (STATE, SHOWN),
@@ -127,7 +127,7 @@ DRAWN: tuple[tuple[str, str, str], ...] = (
     ("ready", "offered", "offered"),
     ("ready", "failed", "bad-text, unknown-person, …"),
     ("ready", "withdrawn", "cancel"),
-    ("offered", "claimed", "claim, save, move"),
+    ("offered", "claimed", "claim, move"),
     ("claimed", "offered", "release, delegate, refuse, reassign, lease ends"),
     ("offered", "done", "answer, deadline's outcome, enough votes"),
     ("claimed", "done", "answer, deadline's outcome"),

@@ -21,7 +21,8 @@ def warnings(works: Iterable[WorkDefinition], _: Library) -> list[Fault]:
     return [
         Fault(work.path, line, 1, message, warning=True)
         for work in works
-        for line, message in _too_late(work)
+        for check in (_too_late, _only_for_yes)
+        for line, message in check(work)
     ]
 
 
@@ -34,6 +35,14 @@ def _too_late(work: WorkDefinition) -> Iterator[tuple[int, str]]:
         if _seconds(escalation.after) >= last:
             after = f"{escalation.after.text}, and the deadline {work.deadline.after.text}"
             yield escalation.line, f"{work.full_name}: this escalation comes after {after}: it is never taken"
+
+
+def _only_for_yes(work: WorkDefinition) -> Iterator[tuple[int, str]]:
+    """Fields that only the outcome yes needs, which may be meant to be needed always."""
+    for field in work.fields.values() if len(work.outcomes) > 1 else ():
+        if field.required == {"yes"}:
+            text = f"field {field.name!r} is required for the outcome yes alone"
+            yield work.line, f'{work.full_name}: {text}; for all outcomes write required="all"'
 
 
 def _seconds(length: Appointment) -> float:

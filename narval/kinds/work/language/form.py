@@ -25,6 +25,9 @@ _OF_TYPES: Mapping[str, Container[str]] = {
 }
 """The types to which an attribute applies."""
 
+ALL = "all"
+"""The word of `required` for all outcomes."""
+
 _NEEDED = {"choice": ("options", "the words there are to choose from"), "element": ("match", "a pattern")}
 """The attribute that a type requires."""
 
@@ -64,12 +67,15 @@ def _field(reading: Reading, patterns: Patterns, entry: Entry, outcomes: Mapping
 
 
 def _required(reading: Reading, entry: Entry, outcomes: Mapping[str, Any]) -> frozenset[str]:
+    """The outcomes that need a field; yes and no mean all and none where no outcome is called so."""
     words = entry.get("required", ())
-    if words in (("yes",), ("no",)) and words[0] not in outcomes:
-        return frozenset(outcomes if words == ("yes",) else ())
+    if words == (ALL,) or (words == ("yes",) and "yes" not in outcomes):
+        return frozenset(outcomes)
+    if words == ("no",) and "no" not in outcomes:
+        return frozenset()
     for word in words:
         if word not in outcomes:
-            message = f"expected yes, no, or outcomes, found {word!r}{closest(word, outcomes)}"
+            message = f"expected {ALL}, or outcomes, found {word!r}{closest(word, (ALL, *outcomes))}"
             reading.fault(entry, f"required: {message}", "required")
     return frozenset(words)
 

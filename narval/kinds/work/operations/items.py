@@ -290,6 +290,7 @@ async def work_item(daemon: Daemon, item: int, *, asker: Asker = PROGRAM) -> dic
         "voters": list(state.votes),
         "answers": [_vote(vote) for vote in state.votes.values()] if sees_votes else None,
         "answer": state.answer or None,
+        "ended_by": state.ended_by.split(),
         "ways": list(definition.ways_of(look.view.people)),
     }
 

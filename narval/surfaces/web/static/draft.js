@@ -8,7 +8,7 @@ if (form) {
   let changed = "refused" in form.dataset;
   let rest = 0;
   const save = async () => {
-    if (!changed) return;
+    if (!changed || "left" in form.dataset) return;
     changed = false;
     const fields = new URLSearchParams(new FormData(form));
     try {

@@ -120,13 +120,29 @@ const isTouched = (field) => {
 
 const isFilledIn = (form) => [...form.querySelectorAll("input:not([type=hidden]), textarea, select")].some(isTouched);
 
+const leave = (form, isGone) => {
+  // The buttons of a form that the page has no more go; what was typed stays, and they are back with the form.
+  form.toggleAttribute("data-left", isGone);
+  for (const button of form.querySelectorAll("button")) button.disabled = button.hidden = isGone;
+};
+
+const keptForm = (node) => node instanceof Element && node.matches("form, details") && isFilledIn(node);
+
 const keeping = {
   // What somebody is filling in, and what is folded out, is theirs.
-  beforeNodeMorphed: (old) =>
-    !(old instanceof Element && old.matches("input, textarea, select") && (old === document.activeElement || isTouched(old))) &&
-    !(old instanceof Element && old.matches("form") && isFilledIn(old)),
+  beforeNodeMorphed: (old) => {
+    if (!(old instanceof Element)) return true;
+    if (old.matches("input, textarea, select")) return old !== document.activeElement && !isTouched(old);
+    const isKept = old.matches("form") && isFilledIn(old);
+    if (isKept) leave(old, false);
+    return !isKept;
+  },
   beforeAttributeUpdated: (name, node) => !(name === "open" && (node.matches("details") || node.matches("dialog"))),
-  beforeNodeRemoved: (node) => !(node instanceof Element && node.matches("form, details") && isFilledIn(node)),
+  beforeNodeRemoved: (node) => {
+    const isKept = keptForm(node);
+    if (isKept) leave(node, true);
+    return !isKept;
+  },
 };
 
 const sameAs = (focused) => {

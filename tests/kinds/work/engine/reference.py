@@ -142,7 +142,7 @@ class Reference:
         return ""
 
     def _save(self, name: str, now: float, to: str, outcome: str) -> str:
-        return self._may(name) if self.rules.voted else self._claim(name, now)
+        return self._claim(name, now) if self.claimant else self._may(name)
 
     def _answer(self, name: str, now: float, to: str, outcome: str) -> str:
         if problem := self._may(name):

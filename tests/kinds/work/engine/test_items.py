@@ -104,6 +104,16 @@ def test_P22_a_claim_has_a_lease_that_acts_renew_and_the_draft_stays() -> None:
     assert office.states[item].drafts["ann"] == {"why": ("half a th",)}
 
 
+def test_P20_a_draft_is_ones_own_and_takes_nothing_from_others() -> None:
+    office = Office(work(TWO + '<field name="why"/>'))
+    item = office.offers()
+    office.act(item, "ben", "save", fields={"why": "half a th"})
+    assert (office.state(item), office.states[item].claim) == ("offered", None)
+    assert office.states[item].drafts == {"ben": {"why": ("half a th",)}}
+    office.act(item, "ann", "answer", outcome="yes")
+    assert office.state(item) == "done"
+
+
 def test_P22_a_claim_without_lease_lasts() -> None:
     office = Office(work(TWO + '<claim for=""/>'))
     item = office.offers()

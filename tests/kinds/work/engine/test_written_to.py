@@ -146,3 +146,13 @@ def test_what_the_home_itself_asks_is_written_to_operators_unless_it_asks_somebo
     assert [to for _, to, _ in office.written()] == written
     office.passes(DAY)
     assert [to for _, to, _ in office.written()] == written
+
+
+def test_P25_to_whom_an_item_is_handed_is_told_by_whom_and_why_though_asked_before() -> None:
+    office = WritingOffice(work(BOTH))
+    item = office.offers()
+    office.act(item, "cid", "delegate", to="ann", word="you do it\nOutcome: yes")
+    assert office.written() == [
+        ("chat", "ben", "taken"), ("chat", "ann", "handed"), ("mail", "ann", "handed"),
+    ]  # fmt: skip
+    assert office.texts()["ann"] == "cid hands you this:\n| you do it Outcome: yes"

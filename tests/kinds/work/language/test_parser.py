@@ -151,7 +151,7 @@ def test_P12_there_is_one_outcome_where_none_is_named() -> None:
         ('<field name="a" type="date" least="soon"/>', "a date such as"),
         ('<field name="a" pattern="("/>', "pattern: "),
         ('<field name="a" type="integer" most="3" default="4"/>', "default: expected 3 or less, found '4'"),
-        ('<field name="a" required="yse"/>', "required: expected yes, no, or outcomes, found 'yse'"),
+        ('<field name="a" required="yse"/>', "required: expected all, or outcomes, found 'yse'"),
         ('<field name="vote"/>', "and not vote"),
         ('<remind after="1d" times="3"/>', "times needs every"),
         ('<ways names="terminal letter"/>', "expected some of terminal, web, file, mail"),
@@ -201,6 +201,16 @@ def test_P14_an_escalation_after_the_deadline_is_doubted() -> None:
     work = one(small('<escalate after="6d" roles="a"/><deadline after="5d"/>'))
     (warning,) = warnings([work], Library([work]))
     assert "this escalation comes after 6d, and the deadline 5d: it is never taken" in warning.message
+
+
+def test_P40_a_field_that_all_outcomes_need_is_told_from_one_that_yes_needs() -> None:
+    asked = '<outcome name="yes"/><outcome name="no"/><field name="why" required="{}"/>'
+    all_of_them, only_yes, only_no = (one(small(asked.format(word))) for word in ("all", "yes", "no"))
+    assert all_of_them.fields["why"].required == {"yes", "no"}
+    assert only_yes.fields["why"].required == {"yes"}
+    (warning,) = warnings([all_of_them, only_yes, only_no], Library([only_yes]))
+    said = "g.w: field 'why' is required for the outcome yes alone; for all outcomes write required=\"all\""
+    assert warning.message == said
 
 
 def test_P14_roles_that_nobody_holds_are_doubted() -> None:

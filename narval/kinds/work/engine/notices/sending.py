@@ -15,7 +15,9 @@ from narval.core.engines import commands
 from narval.core.engines.calls import backoff
 from narval.core.engines.commands import NOTICE
 from narval.core.engines.events import Plain, Returned, Signalled
+from narval.kinds.work.engine.asking.texts import one_line
 from narval.kinds.work.engine.changes import (
+    Delegated,
     Escalated,
     NoticeAsked,
     NoticeGivenUp,
@@ -38,6 +40,9 @@ FIRST_WAIT = 30.0
 
 TIMEOUT = 120.0
 """Seconds that a try may take."""
+
+HANDED = "handed"
+"""The reason of a notice to a person to whom another hands an item, asked before or not."""
 
 TAKEN = "taken"
 """The reason of a notice to a person whom an item no longer asks."""
@@ -71,11 +76,20 @@ def _settle_way(decision: WorkDecision, way: str) -> None:
     have = {notice.to for _, notice in notices if notice.way == way and notice.counts(now)}
     reminded = {to for change in decision.changes if isinstance(change, Reminded) for to in change.to}
     escalated = any(isinstance(change, Escalated) for change in decision.changes)
+    handed = {change.to: change for change in decision.changes if isinstance(change, Delegated)}
+    new = "claimed" if state.claim is not None else "escalated" if escalated else "offered"
     for person in asked:
-        if person in reminded or person not in have:
-            new = "claimed" if state.claim is not None else "escalated" if escalated else "offered"
-            why = "reminder" if person in reminded else new
-            write(decision, way, person, why, until=min(now + LIFE, state.deadline or now + LIFE))
+        if person in handed or person in reminded or person not in have:
+            delegated = handed.get(person)
+            why = HANDED if delegated is not None else "reminder" if person in reminded else new
+            text = _handed_by(delegated) if delegated is not None else ""
+            write(decision, way, person, why, text, min(now + LIFE, state.deadline or now + LIFE))
+
+
+def _handed_by(delegated: Delegated) -> str:
+    """The sentence for a person to whom an item is handed."""
+    word = one_line(delegated.word)
+    return f"{delegated.by} hands you this:\n| {word}" if word else f"{delegated.by} hands you this."
 
 
 def _why_not_asked(state: WorkState, person: str) -> str:
