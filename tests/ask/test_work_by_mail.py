@@ -135,3 +135,12 @@ def test_the_log_says_that_too_many_mails_held_one_back(post: Post) -> None:
     assert sentence.startswith(
         "A notice to ann did not go out: 20 mails went there within an hour, and is tried"
     )
+
+
+def test_P60_the_limit_of_mails_in_an_hour_outlasts_the_program(tmp_path: Path) -> None:
+    post = Post(tmp_path)
+    for _ in range(2):
+        with post.open():
+            for _ in range(11):
+                post.start()
+    assert len(post.sent("ann")) == 20

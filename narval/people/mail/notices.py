@@ -38,6 +38,9 @@ MOST_AN_HOUR = 20
 
 HOUR = 3600.0
 
+SENT = "mails_sent:"
+"""The beginning of the facts of the store that have, for a person each, when the mails of an hour went."""
+
 _SUBJECTS = {
     "offered": "",
     "claimed": "You have this: ",
@@ -62,8 +65,8 @@ class _PutOffError(Exception):
 class _Pace:
     """The notices to one person: when they went, which wait for the next list, which were in the last."""
 
-    def __init__(self) -> None:
-        self.sent: deque[float] = deque()
+    def __init__(self, sent: str) -> None:
+        self.sent = deque(map(float, sent.split()))
         self.waiting: dict[str, tuple[int, str]] = {}
         self.listed: dict[str, asyncio.Task[str]] = {}
 
@@ -101,7 +104,7 @@ class Notices:
         self, run: Run, call: Call, account: MailAccount, to: str, result: dict[str, Any]
     ) -> None:
         """Send a notice, or put it into the list of this hour, or let it wait for that."""
-        pace, at = self._paces.setdefault(call.step, _Pace()), now().timestamp()
+        pace, at = self._pace(call.step), now().timestamp()
         payload: dict[str, Any] = call.payload or {}
         try:
             if call.call in pace.waiting and not pace.is_full(at):
@@ -111,10 +114,12 @@ class Notices:
                     for eid, title in pace.waiting.values()
                     if eid in active
                 ]
-                sending = asyncio.get_running_loop().create_task(self._send_list(account, to, lines))
+                pace.sent.append(at)
+                sending = asyncio.get_running_loop().create_task(
+                    self._send_list(account, call.step, to, lines)
+                )
                 pace.listed.update(dict.fromkeys(pace.waiting, sending))
                 pace.waiting.clear()
-                pace.sent.append(at)
             if call.call in pace.listed:
                 result["message"] = await pace.listed.pop(call.call)
                 return
@@ -122,6 +127,7 @@ class Notices:
                 pace.waiting[call.call] = (run.eid, payload["title"])
                 raise _PutOffError(pace.sent[0] + HOUR)
             pace.sent.append(at)
+            await self._record_pace(call.step)
             result["message"] = await self._send(run, call, account, to, payload)
         except _PutOffError as later:
             result["until"] = later.until
@@ -151,7 +157,8 @@ class Notices:
         """The title of an item; its number and the name of the work where that is not told by mail."""
         return f"{run.name} {run.eid}" if is_untold(self._agent, run.eid) else title
 
-    async def _send_list(self, account: MailAccount, to: str, lines: list[str]) -> str:
+    async def _send_list(self, account: MailAccount, person: str, to: str, lines: list[str]) -> str:
+        await self._record_pace(person)
         text = "More was asked of you than is sent one by one. `narval work` has all of it:\n\n"
         subject = f"{len(lines)} items wait for you"
         return await send_text(account, to, subject, text + "\n".join(lines), about="work.0.")
@@ -161,15 +168,28 @@ class Notices:
         async with self._making:
             key = self._agent.facts.get(KEY)
             if key is None:
-                made, done = secrets.token_hex(32), asyncio.get_running_loop().create_future()
-                self._post(Request(partial(_keep, made), partial(_settle, done)))
-                await done
-                key = made
+                key = secrets.token_hex(32)
+                await self._record(KEY, key)
         return bytes.fromhex(key)
 
+    def _pace(self, person: str) -> _Pace:
+        if person not in self._paces:
+            self._paces[person] = _Pace(self._agent.facts.get(f"{SENT}{person}", ""))
+        return self._paces[person]
 
-def _keep(key: str, turn: Turn) -> None:
-    turn.transaction.batch.meta.append((KEY, key))
+    async def _record_pace(self, person: str) -> None:
+        """Record when mails went to a person, before another goes: the limit outlasts the program."""
+        await self._record(f"{SENT}{person}", " ".join(map(str, self._pace(person).sent)))
+
+    async def _record(self, name: str, fact: str) -> None:
+        """Record a fact of the store in the next turn, and wait for its commit."""
+        done = asyncio.get_running_loop().create_future()
+        self._post(Request(partial(_keep, name, fact), partial(_settle, done)))
+        await done
+
+
+def _keep(name: str, fact: str, turn: Turn) -> None:
+    turn.transaction.batch.meta.append((name, fact))
 
 
 def _settle(done: asyncio.Future[None], _: Any, error: BaseException | None) -> None:
