@@ -69,9 +69,8 @@ def work(rows: Sequence[Row], clock: Clock) -> str:
 
 
 def _item_line(row: Row, clock: Clock) -> str:
-    until = f" (overdue since {clock(row['deadline'])})" if row["overdue"] else ""
-    if row["deadline"] and not row["overdue"]:
-        until = f" (until {clock(row['deadline'])})"
+    times = [row["urged"] or "", f"until {clock(row['deadline'])}" if row["deadline"] else ""]
+    until = f" ({', '.join(filter(None, times))})" if any(times) else ""
     claimed = f", {row['claimed']['by']} has it" if row["claimed"] else ""
     return f"{row['item']} {row['title']}{until}{claimed}"
 

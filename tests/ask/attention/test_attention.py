@@ -182,7 +182,8 @@ def test_M13_what_waits_for_people_is_first_and_each_links_to_what_it_tells_of(
     assert failed["link"] == {"incident": row["incident"]}
     assert "of s.fail failed at a: ValueError: sold out" in failed["text"]
     assert failed["since"] < file["since"]
-    assert late["text"].endswith("of s.late is overdue: Soon")
+    assert late["text"].endswith("of s.late was reminded of, and is not answered: Soon")
+    assert late["since"] > failed["since"], "since the reminder, and not since it was offered"
     assert nobody["text"].endswith("can be done by nobody there is: Who?")
     assert person["text"].startswith("1 item waits for people: ")
     agent.cancel(asked)
@@ -228,7 +229,9 @@ def test_M13_of_very_many_overdue_items_it_says_how_many_more_there_are(home: Pa
     agent.elapse(days=1, hours=2)
     items = [item for item in told(agent) if item["what"] == "overdue"]
     assert len(items) == 11
-    assert items[-1]["text"].startswith("5 more items of work overdue, or for nobody there is: `narval work")
+    assert items[-1]["text"].startswith(
+        "5 more items of work, reminded of or for nobody there is: `narval work"
+    )
 
 
 def test_M13_a_source_tells_of_trouble_until_it_gives_something_else(home: Path, agent: Agent) -> None:

@@ -239,7 +239,7 @@ def _print_item(item: Row) -> None:
     fields(
         [
             ("item", f"{item['item']}, {item['work']}"),
-            ("state", f"{item['state']}{', overdue' if item['overdue'] else ''}"),
+            ("state", ", ".join(filter(None, (item["state"], item["urged"])))),
             ("for", item["for"]),
             (
                 "claimed",

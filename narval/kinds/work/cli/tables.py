@@ -28,7 +28,7 @@ def vote(answered: Row) -> str:
 ITEMS = (
     Column("item", of("item"), right=True),
     Column("work", of("work")),
-    Column("state", lambda row: f"{row['state']}{_outcome(row)}{', overdue' if row['overdue'] else ''}"),
+    Column("state", lambda row: ", ".join(filter(None, (f"{row['state']}{_outcome(row)}", row["urged"])))),
     Column("who", _who, most=60),
     Column("deadline", lambda row: moment(row["deadline"]), is_moment=True),
     Column("title", of("title"), most=200),

@@ -51,6 +51,13 @@ def is_overdue(state: WorkState) -> bool:
     return bool(state.reminded or state.level)
 
 
+def urged(state: WorkState) -> str:
+    """The word for what has come of an open item that waits too long; "" for nothing yet."""
+    if state.over or not is_overdue(state):
+        return ""
+    return "escalated" if state.level else "reminded"
+
+
 def waiting_for(definition: WorkDefinition, state: WorkState, watches: dict[str, Watch]) -> Iterator[Wait]:
     """The people an item waits for, and its deadline."""
     if state.over or not state.people:

@@ -1,4 +1,4 @@
-"""Work of people that needs attention: what is overdue, what no one may answer, what waits (M13)."""
+"""Work of people that needs attention: what they are reminded of, what no one may answer, what waits."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from narval.ask.registry import Form
 from narval.ask.text import counted
 from narval.core.definitions.people.directory import GRANTING, day_of
 from narval.daemon.daemon import Daemon
-from narval.kinds.work.engine.explain import is_overdue
+from narval.kinds.work.engine.explain import urged
 from narval.kinds.work.engine.listing import waits_for_nobody
+from narval.kinds.work.engine.state import WorkState
+from narval.kinds.work.language.definition import WorkDefinition
 from narval.kinds.work.operations.items import WorkView
 from narval.people.item_text import is_untold
 
@@ -23,7 +25,7 @@ LOOKED_AT = 200
 
 
 def open_work(daemon: Daemon) -> tuple[Sequence[Form], Sequence[Form]]:
-    """The items that are overdue or that no one may answer; and those that wait for people, in
+    """The items that people were reminded of or that no one may answer; and those that wait for people, in
     one sentence.
     """
     return daemon.host.listings.once(OpenWork).look(daemon)
@@ -49,20 +51,28 @@ def _sentences(look: WorkView) -> tuple[list[Form], list[Form]]:
     wrong, waiting = list[Form](), list[Run]()
     for run, definition, state in islice(look.open_items(), LOOKED_AT):
         title, link = f"work {run.eid} of {run.name}", {"work": run.eid}
-        if is_overdue(state):
-            wrong.append(
-                item("overdue", "middle", f"{title} is overdue: {_title(look, run)}", link, run.started)
-            )
+        if word := urged(state):
+            was = "escalated" if word == "escalated" else "reminded of"
+            text = f"{title} was {was}, and is not answered: {_title(look, run)}"
+            wrong.append(item("overdue", "middle", text, link, _urged_since(look, definition, state)))
         elif waits_for_nobody(definition, state, look.at, look.view):
             text = f"{title} can be done by nobody there is: {_title(look, run)}"
             wrong.append(item("nobody", "middle", text, link, run.started))
         elif run.name != GRANTING or run.caller is not None:  # the line of the definition tells of it
             waiting.append(run)
     if len(wrong) > SHOWN:
-        more = f"{counted(len(wrong) - SHOWN, 'more item')} of work overdue, or for nobody there is"
+        more = f"{counted(len(wrong) - SHOWN, 'more item')} of work, reminded of or for nobody there is"
         text = f"{more}: `narval work --all` lists them"
         wrong[SHOWN:] = [item("overdue", "middle", text, {"page": "work"})]
     return wrong, [_waiting(look, waiting)] if waiting else []
+
+
+def _urged_since(look: WorkView, definition: WorkDefinition, state: WorkState) -> float:
+    """The moment of the first reminder or escalation of an item."""
+    lengths = [definition.reminder.after] if state.reminded and definition.reminder else []
+    lengths += [escalation.after for escalation in definition.escalations[: state.level]]
+    moments = (length.moment(state.started, look.view.zone) for length in lengths)
+    return min((moment for moment in moments if moment is not None), default=look.at)
 
 
 def _waiting(look: WorkView, items: list[Run]) -> Form:

@@ -18,7 +18,7 @@ from narval.core.definitions.suggestions import closest
 from narval.core.errors import RequestError, UnreadableError, WorkRefusedError
 from narval.daemon.daemon import Daemon
 from narval.kinds.work.engine.eligibility import asked, task_ways
-from narval.kinds.work.engine.explain import is_overdue
+from narval.kinds.work.engine.explain import urged
 from narval.kinds.work.engine.listing import (
     Worklist,
     acts_open_to,
@@ -249,7 +249,8 @@ def _row(run: Run, definition: WorkDefinition, state: WorkState, look: WorkView)
         else {"by": claim.by, "since": moment(claim.since), "until": moment(claim.until)},
         "offered": moment(run.started),
         "deadline": moment(state.ends_at),
-        "overdue": is_overdue(state) and not state.over,
+        "overdue": bool(urged(state)),
+        "urged": urged(state) or None,
         "level": state.level,
         "outcome": state.outcome or None,
         "answered": answered(definition, state, look.person or ""),
