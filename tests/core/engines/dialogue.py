@@ -237,7 +237,9 @@ class Dialogue:
         self.in_force[run] = InForce()
         self.memory.show_run(run, engine.kind, self._rendered)
         first = tuple(elements)
-        begun = Started(self._next(), self.now, first, caller, attempt, resume, environment or {})
+        begun = Started(
+            self._next(), self.now, first, caller, attempt, resume=resume, environment=environment or {}
+        )
         self.tell(run, replace(begun, by=self.starter, inputs=inputs))
         return run
 
