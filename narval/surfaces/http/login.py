@@ -31,7 +31,7 @@ from narval.surfaces.http.page import (
 from narval.surfaces.http.people import PeopleOfHome
 from narval.surfaces.http.place import WebPlace
 from narval.surfaces.http.rendering import rendered
-from narval.surfaces.http.saved_forms import SavedForms
+from narval.surfaces.http.saved_forms import UNWRITTEN, SavedForms
 from narval.surfaces.http.sessions import (
     WHOLE,
     LoginLink,
@@ -75,7 +75,8 @@ def session_pages(sessions: Sessions, forms: SavedForms) -> tuple[PageRoute, ...
     async def kept_form(visit: Visit) -> Shown:
         form = forms.of(int(visit.visitor.session))
         safe = form._replace(address=_local(form.address)) if form is not None else None
-        return Shown("kept.html", {"form": safe}, {"address": safe.address if safe is not None else None})
+        values = {"form": safe, "unwritten": UNWRITTEN}
+        return Shown("kept.html", values, {"address": safe.address if safe is not None else None})
 
     @act(f"{KEPT}/leave", roles=EVERYBODY)
     async def leave_form(visit: Visit) -> Redirect:

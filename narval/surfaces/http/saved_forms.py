@@ -25,6 +25,9 @@ LONG = 1_000_000
 """The most bytes of a form that is kept."""
 
 
+UNWRITTEN = frozenset({"shown", "digest", "version", "edits", "these"})
+"""The fields that pages fill in, which say what a page had shown: they are kept, and nobody alters them."""
+
 SESSION_ENDED = "Your session had ended, so nothing of it was done."
 """The reason why a form of an ended session is kept, as its page says it."""
 
