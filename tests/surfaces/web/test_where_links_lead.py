@@ -27,6 +27,10 @@ MORE = """\
   <work group="more" name="amount"><title>How much is it?</title><for people="ann ben"/>
     <field name="limit" type="decimal" most="5000" required="yes">How much</field>
     <field name="until" type="date"/><outcome name="yes"/></work>
+  <work group="more" name="which"><title>Which of them?</title><for people="ann ben"/>
+    <field name="who" type="person" list="yes"/><field name="about" type="element" match="parcel[@so='1']"/>
+    <field name="code" length="9" pattern="[0-9]+"/><field name="n" type="integer" least="1" most="10"/>
+    <outcome name="yes"/></work>
   <work group="more" name="everybody"><title>Is it so?</title>
     <for people="ben cat"/><outcome name="yes"/></work>
   <recipe group="more" name="fills" start_step="ask" end_step="ask">
@@ -202,6 +206,20 @@ def test_P51_a_form_has_the_fields_all_faults_beside_them_and_a_draft_that_is_sa
     assert 'value="soon"' in answer.text
     assert pages.does(f"/work/{item}/save", **{limit: "700"})
     pages.shows(f"/work/{item}", 'value="700"')
+
+
+def test_P51_a_form_offers_what_fits_and_says_its_limits_before_it_is_refused(pages: PagesOfHome) -> None:
+    fits, _ = pages.add("<parcel so='1' title='A chair'/>"), pages.add("<parcel so='2' title='A table'/>")
+    item = pages.start("more.which")
+    text = pages.shows(f"/work/{item}", "at least 1, at most 10", "at most 9 characters", "several, one in")
+    text = pages.shows(f"/work/{item}", "must fit the pattern [0-9]+", 'list="f-who-choices" aria-label=')
+    offered = dict(re.findall(r'<datalist id="([\w-]+)">(.*?)</datalist>', text))
+    assert re.findall('value="(.*?)"', offered["f-who-choices"]) == ["ann", "ben", "cat"]
+    assert offered["f-about-choices"] == f'<option value="{fits}">parcel · A chair</option>'
+    assert offered["to-delegate-choices"] == '<option value="ben">ben</option>'
+    by_ben = pages.shows(f"/work/{item}", role="person")
+    assert "f-about-choices" not in by_ben, "who may not read the home is not told what is in memory"
+    assert "A chair" not in by_ben
 
 
 def test_P53_a_reader_who_may_answer_is_told_where(pages: PagesOfHome) -> None:

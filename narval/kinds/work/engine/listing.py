@@ -73,6 +73,21 @@ def right_to_answer(
     return None if state.over or state.status == "ready" else _look(definition, state, at, view).right(person)
 
 
+def could_have(
+    definition: WorkDefinition, state: WorkState, person: str, at: float, view: View
+) -> tuple[str, ...]:
+    """The people to whom a person may hand an open item; of one that was handed on, all who may come into
+    question, for the rules look at each when it is tried.
+    """
+    if state.over or state.status == "ready" or definition.rules.delegate == "no":
+        return ()
+    look = _look(definition, state, at, view)
+    out = {person, *look.excluded, *state.refused, *(handed.by for handed in state.handed)}
+    is_open = definition.rules.delegate == "anyone" or state.handed
+    names = [one.name for one in view.people.people] if is_open else [*look.eligible()]
+    return tuple(name for name in names if name not in out)
+
+
 def may_see(definition: WorkDefinition, state: WorkState, person: str, at: float, view: View) -> bool:
     """True for a person who is asked (even if another has the item), has acted on it, or is an
     administrator.

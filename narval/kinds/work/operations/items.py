@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
 from narval.ask.asker import CHAT, PROGRAM, Asker
 from narval.ask.asking_person import no_such_person, onlooker, who_acts, why_not_administering
+from narval.ask.element_titles import title
 from narval.ask.json_forms import moment
 from narval.ask.paging import gathered
 from narval.ask.registry import Form, operation
-from narval.core.agreeing import Who
+from narval.core.agreeing import Who, refusal
 from narval.core.definitions.people.directory import Right, day_of, known_as
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import RequestError, UnreadableError, WorkRefusedError
@@ -22,6 +24,7 @@ from narval.kinds.work.engine.explain import urged
 from narval.kinds.work.engine.listing import (
     Worklist,
     acts_open_to,
+    could_have,
     is_withheld,
     may_see,
     right_to_answer,
@@ -31,9 +34,16 @@ from narval.kinds.work.engine.state import WorkState
 from narval.kinds.work.engine.table import MOVES, PHASES
 from narval.kinds.work.engine.votes import answered
 from narval.kinds.work.language.definition import WorkDefinition
+from narval.kinds.work.language.fields import FormField
 from narval.people.item_text import is_untold, look_at, secrets_shown, text_shown
 
 WORK = WorkDefinition.kind
+
+MOST_CHOICES = 50
+"""The most elements that are named as possible values of a field."""
+
+TRIED = 500
+"""The most elements that are tried for that, the newest of their names."""
 
 
 def _no_item(item: int) -> WorkRefusedError:
@@ -108,6 +118,22 @@ class WorkView:
         if self.person is None:
             return []
         return list(acts_open_to(definition, state, self.person, self.at, self.view, self._who))
+
+    def delegates(self, definition: WorkDefinition, state: WorkState) -> list[str]:
+        """The people to whom the person may hand an item."""
+        return list(could_have(definition, state, self.person, self.at, self.view)) if self.person else []
+
+    def choices(self, field: FormField) -> dict[str, str]:
+        """The people, or the newest elements that fit, which may be the value of a field, with their titles;
+        elements only for those who may read the home.
+        """
+        if field.type == "person":
+            return {person.name: person.full_name for person in self.view.people.people}
+        if field.match is None or not field.match.names or (self.person and refusal("read", self._who)):
+            return {}
+        newest = islice(self.agent.memory.index.newest_named(sorted(field.match.names)), TRIED)
+        fitting = self.view.among(newest, field.match.bind({}), None)
+        return {str(eid): title(self.agent, eid) for eid in islice(fitting, MOST_CHOICES)}
 
     def right(self, definition: WorkDefinition, state: WorkState) -> Right | None:
         """The right by which the person may answer; None without any."""
@@ -285,7 +311,8 @@ async def work_item(daemon: Daemon, item: int, *, asker: Asker = PROGRAM) -> dic
             }
             for outcome in definition.outcomes
         ],
-        "fields": [_field(definition, state, name) for name in definition.fields],
+        "fields": [_field(definition, state, name, look) for name in definition.fields],
+        "delegates": look.delegates(definition, state),
         "states": _states(state, look),
         "draft": {name: list(values) for name, values in state.drafts.get(person, {}).items()},
         "voters": list(state.votes),
@@ -302,7 +329,7 @@ def _states(state: WorkState, look: WorkView) -> Form | None:
     return None if ways is None else {"now": ways.at or None, "moves": [*ways.moves], "ends": [*ways.ends]}
 
 
-def _field(definition: WorkDefinition, state: WorkState, name: str) -> Form:
+def _field(definition: WorkDefinition, state: WorkState, name: str, look: WorkView) -> Form:
     field = definition.fields[name]
     limits = {limit: getattr(field, limit) for limit in ("least", "most", "length", "pattern")}
     return {
@@ -313,6 +340,7 @@ def _field(definition: WorkDefinition, state: WorkState, name: str) -> Form:
         "required": sorted(field.required),
         "default": list(state.defaults.get(name, ())),
         "options": list(state.options.get(name, ())),
+        "choices": {} if state.over else look.choices(field),
         **{limit: value for limit, value in limits.items() if value},
     }
 
