@@ -12,6 +12,7 @@ from narval.ask.asker import Asker
 from narval.core.errors import WorkRefusedError
 from narval.surfaces.python.agent import Agent
 from tests.ask.work_home import PURCHASE, home_with
+from tests.surfaces.cli.command_line import narval as command
 
 PEOPLE = """
 [people.ann]
@@ -45,7 +46,7 @@ def test_M66_people_are_listed_with_their_roles_and_rights(home: Path) -> None:
         digest = ann.pop("directory")
         assert ann == {
             "person": "ann", "name": "Ann Lee", "login": "alee", "roles": ["director", "approver"],
-            "web": "operator", "chat": [], "zone": "", "quiet": "", "admin": True,
+            "web": "operator", "chat": [], "zone": "", "quiet": "", "away": None, "admin": True,
         }  # fmt: skip
         assert (alee["web"], alee["admin"], alee["directory"]) == ("person", False, digest)
         (home / "etc" / "people.toml").write_text(PEOPLE.replace('"operator"', '"reader"'))
@@ -54,6 +55,27 @@ def test_M66_people_are_listed_with_their_roles_and_rights(home: Path) -> None:
             ("reader", True),
             ("person", True),
         ]
+
+
+def test_P19_who_is_away_is_listed_and_whoever_acts_instead_is_told_for_whom(home: Path) -> None:
+    away = '[people.cleo]\naway = { to = 2999-01-05, instead = "ann" }\nroles = ["buyer"]\n'
+    (home / "etc" / "people.toml").write_text(f"{away}{PEOPLE}")
+    (home / "recipes" / "w.xml").write_text(
+        '<work group="w" name="buy"><title>Buy?</title><for roles="buyer"/></work>'
+    )
+    with narval.open(home) as agent:
+        assert [row["away"] for row in agent.ask("people")] == [
+            {"from": None, "to": "2999-01-05", "instead": "ann", "now": True},
+            None,
+            None,
+        ]
+        agent.ask("start", name="w.buy")
+        agent.until_idle()
+        on_the_web(agent, "ann")
+        (row,) = agent.ask("worklist")
+        assert row["right"] == {"role": "buyer", "for": "cleo"}
+    assert " to 2999-01-05, ann instead" in command(home, "people").output
+    assert "for cleo, who is away" in command(home, "work", "--as", "ann").output
 
 
 def test_P16_without_a_file_there_is_the_owner_who_may_do_everything() -> None:

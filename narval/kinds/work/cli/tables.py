@@ -10,8 +10,10 @@ from narval.surfaces.cli.render.tables import Column, of, plain
 
 
 def _who(row: Row) -> str:
-    claimed = row["claimed"]
-    return f"{claimed['by']} has it" if claimed else f"for {row['for']}"
+    claimed, right = row["claimed"], row["right"]
+    if claimed:
+        return f"{claimed['by']} has it"
+    return f"for {right['for']}, who is away" if right and right["for"] else f"for {row['for']}"
 
 
 def _outcome(row: Row) -> str:

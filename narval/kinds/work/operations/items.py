@@ -281,6 +281,7 @@ def _row(run: Run, definition: WorkDefinition, state: WorkState, look: WorkView)
         "outcome": state.outcome or None,
         "answered": answered(definition, state, look.person or ""),
         "may": look.acts(definition, state),
+        "right": _right(look.right(definition, state)),
     }
 
 
@@ -299,7 +300,6 @@ async def work_item(daemon: Daemon, item: int, *, asker: Asker = PROGRAM) -> dic
     return {
         **_row(run, definition, state, look),
         "requesters": list(state.requesters),
-        "right": _right(look.right(definition, state)),
         "text": text_shown(daemon.agent.store, run.eid) or None,
         "shown": state.shown,
         "outcomes": [

@@ -11,7 +11,16 @@ _PEOPLE = (
     Column("name", lambda row: row["name"], most=60),
     *plain("login", "web"),
     Column("roles", lambda row: ", ".join([*row["roles"], *(["administrator"] if row["admin"] else [])])),
+    Column("away", lambda row: _away(row["away"]) if row["away"] else "", most=60),
 )
+
+
+def _away(away: Row) -> str:
+    """The days of an absence, and who acts meanwhile."""
+    first = f"from {away['from']}" if away["from"] and not away["now"] else ""
+    last = f"to {away['to']}" if away["to"] else ""
+    days = " ".join(filter(None, (first, last))) or "always"
+    return f"{days}, {away['instead']} instead" if away["instead"] else days
 
 
 @asking("people", "people", example="narval people\nnarval people --json")
