@@ -17,6 +17,7 @@ from narval.system.clock import SimulatedClock
 PEOPLE = """
 [people.ann]
 mail = ["ann@example.org", "ann@home.example"]
+zone = "Europe/Paris"
 roles = ["approver"]
 [people.ben]
 mail = ["ben@example.org"]

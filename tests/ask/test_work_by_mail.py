@@ -33,6 +33,8 @@ def test_P60_each_who_may_answer_is_sent_the_text_and_how_to_answer(post: Post) 
     text = post.agent.work_item(item)["text"]
     assert ann.get_content().startswith(text)
     assert "approve\ncomment: …\n" in ann.get_content()
+    assert "until 1970-01-17 14:46:40 (Europe/Paris)." in " ".join(ann.get_content().split())
+    assert "until 1970-01-17 13:46:40 (Etc/UTC)." in " ".join(ben.get_content().split())
     assert token(ann) != token(ben)
     assert len(token(ann)) == 44 - 2 + len(str(item))
     assert token(ann).startswith(f"{item}-")

@@ -6,7 +6,6 @@ import asyncio
 import secrets
 from collections import deque
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,12 +20,12 @@ from narval.calls.context import Target, now
 from narval.calls.context import call as call_of
 from narval.calls.record import Outcome
 from narval.calls.targets import PreparedCall
+from narval.core.definitions.wall import in_zone
 from narval.core.engines.commands import Call
 from narval.core.engines.engine import Lookup
 from narval.core.errors import ActionError
 from narval.people.item_text import is_untold, look_at, text_shown
 from narval.people.mail.account import MailAccount
-from narval.people.mail.texts import timestamp
 from narval.people.mail.tokens import KEY, token_of
 from narval.people.mail.writing import send_text
 
@@ -146,11 +145,10 @@ class Notices:
         key = await self._key()
         token = token_of(key, self._id, run.eid, call.step, call_of().id, payload["shown"], until)
         first = f"{payload['text']}\n\n" if payload["text"] else ""
-        asked, how = (
-            text_shown(self._agent.store, run.eid),
-            _how(run, token, until, self._agent.memory.element),
-        )
-        text = f"{first}{asked}\n{how}"
+        person = self._agent.lookup.people.person(call.step)
+        zone = (person.zone if person is not None else "") or self._agent.clockwork.zone
+        how = _how(run, token, until, zone, self._agent.memory.element)
+        text = f"{first}{text_shown(self._agent.store, run.eid)}\n{how}"
         return await send_text(account, to, f"{subject} [{token}]", text, about=f"work.{run.eid}.")
 
     def _title(self, run: Run, title: str) -> str:
@@ -204,15 +202,14 @@ def _finished(result: dict[str, Any], outcome: Outcome) -> Outcome:
 # --- what is written ------------------------------------------------------------------------------------
 
 
-def _how(run: Run, token: str, until: float, element: Lookup) -> str:
-    """The lines that say how to answer a notice."""
+def _how(run: Run, token: str, until: float, zone: str, element: Lookup) -> str:
+    """The lines that say how to answer a notice; `zone` is that of its person."""
     from narval.kinds.work.engine.eligibility import task_ways  # a home without work does not load it
 
     work: WorkDefinition = run.definition
     ways = task_ways(run.state, element)
     moves = ", ".join(f"move {state}" for state in ways.moves) if ways is not None else ""
     outcomes = [outcome.name for outcome in work.outcomes]
-    end = timestamp(datetime.fromtimestamp(until, UTC))
     fields = [f"{name}: …" for name in work.fields]
     lines = [
         "To answer, reply to this mail. Write an outcome alone on the first line, above what is quoted"
@@ -223,7 +220,7 @@ def _how(run: Run, token: str, until: float, element: Lookup) -> str:
         "",
         f"Outcomes: {', '.join(outcomes)}. Or write one of claim, release, refuse.",
         *([f"To move the task to another state, write instead: {moves}."] if moves else ()),
-        f"This mail is for you alone; it can be answered until {end}.",
+        f"This mail is for you alone; it can be answered until {in_zone(until, zone)}.",
         f"Token: {token}",
     ]
     return "\n".join(lines)

@@ -134,17 +134,15 @@ def _delegate(decision: WorkDecision, event: Signalled) -> None:
     state, rules, to = decision.state, decision.definition.rules, event.text("to")
     may_answer(decision, event.by)
     if rules.delegate == "no":
-        raise NotSoError("not-eligible", "this may not be delegated; answer it, or release it")
+        raise NotSoError("not-eligible", "this may not be delegated; answer it, or refuse it")
     if decision.people.person(to) is None:
         suggestion = closest(to[:80], [person.name for person in decision.people.people])
         raise NotSoError("not-eligible", f"there is no person {to!r:.80}{suggestion}")
     chain = [handed.by for handed in state.handed]
     if to == event.by or to in chain:
-        raise NotSoError("not-eligible", f"{to} has delegated this already; answer it, or release it")
+        raise NotSoError("not-eligible", f"{to} has delegated this already; answer it, or refuse it")
     if len(chain) >= MOST_IN_A_ROW:
-        raise NotSoError(
-            "not-eligible", f"this was delegated {MOST_IN_A_ROW} times; answer it, or release it"
-        )
+        raise NotSoError("not-eligible", f"this was delegated {MOST_IN_A_ROW} times; answer it, or refuse it")
     if to in decision.excluded or to in state.refused:
         raise decision.why_not(to)
     if rules.delegate == "eligible" and not _is_asked(decision, to):
