@@ -15,7 +15,7 @@ from tests.surfaces.web.household import BASE, OTHERS, PagesOfHome, at_work, bro
 
 EMPTY = {
     "/": ("Nothing needs attention.", "Nothing waits for a moment."),
-    "/runs": ("No run is over yet.",),
+    "/runs": ("A run is one execution of a definition.", "Put a file into the folder", "/proposals#examples"),
     "/runs/gantt": ("No run was under way in that time.",),
     "/runs?waiting_for=person": ("No run that is under way fits this filter.",),
     "/runs?phase=failed": ("No run that is over fits this filter.", 'href="/a/narval/runs">Show all'),
@@ -55,6 +55,15 @@ def nothing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PagesOfHome]:
 def test_M10_what_is_empty_says_why(nothing: PagesOfHome, address: str) -> None:
     path, _, query = address.partition("?")
     nothing.shows(path, *EMPTY[address], **dict([query.split("=")] if query else []))
+
+
+def test_M10_a_memory_without_elements_says_what_an_element_is(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "people.toml").write_text(OTHERS["etc/people.toml"])
+    home = Home(tmp_path)
+    with at_work(home), browsing(home) as pages:
+        pages.shows("/memory", "Memory is empty.", f'href="{BASE}/memory/add">Add one', "narval add")
+        assert "/memory/add" not in pages.shows("/memory", "Memory is empty.", role="reader")
 
 
 GONE = {

@@ -74,6 +74,7 @@ async def run_list(visit: Visit) -> Shown:
         "chosen": {name: chosen.get(name, "") for name in FILTERS},
         "filtered": bool(chosen),
         "phases": [(phase, url(**{**chosen, "phase": phase})) for phase in PHASES],
+        "begins": is_empty and not chosen and not under_way,
         "lifted": await _lifted(visit, chosen) if is_empty else [],
         "problem": problem,
         "only_active": chosen.get("phase") == "active" or "waiting_for" in chosen,
