@@ -34,6 +34,7 @@ EMPTY = {
     "/tasks/cases?state=held": ("No case is held.", 'href="/a/narval/tasks/cases">Show all'),
     "/tasks/events": ("No event waits.",),
     "/tasks/log": ("Nothing is logged",),
+    "/proposals": ("There is no proposal.", "This takes a language model", 'href="#examples">begin from'),
     "/letters": ("No letter waits",),
     "/letters?dead=yes": ("Every letter could be sent.",),
     "/hooks": ("There is no webhook", "etc/narval.toml"),

@@ -211,14 +211,14 @@ def _check_always(decision: WorkDecision, event: Signalled, outcome: WorkOutcome
 def _outcome(decision: WorkDecision, event: Signalled) -> WorkOutcome:
     """The intended outcome; the only one need not be named. Raises NotSoError."""
     outcomes, name = decision.definition.outcomes, event.text("outcome")
-    found = decision.definition.outcome(name) if name or len(outcomes) > 1 else outcomes[0]
-    if found is None:
+    chosen = decision.definition.outcome(name) if name or len(outcomes) > 1 else outcomes[0]
+    if chosen is None:
         names = [outcome.name for outcome in outcomes]
         near = nearest(name[:80], names)
         meant = f"; did you mean {near!r}?" if near else ""
         got = f"{name!r:.80}" if name else "no outcome"
         raise NotSoError("no-outcome", f"expected {' or '.join(names)}, got {got}{meant}")
-    return found
+    return chosen
 
 
 def _take_back(decision: WorkDecision, event: Signalled) -> None:

@@ -122,9 +122,9 @@ def lines_of_calls(
             yield from ("", "It takes nothing")
         for name, eids in inputs:
             for eid in eids:
-                if (found := element(eid)) is not None:
+                if (taken := element(eid)) is not None:
                     title = f"Call {number} takes" if several else "It takes"
-                    yield from ("", *_element(work, f"{title} {name}", found))
+                    yield from ("", *_element(work, f"{title} {name}", taken))
     if held.version:
         yield from ("", f"Version called: {held.version[:16]}, where it runs: {held.where}")
     else:
