@@ -159,12 +159,16 @@ class CallBook:
         """True if some call may still advance by itself. One that has caught up waits for the world; one that
         waits for a slot of its agent waits for others, which may advance.
         """
-        return not all(
-            calls.slots.awaited_by(record) or self.executor.has_caught_up(record)
-            for calls in self._agents.values()
-            for record in calls.records.values()
-            if not record.is_over
-        )
+        return next(self.busy(), None) is not None
+
+    def busy(self) -> Iterator[CallRecord]:
+        """The calls that may still advance by themselves."""
+        for calls in self._agents.values():
+            for record in calls.records.values():
+                if not (
+                    record.is_over or calls.slots.awaited_by(record) or self.executor.has_caught_up(record)
+                ):
+                    yield record
 
     def limit(self, limits: CallLimits) -> None:
         """Apply other limits from now on: calls under way continue, but fetch only what is granted now."""

@@ -173,7 +173,7 @@ class CallContext(msgspec.Struct, eq=False):
 
     def caught_up(self) -> None:
         """Report that everything that existed when the source began has been yielded, so that nothing need
-        wait (N36).
+        wait (N36). A source that waits for anything but `narval.sleep` calls it before.
         """
         if not self.is_source:
             raise RequestError(f"caught_up() is for sources; step {self.step!r} calls no source")

@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 from narval.agent.agent import AgentState
 from narval.agent.jobs import ForgetRun, Job
 from narval.agent.run import Run
 from narval.calls.book import CallBook
+from narval.calls.context import CallContext
 from narval.core.errors import FencedError, RequestError
 from narval.daemon.rounds import Bell, Rounds
 from narval.daemon.stop import Stop
 from narval.system.clock import SimulatedClock
+
+log = logging.getLogger("narval.daemon")
 
 SLICE = 0.005
 """Seconds for which the event loop is kept from sockets and from calls that have ended."""
 
 STUCK = 5.0
 """Seconds from which a round counts as slow: nobody was answered meanwhile, or nothing recorded."""
+
+LONG = 10.0
+"""Seconds after which it is said for which calls a wait until nothing can go on lasts."""
+
+_MOST_TOLD = 5
 
 YIELDS = 3
 """Turns of the event loop in which a request is read, handled and answered."""
@@ -86,6 +96,8 @@ class MainLoop:
         self.wake = bell.ring
         """Check again whether there is something to do, or whether the work has ended."""
         self._expecting: list[Callable[[], bool]] = []
+        self.on_long_wait: Callable[[str], None] = log.warning
+        """The function that is told for which calls `until_idle` waits, once it has waited `LONG` seconds."""
 
     def expect(self, is_expecting: Callable[[], bool]) -> None:
         """Do not count as idle while `is_expecting` says that something new may come without a request."""
@@ -110,13 +122,31 @@ class MainLoop:
         def is_over() -> bool:
             return self.is_stopped() or (until_idle and self.is_idle())
 
-        await self.work_until(is_over, deadline=deadline)
+        with self._telling_when_long() if until_idle else nullcontext():
+            await self.work_until(is_over, deadline=deadline)
         timed_out = _is_past(deadline) and not is_over()
         return Summary(self.is_idle(), timed_out, self._later())
 
     async def until_idle(self) -> None:
         """Work until nothing can proceed by itself, or the daemon is stopped."""
-        await self.work_until(lambda: self.is_stopped() or self.is_idle())
+        with self._telling_when_long():
+            await self.work_until(lambda: self.is_stopped() or self.is_idle())
+
+    @contextmanager
+    def _telling_when_long(self) -> Iterator[None]:
+        timer = asyncio.get_running_loop().call_later(LONG, self._tell_long_wait)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _tell_long_wait(self) -> None:
+        is_simulated = self.rounds.clock.is_simulated
+        calls = [_waited_for(record.call, is_simulated=is_simulated) for record in self.calls.busy()]
+        if calls:
+            more = f", and {len(calls) - _MOST_TOLD} calls more" if len(calls) > _MOST_TOLD else ""
+            what = "until nothing can go on by itself"
+            self.on_long_wait(f"waiting {what}: for {'; '.join(calls[:_MOST_TOLD])}{more}")
 
     async def elapse(self, seconds: float) -> None:
         """Let simulated time pass: each moment on the way comes in order."""
@@ -189,6 +219,16 @@ class MainLoop:
         """The next moment at which something is due: to a run, or to a call asleep on a simulated clock."""
         due = (self.rounds.next_moment(), self.calls.executor.next())
         return min((moment for moment in due if moment is not None), default=None)
+
+
+def _waited_for(call: CallContext, *, is_simulated: bool) -> str:
+    """A call at work, and why that may last."""
+    what = f"{call.target.action or 'the call'} of run {call.run}, step {call.step}"
+    if call.is_source:
+        return f"{what}, a source that has not called narval.call().caught_up()"
+    if is_simulated and call.target.where == "async":
+        return f"{what}, which waits in real time: await narval.sleep() follows the simulated clock"
+    return f"{what}, which is still at work"
 
 
 def _is_past(deadline: float | None) -> bool:

@@ -94,6 +94,10 @@ def open(
         raise
 
 
+def _warn(text: str) -> None:
+    warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+
 def _nothing() -> None:
     """End nothing."""
 
@@ -129,6 +133,7 @@ class Agent(OfMessages, OfKinds):
         except BaseException:
             self.runner.close()
             raise
+        self.daemon.main_loop.on_long_wait = _warn
 
     def __enter__(self) -> Agent:
         return self

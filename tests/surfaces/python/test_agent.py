@@ -12,6 +12,7 @@ from lxml import etree
 import narval
 from narval.core.elements.element import CONTROL
 from narval.core.errors import ElementError, NoHomeError, RequestError, WorkRefusedError
+from narval.daemon import main_loop
 
 MODULE = """
 from narval import Input, Output, action
@@ -177,6 +178,45 @@ def test_each_moment_of_a_source_comes_though_it_has_caught_up(tmp_path: Path) -
         agent.elapse(minutes=2)
         ticks = [tick.attributes["at"] for tick in agent.memory("tick")]
         assert ticks == ["12:01", "12:02", "12:03", "12:04", "12:05"]
+
+
+REAL = """
+import asyncio
+from narval import Output, action
+
+@action(outputs=[Output("y", "y", list=True)], source=True)
+async def queue():
+    await asyncio.sleep(ENOUGH)
+    yield "<y/>"
+
+@action
+async def naps():
+    await asyncio.sleep(ENOUGH)
+"""
+
+
+@pytest.mark.parametrize(
+    ("action", "why"),
+    [
+        ("queue", "a source that has not called narval.call().caught_up()"),
+        ("naps", "which waits in real time: await narval.sleep() follows the simulated clock"),
+    ],
+)
+def test_a_wait_that_lasts_says_for_which_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str, why: str
+) -> None:
+    monkeypatch.setattr(main_loop, "LONG", 0.01)
+    (tmp_path / "real.py").write_text(REAL.replace("ENOUGH", "0.2"))
+    with narval.open(clock=narval.SimulatedClock("2026-10-24T12:00Z")) as agent:
+        agent.load(tmp_path / "real.py")
+        step = f'<step id="a" type="action" target="real.{action}"/>'
+        agent.load(f'<recipe group="c" name="t" start_step="a" end_step="a">{step}</recipe>')
+        run = agent.start("c.t")
+        with pytest.warns(RuntimeWarning) as warned:
+            agent.until_idle()
+    assert str(warned[0].message) == (
+        f"waiting until nothing can go on by itself: for real.{action} of run {run}, step a, {why}"
+    )
 
 
 def test_an_action_does_not_end_the_program_by_raising_what_ctrl_c_raises(tmp_path: Path) -> None:
