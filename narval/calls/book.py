@@ -155,14 +155,10 @@ class CallBook:
         )
         return Counts(self._open - queued, queued, executor.given_up, executor.workers.budget.restarts)
 
-    def is_busy(self) -> bool:
-        """True if some call may still advance by itself. One that has caught up waits for the world; one that
-        waits for a slot of its agent waits for others, which may advance.
-        """
-        return next(self.busy(), None) is not None
-
     def busy(self) -> Iterator[CallRecord]:
-        """The calls that may still advance by themselves."""
+        """The calls that may still advance by themselves. One that has caught up waits for the world; one
+        that waits for a slot of its agent waits for others, which may advance.
+        """
         for calls in self._agents.values():
             for record in calls.records.values():
                 if not (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import math
 import os
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -121,8 +122,8 @@ class CallContext(msgspec.Struct, eq=False):
 
     For the action: `id` stays the same when the call is tried again, so that an effect outside can be made
     once (N37); `attempt` is the number of the try, 1 for the first (N29). `agent`, `run` and `step` name the
-    caller, `deadline` is the moment (seconds since 1970) when the call is given up, or None; `home` is the
-    folder against which relative paths are resolved, or None for a home in memory.
+    caller, `deadline` is the moment (seconds since 1970, by the clock of `now`) when the call is given up, or
+    None; `home` is the folder against which relative paths are resolved, or None for a home in memory.
 
     For the runtime: `target` is called with `inputs`, by input id; `clock` is the clock of `now`, if not the
     machine's. `timeout` is in seconds, None for none. `family` is the top-level run behind the caller.
@@ -215,10 +216,10 @@ class CallContext(msgspec.Struct, eq=False):
         """Let it fetch only from these places inside, and ask only these services, from now on."""
         self.fetch_allow, self.services = places, services
 
-    def start_clock(self, now: float) -> None:
-        """Set the deadline: the time limit runs from `now` (seconds since 1970)."""
+    def start_clock(self) -> None:
+        """Set the deadline: the time limit runs from now."""
         if self.timeout is not None:
-            self.deadline = now + self.timeout
+            self.deadline = (time.time() if self.clock is None else self.clock.now()) + self.timeout
 
     async def sleep(self, seconds: float) -> None:
         """Let time pass, as `narval.sleep` does within this call."""
@@ -234,7 +235,7 @@ class CallContext(msgspec.Struct, eq=False):
         hear: Callable[[bytes, bool], None],
         *,
         seconds: float,
-        environment: Mapping[str, str],
+        environment: Mapping[str, str] = {},
         folder: str = "",
         text: bytes = b"",
     ) -> int:

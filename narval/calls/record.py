@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -205,7 +204,7 @@ class CallRecord:
         called.
         """
         if self.call.timeout is not None:
-            self.call.start_clock(time.time())
+            self.call.start_clock()
             self.after(self.call.timeout, expire)
 
     def go(self) -> bool:

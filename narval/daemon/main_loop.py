@@ -109,7 +109,7 @@ class MainLoop:
             return False
         if self.stop.requested:
             return self.stop.calls_are_over
-        return not self.calls.is_busy()
+        return next(self.calls.busy(), None) is None
 
     def is_stopped(self) -> bool:
         """True once calls have had their time, and their outcomes are recorded."""

@@ -20,6 +20,7 @@ from narval.daemon.agents.agent_host import AgentHost, outside_context
 from narval.daemon.files_in_force import FilesInForce
 from narval.files.home import Home
 from narval.files.loaded import Loaded
+from narval.files.module_text import ModuleText
 from narval.files.proposals.altering import altering
 from narval.files.reading import Reading
 from narval.files.snapshot import Snapshot, first_loaded
@@ -50,7 +51,7 @@ class Reloader:
     def __init__(self, home: Home | None, files: FilesInForce, host: AgentHost) -> None:
         self.files = files
         self._home, self._host = home, host
-        self._added: list[str | Path] = []
+        self._added: list[str | Path | ModuleText] = []
         self._alone = asyncio.Lock()
         """Held while something is read, or is taken over."""
         self.hangs = asyncio.Event()
@@ -66,7 +67,7 @@ class Reloader:
         """Read these collections of the store with the files of the home, from the next reading on."""
         self._wanted = wanted
 
-    async def load(self, text: str | Path) -> None:
+    async def load(self, text: str | Path | ModuleText) -> None:
         """Add the definitions of a file, or of a text, to the library. Raises DefinitionError."""
         loaded = self.files.loaded.with_definitions(text)
         self._added.append(text)

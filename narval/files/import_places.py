@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import re
 import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import TracebackType
 
 from narval.core.errors import Fault
@@ -15,6 +18,11 @@ from narval.core.source.text import Source
 from narval.system.exits import RefusedExit
 
 log = logging.getLogger("narval.files")
+
+_OF_HOME = re.compile(r"narval_[a-z]+_\d+\.(.+)")
+"""The private name of a module of a home."""
+
+_IN_CONTAINER = ("/run/.containerenv", "/.dockerenv")
 
 LONG = 10.0
 """Seconds after which it is logged where an import is."""
@@ -64,7 +72,23 @@ def fault_of(error: BaseException, file: str, source: Source, beside: Callable[[
         absent = error.name if isinstance(error, ModuleNotFoundError) else None
         if absent and (statement := beside(absent.partition(".")[0])):
             message = f"{message}; modules of the home import each other so: {statement}"
+        elif absent and (within := _OF_HOME.fullmatch(absent)):
+            message = f"the module cannot be imported: there is no module {within[1]!r} beside it"
+        elif absent and absent.partition(".")[0] != "narval":
+            message = f"{message}; {_to_install(absent.partition('.')[0])}"
     return source.fault(message, line, column)
+
+
+def _to_install(name: str) -> str:
+    """The way to give narval a library of this name, in the environment in which it runs."""
+    pip, home = f"{sys.prefix}/bin/python -m pip install {name}", Path(sys.prefix)
+    if "pipx" in home.parts and home.parent.name == "venvs":
+        how = f"pipx inject {home.name} {name}"
+    elif any(map(os.path.exists, _IN_CONTAINER)):
+        how = f"add to the image: RUN {pip}"
+    else:
+        how = pip if os.access(sys.prefix, os.W_OK) else f"sudo {pip}"
+    return f"install it where narval runs ({how}), and start the daemon again"
 
 
 def _place(trace: TracebackType | None, file: str) -> tuple[int, int]:

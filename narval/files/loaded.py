@@ -107,11 +107,12 @@ class Loaded(msgspec.Struct, frozen=True):
         """The bytes of modules by path."""
         return {text.path: text.data for text in self.texts.values()}
 
-    def with_definitions(self, text: str | Path) -> Loaded:
-        """The same with added definitions: those of a file, of a folder that is a module, or of a text.
-
-        Raises DefinitionError.
+    def with_definitions(self, text: str | Path | ModuleText) -> Loaded:
+        """The same with added definitions: those of a file, of a folder that is a module, of a text of XML,
+        or of a module as text. Raises DefinitionError.
         """
+        if isinstance(text, ModuleText):
+            return self._with_module(text, lambda group: iter([text]) if group == text.group else None)
         path = _path_of(text)
         if path is None:
             source = Source.of_text("text.xml", str(text))
@@ -119,7 +120,8 @@ class Loaded(msgspec.Struct, frozen=True):
             return self.with_parsed(source, parse_file(source))
         if path.suffix == ".py" or path.is_dir():
             path = path.absolute()  # its functions may be requested again from another folder
-            return self._with_module(path.parent if path.name == FIRST else path)
+            path = path.parent if path.name == FIRST else path
+            return self._with_module(read_module(path, str(path)), _beside(path))
         read = read_file(path, str(path))
         if isinstance(read, Fault):
             raise DefinitionError([read])
@@ -196,9 +198,9 @@ class Loaded(msgspec.Struct, frozen=True):
             leases=self.leases | {module.lease for module in added.values()},
         )
 
-    def _with_module(self, path: Path) -> Loaded:
-        text, ships = read_module(path, str(path)), shipped_modules()
-        package = ModulePackage(_beside(path), lender=ships.lend)
+    def _with_module(self, text: ModuleText, versions: ModuleVersions) -> Loaded:
+        ships = shipped_modules()
+        package = ModulePackage(versions, lender=ships.lend)
         imported = package.load([text.group, *sorted(text.siblings & ships.names.keys())])
         if text.group in imported.faults:
             raise DefinitionError(imported.faults[text.group])
@@ -230,9 +232,15 @@ class Loaded(msgspec.Struct, frozen=True):
 
 
 def _path_of(text: str | Path) -> Path | None:
-    """The path that a value stands for, itself or by name; None for a text, which begins as XML does."""
+    """The path that a value stands for, itself or by name; None for a text, which begins as XML does.
+
+    Raises DefinitionError for any other text.
+    """
     if isinstance(text, str) and text.lstrip("\ufeff \t\r\n").startswith("<"):
         return None
+    if isinstance(text, str) and "\n" in text:
+        message = "expected a path or a text of XML; a text of Python is loaded with the name of its module"
+        raise DefinitionError([Fault("text", 1, 1, f"{message}: agent.load(text, name='shop')")])
     return Path(text)
 
 

@@ -90,6 +90,8 @@ class Logbook(logging.Handler):
             "logger": record.name,
             "message": without_secrets(message),
         }
+        if run := getattr(record, "run", 0):  # of an action, as narval.calls.output_capture says it
+            line |= {"run": run, "step": getattr(record, "step", "")}
         self._lines.append(line)
         if self._file is not None:
             self._write(record, line)

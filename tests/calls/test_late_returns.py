@@ -68,3 +68,20 @@ def test_what_comes_back_to_a_call_given_up_is_in_history_and_in_the_log(
     )
     story = agent.ask("story", run=run)
     assert "came back after it was given up" in str(story)
+
+
+def test_what_comes_back_late_is_not_given_the_moment_of_the_last_try(agent: Agent, tmp_path: Path) -> None:
+    limits = 'timeout="0.05" retries="1" backoff="0"'
+    agent.load(
+        RECIPE.format("pay").replace('"s" type', f'"s" {limits} type').replace('name="pay"', 'name="x"')
+    )
+    run = agent.start("w.x")
+    agent.until_idle()
+    assert agent.run(run)["state"] == "failed"
+    (tmp_path / "home" / "go").touch()
+    book = agent.daemon.calls
+    agent.runner.run(agent.daemon.main_loop.work_until(lambda: not book.counts.given_up))
+    agent.until_idle()
+    story = str(agent.ask("story", run=run))
+    assert story.count("came back after it was given up") == 2
+    assert ", which was asked at " not in story

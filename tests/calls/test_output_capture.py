@@ -1,13 +1,17 @@
 """Prints of actions go to the log."""
 
+import asyncio
 import contextvars
 import logging
 import sys
+from typing import Any
 
 import pytest
 
 from narval.calls.context import CallContext
 from narval.calls.output_capture import capture_output, end_prints, log_print
+from narval.surfaces.cli.render.answers import log_line
+from narval.system.log import Logbook
 
 
 def within(call: str) -> contextvars.Context:
@@ -88,3 +92,20 @@ def test_outside_a_daemon_what_a_program_of_its_own_prints_is_printed(
 ) -> None:
     log_print("from a worker", "1", 1, "s")
     assert capsys.readouterr().out == "from a worker\n"
+
+
+def test_a_line_of_the_log_has_the_run_and_the_step_of_the_action() -> None:
+    async def lines() -> list[dict[str, Any]]:
+        logbook = Logbook(None)
+        logbook.attach()
+        restore = capture_output()
+        try:
+            within("1").run(print, "hello")
+        finally:
+            restore()
+            logbook.detach()
+        return logbook.lines(0, 10)
+
+    (line,) = asyncio.run(lines())
+    assert (line["run"], line["step"], line["message"]) == (1, "s", "hello")
+    assert log_line(line).endswith("narval.action  run 1 s: hello")

@@ -335,7 +335,7 @@ WRONG = [
      'to is the from '
      'of "mail" or the return-path of "mail".'),
     ("recipes/examples/vacation.xml", 'restart="yes"', 'restart="parallel"',
-     "It begins by itself. As soon as a run has left its first step, another begins beside it."),
+     "It begins when it is started. As soon as a run has left its first step, another begins beside it."),
     ("recipes/examples/approval.xml", 'to="{$request/@deputy}"', 'to="{$request/@approver}"', None),
     ("recipes/examples/reminder.xml", ' priority="1"', "",
      'At the start of "event", it goes on with "end".'),

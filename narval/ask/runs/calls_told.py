@@ -113,7 +113,9 @@ class CallsTold:
             return None
         if call is None:
             return ["A call ", *said, "."]
-        asked = [", which was asked at ", {"moment": call.event_at}, ","] if self._pairs else []
+        # what comes back late may answer any earlier try, and the moment is that of the last
+        is_told = self._pairs and not event.get("late")
+        asked = [", which was asked at ", {"moment": call.event_at}, ","] if is_told else []
         return [call.name, *asked, " ", *said, "."]
 
     def given(self, facts: list[Form]) -> list[int]:

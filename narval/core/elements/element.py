@@ -7,6 +7,8 @@ on its way in, so those in memory are well formed, bounded, and free of DTD and 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -97,14 +99,14 @@ class Element(msgspec.Struct, eq=False, gc=False):
         return self._name
 
     @property
-    def attributes(self) -> dict[str, str]:
-        """The root's attributes, `eid` included once the element is in memory."""
+    def attributes(self) -> Mapping[str, str]:
+        """The root's attributes, `eid` included once the element is in memory; they cannot be altered."""
         flat = flat_attributes(self.xml)
         if flat is None:
-            return {str(key): str(value) for key, value in self.tree().attrib.items()}
+            return MappingProxyType({str(key): str(value) for key, value in self.tree().attrib.items()})
         if self.eid:
             flat["eid"] = str(self.eid)
-        return flat
+        return MappingProxyType(flat)
 
     @property
     def text(self) -> str:

@@ -355,7 +355,8 @@ def retry(session: Session, run: int, step: str | None, done: bool, gave: tuple[
     """Begin a run again from one of its steps.
 
     The eid of the new run is printed. It follows the current definition. What was done before that step is
-    kept, with its results; what the step and those after it had used may be used again.
+    kept, with its results; what the step and those after it had used may be used again. A step with `foreach`
+    makes all its calls again, also those that ended well: an action that acts outside has to recognise them.
     """
     asked = {"run": run, "step": step, "done": done, "gave": list(gave)}
     if dry:

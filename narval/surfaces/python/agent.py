@@ -28,6 +28,7 @@ from narval.core.errors import FaultWarning, RequestError
 from narval.core.kinds import KINDS
 from narval.daemon.daemon import Daemon
 from narval.files.home import Home
+from narval.files.module_text import ModuleText
 from narval.surfaces.python.runner import Runner, ask, at_once, forward
 from narval.system.clock import Clock
 from narval.system.startup_gc import FirstTime
@@ -188,9 +189,14 @@ class Agent(OfMessages, OfKinds):
 
     # --- definitions ----------------------------------------------------------------------------------
 
-    def load(self, definition: str | Path) -> None:
-        """Add the definitions of a file (a path), or of a text. Raises DefinitionError."""
-        self.runner.run(self.daemon.reloader.load(definition))
+    def load(self, definition: str | Path, *, name: str | None = None) -> None:
+        """Add the definitions of a file (a path), or of a text of XML; with `name`, those of a text of
+        Python, as the module of that name. Raises DefinitionError, and RequestError for an invalid name.
+        """
+        if name is not None and not name.isidentifier():
+            raise RequestError(f"expected the name of a module, such as shop, got {name!r}")
+        text = ModuleText.of(f"{name}.py", str(definition).encode()) if name is not None else definition
+        self.runner.run(self.daemon.reloader.load(text))
 
     def stub(self, action: str, function: Callable[..., Any]) -> None:
         """Call a function instead of an action, with the same parameters, or instead of the code that

@@ -51,7 +51,7 @@ class WorkObject:
         return self.element.xml
 
     @property
-    def attributes(self) -> dict[str, str]:
+    def attributes(self) -> Mapping[str, str]:
         """The attributes of its root."""
         return self.element.attributes
 

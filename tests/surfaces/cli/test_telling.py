@@ -69,7 +69,7 @@ def test_D3_check_tells_what_differs(place: Path, tmp_path: Path) -> None:
     changed = well(place, "check", "--tell", str(new), "--against", str(old))
     assert changed.splitlines()[:3] == [
         "recipe office.hours",
-        "- It begins by itself. When a run of it has ended, well or not, another begins.",
+        "- It begins when it is started. When a run of it has ended, well or not, another begins.",
         "+ It begins when somebody or something starts it.",
     ]
     answer = data(place, "check", "--tell", str(new), "--against", str(old))

@@ -11,7 +11,7 @@ from lxml import etree
 
 import narval
 from narval.core.elements.element import CONTROL
-from narval.core.errors import ElementError, NoHomeError, RequestError, WorkRefusedError
+from narval.core.errors import DefinitionError, ElementError, NoHomeError, RequestError, WorkRefusedError
 from narval.daemon import main_loop
 
 MODULE = """
@@ -77,6 +77,24 @@ def test_what_is_malformed_or_hostile_is_refused() -> None:
             with pytest.raises(ElementError):
                 agent.add(text)
         assert agent.memory() == []
+
+
+def test_a_module_is_loaded_from_a_text() -> None:
+    text = (
+        "from narval import Output, action\n@action(outputs=[Output('y', 'y')])\ndef make(): return '<y/>'\n"
+    )
+    with narval.open() as agent:
+        with pytest.raises(DefinitionError, match=r"agent\.load\(text, name='shop'\)"):
+            agent.load(text)
+        with pytest.raises(DefinitionError, match=r"shop\.py:4:1: .*nowhere"):
+            agent.load(f"{text}import nowhere", name="shop")
+        with pytest.raises(RequestError, match="the name of a module"):
+            agent.load(text, name="a.b")
+        agent.load(text, name="shop")
+        step = '<step id="a" type="action" target="shop.make"/>'
+        agent.load(f'<recipe group="c" name="t" start_step="a" end_step="a">{step}</recipe>')
+        agent.wait(agent.start("c.t"))
+        assert len(agent.memory("y")) == 1
 
 
 def test_simulated_time_passes_only_when_it_is_told_to(module: Path) -> None:
@@ -217,6 +235,33 @@ def test_a_wait_that_lasts_says_for_which_call(
     assert str(warned[0].message) == (
         f"waiting until nothing can go on by itself: for real.{action} of run {run}, step a, {why}"
     )
+
+
+def test_an_action_cannot_alter_the_attributes_of_its_input() -> None:
+    with narval.open() as agent:
+        agent.add("<order number='1'/>")
+        (order,) = agent.memory("order")
+        with pytest.raises(TypeError):
+            order.attributes["number"] = "2"  # type: ignore[index]
+        assert order.attributes == {"number": "1", "eid": str(order.eid)}
+
+
+DEADLINE = """
+from narval import Output, action, call, now
+
+@action(outputs=[Output("left", "left")])
+def left():
+    return f"<left>{call().deadline - now().timestamp():.0f}</left>"
+"""
+
+
+def test_the_deadline_of_a_call_is_by_the_clock_of_now() -> None:
+    with narval.open(clock=narval.SimulatedClock("2026-03-01T07:00Z")) as agent:
+        agent.load(DEADLINE, name="time")
+        step = '<step id="a" type="action" target="time.left" timeout="20"/>'
+        agent.load(f'<recipe group="c" name="t" start_step="a" end_step="a">{step}</recipe>')
+        agent.wait(agent.start("c.t"))
+        assert agent.memory("left")[0].text == "20"
 
 
 def test_an_action_does_not_end_the_program_by_raising_what_ctrl_c_raises(tmp_path: Path) -> None:

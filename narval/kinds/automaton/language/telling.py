@@ -28,7 +28,7 @@ def sentences(automaton: definition.Automaton, library: Library) -> Iterator[Sen
 
 def _whole(automaton: definition.Automaton) -> Iterator[str]:
     begins = "It begins when somebody or something starts it."
-    again = "It begins by itself. When a run of it has ended, well or not, another begins."
+    again = "It begins when it is started. When a run of it has ended, well or not, another begins."
     yield again if automaton.restart else begins
     yield from forgotten(automaton.decay)
     if automaton.timeout is not None:

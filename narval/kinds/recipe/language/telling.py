@@ -32,8 +32,10 @@ from narval.kinds.recipe.language.parser import TO_SELECTED
 
 _BEGINS = {
     "no": "It begins when somebody or something starts it.",
-    "yes": "It begins by itself. When a run of it has ended, well or not, another begins.",
-    "parallel": "It begins by itself. As soon as a run has left its first step, another begins beside it.",
+    "yes": "It begins when it is started. When a run of it has ended, well or not, another begins.",
+    "parallel": (
+        "It begins when it is started. As soon as a run has left its first step, another begins beside it."
+    ),
 }
 
 _THEN = {

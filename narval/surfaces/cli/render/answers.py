@@ -170,8 +170,7 @@ def retry_plan(plan: Row) -> None:
             ("before", plan["before"] if plan["before"] != plan["definition"] else None),
         ]
     )
-    for line in plan["differences"]:
-        click.echo(clean(line))
+    click.echo("".join(f"{clean(line)}\n" for line in plan["differences"]), nl=False)
 
 
 def log_line(line: Row) -> str:
@@ -180,6 +179,7 @@ def log_line(line: Row) -> str:
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         level = click.style(level, fg=_LEVELS.get(line["level"]))
     head = f"{moment_exactly(line['at'])}  {level}  {clean(line['logger'])}  "
+    head += f"run {line['run']} {clean(line['step'])}: " if "run" in line else ""
     return head + clean_lines(line["message"]).replace("\n", "\n    ")
 
 
