@@ -112,12 +112,40 @@ class _Captured:
         return getattr(self._stream, name)
 
 
+def log_record(name: str, level: int, message: str, id: str, run: int, step: str) -> None:
+    """Log a line as an action in a program of its own has logged it: by its logger, with its level."""
+    logging.getLogger(name).log(level, "%s", message, extra={"call": id, "run": run, "step": step})
+
+
+class _OfActions(logging.Handler):
+    """Takes what an action logs by a logger of its own or of a library into the log, with its level and run.
+
+    What anything else logs is treated as if nobody listened. That there is a handler also keeps Python from
+    adding one of its own.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Log a record."""
+        if record.name.partition(".")[0] == "narval":  # the log has it already
+            return
+        current = None if _logging.get() else current_call()
+        if current is not None:
+            record.call, record.run, record.step = current.id, current.run, current.step
+        if hasattr(record, "run"):
+            for handler in logging.getLogger("narval").handlers:
+                if record.levelno >= handler.level:
+                    handler.handle(record)
+        elif logging.lastResort is not None and record.levelno >= logging.lastResort.level:
+            logging.lastResort.handle(record)
+
+
 _CAPTURED: list[_Captured] = []
 """The streams of this program in place of its output, once it is captured."""
 
 
 def capture_output() -> Callable[[], None]:
-    """Send what actions print to the logger `narval.action`; return a function that restores everything.
+    """Send what actions print to the logger `narval.action`, and what they log by other loggers to the log;
+    return a function that restores everything.
 
     If it is in place already, nothing happens.
     """
@@ -126,8 +154,10 @@ def capture_output() -> Callable[[], None]:
         return lambda: None
     _CAPTURED.extend((_Captured(sys.stdout), _Captured(sys.stderr)))
     sys.stdout, sys.stderr = _CAPTURED
+    logging.getLogger().addHandler(of_actions := _OfActions())
 
     def restore() -> None:
+        logging.getLogger().removeHandler(of_actions)
         _CAPTURED.clear()
         sys.stdout, sys.stderr = before
 

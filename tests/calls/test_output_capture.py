@@ -109,3 +109,23 @@ def test_a_line_of_the_log_has_the_run_and_the_step_of_the_action() -> None:
     (line,) = asyncio.run(lines())
     assert (line["run"], line["step"], line["message"]) == (1, "s", "hello")
     assert log_line(line).endswith("narval.action  run 1 s: hello")
+
+
+def test_a_logger_of_a_library_keeps_its_level_within_a_call_and_python_adds_no_handler(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    records: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = records.append  # type: ignore[method-assign]
+    logging.getLogger("narval").addHandler(handler)
+    restore = capture_output()
+    try:
+        within("1").run(logging.getLogger("other").warning, "w")
+        logging.getLogger("other").warning("outside")
+    finally:
+        restore()
+        logging.getLogger("narval").removeHandler(handler)
+    assert [(each.name, each.levelname, each.run, each.step) for each in records] == [
+        ("other", "WARNING", 1, "s")
+    ]
+    assert capsys.readouterr().err == "outside\n"

@@ -92,6 +92,15 @@ class Progressed(msgspec.Struct, frozen=True, tag=True):
     total: float | None
 
 
+class Logged(msgspec.Struct, frozen=True, tag=True):
+    """From a worker: a line that the action of a call has logged."""
+
+    call: str
+    logger: str
+    level: int
+    message: str
+
+
 class Answered(msgspec.Struct, frozen=True, tag=True):
     """From a worker: the outcome of a call."""
 
@@ -99,7 +108,7 @@ class Answered(msgspec.Struct, frozen=True, tag=True):
     outcome: Outcome
 
 
-WorkerMessage = Ready | Progressed | Answered
+WorkerMessage = Ready | Progressed | Logged | Answered
 
 _encoder = msgspec.msgpack.Encoder()
 _calls = msgspec.msgpack.Decoder(CallFrame)

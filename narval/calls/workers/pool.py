@@ -12,13 +12,13 @@ from functools import partial
 from itertools import chain
 
 from narval.calls.fair_queue import QueuedBackend
-from narval.calls.output_capture import log_print
+from narval.calls.output_capture import log_print, log_record
 from narval.calls.programs.commands import small_environment
 from narval.calls.programs.reaper_client import ReaperClient
 from narval.calls.record import LOST, CallRecord, Outcome
 from narval.calls.workers.child import Child, worker_words
 from narval.calls.workers.confined import Confined
-from narval.calls.workers.frames import FrameError, Progressed, Ready, WorkerMessage, frame_of, pack
+from narval.calls.workers.frames import FrameError, Logged, Progressed, Ready, WorkerMessage, frame_of, pack
 from narval.core.engines.events import Failure
 from narval.files.settings import CallLimits
 
@@ -274,6 +274,9 @@ class Workers(QueuedBackend):
             return
         elif isinstance(message, Progressed):
             record.call.progress(message.done, message.total)
+        elif isinstance(message, Logged):
+            call = record.call
+            log_record(message.logger, message.level, message.message, call.id, call.run, call.step)
         else:
             self._end(record, message.outcome)
 

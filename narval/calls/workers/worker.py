@@ -13,6 +13,7 @@ import ctypes
 import faulthandler
 import hashlib
 import importlib
+import logging
 import os
 import signal
 import sys
@@ -29,7 +30,7 @@ from typing import Any
 import msgspec
 
 from narval.calls import conversion
-from narval.calls.context import CallContext, ModuleCode, Target
+from narval.calls.context import CallContext, ModuleCode, Target, current_call
 from narval.calls.record import Outcome
 from narval.calls.workers.confined import Confined, confine
 from narval.calls.workers.frames import (
@@ -38,6 +39,7 @@ from narval.calls.workers.frames import (
     CallFrame,
     FrameError,
     FrameReader,
+    Logged,
     Progressed,
     Ready,
     WorkerMessage,
@@ -49,10 +51,12 @@ from narval.calls.workers.texts import drop, executed
 from narval.core.engines.events import Failure
 from narval.core.errors import ActionError
 from narval.system.memory_limit import bound_memory
+from narval.system.secret import without_given
 
 _PR_SET_PDEATHSIG = 1
 _MOST_MODULES = 32
 _BETWEEN_PROGRESS = 0.05
+_LONGEST_LOGGED = 8_192
 _LIBC = ctypes.CDLL(None)
 _flush_all = _LIBC.fflush  # looked up before a hook may refuse that
 
@@ -65,9 +69,14 @@ class Pipe:
         self._lock = threading.Lock()
         self._pid = os.getpid()
 
+    @property
+    def is_own(self) -> bool:
+        """True in the program that has made it, and in no fork."""
+        return os.getpid() == self._pid
+
     def send(self, message: WorkerMessage) -> None:
         """Send a message, whole."""
-        if os.getpid() != self._pid:
+        if not self.is_own:
             os._exit(0)
         frame = memoryview(pack(message))
         with self._lock:
@@ -111,6 +120,8 @@ def main() -> None:
     modules = WorkerModules()
     if memory:
         bound_memory(memory)
+    logging.getLogger().addHandler(_Log(pipe))
+    logging.getLogger("narval").setLevel(logging.INFO)
     pipe.send(Ready())
     while True:
         frame = calls.get()
@@ -148,6 +159,22 @@ def _function(target: Target, modules: WorkerModules) -> Any:
     if not callable(function):
         raise ActionError(f"{target.module_path} has no function {target.function_name!r}", "no-function")
     return function
+
+
+class _Log(logging.Handler):
+    """Sends what the action of the present call logs to the daemon."""
+
+    def __init__(self, pipe: Pipe) -> None:
+        super().__init__()
+        self._pipe = pipe
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Send a record; one outside a call is printed."""
+        text, current = without_given(self.format(record)), current_call()
+        if current is None or not self._pipe.is_own:
+            sys.stderr.write(f"{text}\n")
+            return
+        self._pipe.send(Logged(current.id, record.name, record.levelno, text[:_LONGEST_LOGGED]))
 
 
 class _Reporter:
