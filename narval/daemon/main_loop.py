@@ -96,12 +96,15 @@ class MainLoop:
         self.wake = bell.ring
         """Check again whether there is something to do, or whether the work has ended."""
         self._expecting: list[Callable[[], bool]] = []
-        self.on_long_wait: Callable[[str], None] = log.warning
-        """The function that is told for which calls `until_idle` waits, once it has waited `LONG` seconds."""
+        self._tell: Callable[[str], None] = log.warning
 
     def expect(self, is_expecting: Callable[[], bool]) -> None:
         """Do not count as idle while `is_expecting` says that something new may come without a request."""
         self._expecting.append(is_expecting)
+
+    def tell_long_waits(self, tell: Callable[[str], None]) -> None:
+        """Let `tell` say, in place of the log, for which calls a wait until idle of `LONG` seconds lasts."""
+        self._tell = tell
 
     def is_idle(self) -> bool:
         """True if nothing can proceed without an event from outside."""
@@ -146,7 +149,7 @@ class MainLoop:
         if calls:
             more = f", and {len(calls) - _MOST_TOLD} calls more" if len(calls) > _MOST_TOLD else ""
             what = "until nothing can go on by itself"
-            self.on_long_wait(f"waiting {what}: for {'; '.join(calls[:_MOST_TOLD])}{more}")
+            self._tell(f"waiting {what}: for {'; '.join(calls[:_MOST_TOLD])}{more}")
 
     async def elapse(self, seconds: float) -> None:
         """Let simulated time pass: each moment on the way comes in order."""

@@ -261,8 +261,8 @@ class _Settlement:
 
 def _cannot_undo(action: Action, line: int, column: int, undo: Action) -> list[Fault]:
     """The faults of an action that is to undo the calls of another, and cannot be given what it needs."""
-    here = [given.condition for given in action.prototype.inputs]
-    here += [given.condition for given in action.prototype.outputs]
+    here = [slot.condition for slot in action.prototype.inputs]
+    here += [slot.condition for slot in action.prototype.outputs]
     wish = f"undo of {action.full_name}: expected {undo.full_name} to take what the call was given and gave"
     but = "which nothing of that fits"
     return [

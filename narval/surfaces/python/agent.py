@@ -134,7 +134,7 @@ class Agent(OfMessages, OfKinds):
         except BaseException:
             self.runner.close()
             raise
-        self.daemon.main_loop.on_long_wait = _warn
+        self.daemon.main_loop.tell_long_waits(_warn)
 
     def __enter__(self) -> Agent:
         return self
