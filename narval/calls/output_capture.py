@@ -130,7 +130,7 @@ class _OfActions(logging.Handler):
             return
         current = None if _logging.get() else current_call()
         if current is not None:
-            record.call, record.run, record.step = current.id, current.run, current.step
+            vars(record).update({"call": current.id, "run": current.run, "step": current.step})
         if hasattr(record, "run"):
             for handler in logging.getLogger("narval").handlers:
                 if record.levelno >= handler.level:
