@@ -8,7 +8,7 @@ import msgspec
 
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.definitions.editing import check_edits_here
-from narval.ask.definitions.proposing import home_of
+from narval.ask.definitions.proposing import drawn_before_runs, home_of
 from narval.ask.definitions.telling import told
 from narval.ask.registry import Form, operation
 from narval.core.definitions.suggestions import closest
@@ -36,7 +36,8 @@ async def examples(daemon: Daemon, about: str = "") -> list[Form]:
 @operation("read")
 async def example(daemon: Daemon, name: str) -> Form:
     """An example that ships, in the form of `examples`, with what its definitions do (`told`, as `tell` has
-    it), its `files`, scenarios too (`{"path", "text"}`), and `allowed`, as `edit` has it.
+    it) and their graphs (`drawn`, as `drawn_proposal` has them), its `files`, scenarios too (`{"path",
+    "text"}`), and `allowed`, as `edit` has it.
 
     Raises RequestError if there is none.
     """
@@ -45,10 +46,12 @@ async def example(daemon: Daemon, name: str) -> Form:
         (row,) = (one for one in shipped_examples() if one.name == _found(name))
         paths = [path for path in example_files()[row.name] if path.startswith((RECIPES, SCENARIOS))]
         library = shipped_library()
-        sentences = [line for one in library if one.path in paths for line in told(one, library)]
+        definitions = [one for one in library if one.path in paths]
+        sentences = [line for one in definitions for line in told(one, library)]
+        about = {"told": sentences, "drawn": drawn_before_runs(definitions)}
         files = [{"path": path, "text": (shipped() / path).read_text("utf-8", "replace")} for path in paths]
         allowed = daemon.files.settings.web.edit
-        return {**msgspec.to_builtins(row), "told": sentences, "files": files, "allowed": allowed}
+        return {**msgspec.to_builtins(row), **about, "files": files, "allowed": allowed}
 
     return await asyncio.to_thread(whole)
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import shutil
 import tempfile
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -135,7 +136,7 @@ async def drawn_proposal(daemon: Daemon, name: str) -> list[dict[str, Any]]:
     def graphs() -> list[Form]:
         proposal = proposal_named(home.path, name)
         proposed = TextsBeside(home_as_read(home), proposal.texts(), proposal.about().get("change"))
-        return [_drawn(one) for one in proposed.definitions if is_runnable(one.kind)]
+        return drawn_before_runs(proposed.definitions)
 
     return await asyncio.to_thread(graphs)
 
@@ -217,10 +218,15 @@ def _judged(home: Home, texts: dict[str, str], wish: str) -> Judgement:
     return TextsBeside(home_as_read(home), texts).judge(wish, seconds=QUICK)
 
 
-def _drawn(definition: Definition) -> Form:
-    engine = engine_of(definition.kind)
-    graph = form(graph_of(engine, definition, engine.state_type.blank(0, definition)))
-    return {**graph, "name": definition.full_name, "kind": definition.kind}
+def drawn_before_runs(definitions: Iterable[Definition]) -> list[Form]:
+    """The graphs of the definitions that can be run, without a run, in the form of `drawn_proposal`."""
+    graphs = []
+    for one in definitions:
+        if is_runnable(one.kind):
+            engine = engine_of(one.kind)
+            graph = form(graph_of(engine, one, engine.state_type.blank(0, one)))
+            graphs.append({**graph, "name": one.full_name, "kind": one.kind})
+    return graphs
 
 
 def _row(one: Proposal) -> Form:

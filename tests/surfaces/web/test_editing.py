@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -143,6 +144,15 @@ def test_no_path_is_taken_from_an_address_and_no_module_is_edited(pages: PagesOf
             assert pages.post(path, edited=OTHER).status_code in (400, 404), path
     refused = pages.post("/definitions/talk.nothing/edit/save", edited="x", digest="0")
     assert (refused.status_code, "only files in recipes/ are edited here" in refused.text) == (400, True)
+
+
+def test_an_example_shows_each_definition_below_its_name_and_its_files_folded(pages: PagesOfHome) -> None:
+    text = pages.shows("/examples/purchase", "<summary>recipes/examples/purchase.task</summary>")
+    names = [f"{one['kind']} {one['definition']}" for one in pages.ask("example", name="purchase")["told"]]
+    assert len(set(names)) > 3
+    assert re.findall("<h3>(.*?)</h3>", text) == list(dict.fromkeys(names))
+    if shutil.which("dot") is not None:
+        assert "The graph of examples.purchase" in text
 
 
 def test_one_begins_from_an_example_with_its_scenario(pages: PagesOfHome) -> None:

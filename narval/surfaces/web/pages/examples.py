@@ -6,7 +6,7 @@ from typing import Any
 
 from narval.core.errors import RequestError, SurroundingsError
 from narval.surfaces.http.page import OPERATORS, Redirect, Shown, Visit, act, page, segment
-from narval.surfaces.web.pages.definitions import nested
+from narval.surfaces.web.pages.proposals import told_definitions
 
 
 @page("/a/{agent}/examples/{name}", roles=OPERATORS, command="narval take --about {name}")
@@ -27,10 +27,12 @@ async def take_example(visit: Visit) -> Redirect | Shown:
 
 
 async def _shown(visit: Visit, group: str = "", problem: str = "") -> Shown:
-    row = await visit.ask("example", name=visit.path["name"])
+    name = visit.path["name"]
+    row = await visit.ask("example", name=name)
+    here = f"/examples/{segment(name)}#"
     values = {
         "example": row,
-        "told": nested(row["told"]),
+        "definitions": await told_definitions(visit, row["told"], row["drawn"], here),
         "taken": await _taken(visit, visit.query.get("taken", "")),
         "group": group or "mine",
         "problem": problem,

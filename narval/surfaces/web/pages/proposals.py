@@ -19,7 +19,7 @@ TONES = {
 """The tone of each state of a proposal."""
 
 MOST_GRAPHS = 12
-"""The most graphs that are drawn of one proposal."""
+"""The most graphs that are drawn of one proposal or example."""
 
 
 @page("/a/{agent}/proposals", roles=OPERATORS, command="narval proposals")
@@ -52,7 +52,12 @@ async def proposal_page(visit: Visit) -> Shown:
         "tried": _tried(row["past"]["report"]) if row["past"] else "",
         "here": "/proposals",
     }
-    values["definitions"] = await _definitions(visit, row)
+    drawn: list[dict[str, Any]] = []
+    if row["state"] in ("ready", "accepted"):
+        with suppress(NarvalError):  # they can no longer be drawn
+            drawn = await visit.ask("drawn_proposal", name=name)
+    here = f"/proposals/{segment(name)}#"
+    values["definitions"] = await told_definitions(visit, row["told"], drawn, here)
     is_over = row["state"] != "drafting"
     return Shown("proposal.html", values, row, follows=Follows(jobs=True, faults=True), over=is_over)
 
@@ -116,16 +121,15 @@ async def _listed(visit: Visit, wish: str = "", change: str = "", problem: str =
     return Shown("proposals.html", values, rows, status=status, follows=Follows(jobs=True))
 
 
-async def _definitions(visit: Visit, row: dict[str, Any]) -> list[dict[str, Any]]:
-    """The definitions of a proposal, each with what it does in sentences, and its graph if it has one."""
-    graphs = {}
-    if row["state"] in ("ready", "accepted"):
-        with suppress(NarvalError):  # they can no longer be drawn
-            drawn = await visit.ask("drawn_proposal", name=row["name"])
-            graphs = {(one["kind"], one["name"]): one for one in drawn[:MOST_GRAPHS]}
-    here = f"/proposals/{segment(row['name'])}#"
+async def told_definitions(
+    visit: Visit, lines: list[dict[str, Any]], drawn: list[dict[str, Any]], here: str
+) -> list[dict[str, Any]]:
+    """The definitions of a proposal or an example, each with what it does in sentences, and its graph if it
+    is among those drawn; `here` is the address for the parts of graphs.
+    """
+    graphs = {(one["kind"], one["name"]): one for one in drawn[:MOST_GRAPHS]}
     definitions = []
-    for (kind, name), sentences in groupby(row["told"], itemgetter("kind", "definition")):
+    for (kind, name), sentences in groupby(lines, itemgetter("kind", "definition")):
         graph = graphs.get((kind, name))
         drawing = None if graph is None else await drawing_of(visit, graph, here)
         about = {"kind": kind, "name": name, "told": nested(list(sentences))}
