@@ -108,6 +108,9 @@ async def test_an_agent_of_another_daemon_answers_questions_and_is_not_told_anyt
     state = await ask(barn, "status", "ada")
     assert (state["agent_state"], state["elements"]) == ("elsewhere", 1)
     await attic.close()
+    [own] = [row for row in await ask(barn, "agents") if row["name"] == "attic"]
+    assert (own["state"], own["owner"]) == ("waits", None)
+    assert own["why"] == "no daemon is at work at its home attic"
     await ask(barn, "add", "ada", elements=[b"<late/>"])
     assert {"email", "late"} <= set(await elements(barn, "ada"))
     with pytest.raises(ElsewhereError, match="attic has its files in another home"):

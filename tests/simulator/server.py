@@ -202,7 +202,7 @@ class Server:
 
     def owners(self) -> list[Ownership]:
         """Who holds each agent."""
-        homes = {row.daemon: row.home for row in self.daemons.values()}
+        homes = {row.daemon: row.home for row in self.daemons.values() if row.until > self.now()}
         known = ((row.agent, self.lease(row.agent)) for row in self.tables.agents())
         return [Ownership(agent, homes.get(of.owner or 0, ""), of.mark.epoch, of.home) for agent, of in known]
 

@@ -130,6 +130,13 @@ def test_G20_it_is_known_who_holds_each_agent_under_which_epoch(shared: Shared) 
     assert known[ada.row.agent] == (ada.row.agent, "", ada.epoch, "attic")
 
 
+def test_a_daemon_whose_time_is_over_holds_nothing(shared: Shared) -> None:
+    attic, barn = Member(shared, "attic"), Member(shared, "barn")
+    shared.is_over(attic.number)
+    known = {of.agent: of for of in barn.leases.owners()}
+    assert (known[attic.own.agent].home, known[attic.own.agent].pinned) == ("", "attic")
+
+
 # --- renewing ----------------------------------------------------------------------------------------------
 
 

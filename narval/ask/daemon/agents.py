@@ -43,6 +43,9 @@ if TYPE_CHECKING:  # a store of one daemon has none
 
 A_DAY = 86_400.0
 
+WAITS = "waits"
+"""The state of an agent that only its home may have, where no daemon is at work."""
+
 
 @operation("read")
 async def agents(
@@ -98,19 +101,25 @@ async def _of_all_daemons(
     agents = (row for row in rows if row.agent != own and not stands_for_peer(row.name))
     names = sorted(row.name for row in agents if follows(row.name))
     known, there = {row.name: row for row in rows}, daemon.agents.rows
-    forms = [{**form, **_owned(owners.get(own))} for form in first]
+    forms = [_owned(form, owners.get(own)) for form in first]
     for name in names if limit is None else names[: limit - len(first)]:
         row = there.get(name) or known[name]
         counts = (elements[row.agent], active[row.agent]) if limit is None else (None, None)
-        form = {**_form(daemon, row, counts), **_owned(owners.get(row.agent))}
+        form, owner = _form(daemon, row, counts), owners.get(row.agent)
         if row.state != SUSPENDED and (store.leases is None or name not in there):
-            form["state"] = ELSEWHERE if form["owner"] else row.state
-        forms.append(form)
+            form["state"] = ELSEWHERE if owner is not None and owner.home else row.state
+        forms.append(_owned(form, owner))
     return forms
 
 
-def _owned(owner: Ownership | None) -> dict[str, Any]:
-    return {"owner": (owner and owner.home) or None, "epoch": owner.epoch if owner is not None else None}
+def _owned(form: dict[str, Any], owner: Ownership | None) -> dict[str, Any]:
+    """The form of an agent with the home of its daemon and its epoch; it waits if its home has no daemon."""
+    if owner is None:
+        return {**form, "owner": None, "epoch": None}
+    form = {**form, "owner": owner.home or None, "epoch": owner.epoch}
+    if owner.home or not owner.pinned or form["state"] == SUSPENDED:
+        return form
+    return {**form, "state": WAITS, "why": f"no daemon is at work at its home {owner.pinned}"}
 
 
 @operation("read")

@@ -115,7 +115,8 @@ SELECT a.agent, a.id, a.name, a.state, a.why, a.wake_at, t.epoch, t.turn, t.home
 
 OWNERS = """
 SELECT l.agent, coalesce(d.home, ''), l.epoch, l.home
-    FROM leases l LEFT JOIN daemons d ON d.daemon = l.owner ORDER BY l.agent"""
+    FROM leases l LEFT JOIN daemons d ON d.daemon = l.owner AND d.until > clock_timestamp()
+    ORDER BY l.agent"""
 
 FIND = """
 SELECT a.agent, a.id, a.name, a.state, a.why, a.wake_at, l.owner

@@ -71,8 +71,8 @@ class Taken(NamedTuple):
 
 
 class Ownership(NamedTuple):
-    """The daemon that holds an agent: the name of its home ("" if none does), the epoch, and the home to
-    which the agent is pinned ("": to none).
+    """The daemon at work that holds an agent: the name of its home ("" if none does), the epoch, and the home
+    to which the agent is pinned ("": to none).
     """
 
     agent: int

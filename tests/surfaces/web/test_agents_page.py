@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from narval.surfaces.http.page import Shown, Visitor
+from narval.surfaces.http import application
+from narval.surfaces.http.page import Shown, Visit, Visitor
 from narval.surfaces.web.pages.agents import agents_page
 from tests.surfaces.web.household import PagesOfHome, at_work, browsing, data, make_show
 
@@ -68,6 +69,25 @@ def test_M58_what_agents_of_other_daemons_hold_is_not_counted_for_a_page(
     visit: Any = SimpleNamespace(query={}, ask=ask, visitor=Visitor("", "ben", "person"))
     assert isinstance(asyncio.run(agents_page.handler(visit)), Shown)
     assert len(limits) == asked
+
+
+def test_where_daemons_share_the_store_a_row_says_who_has_the_agent(
+    pages: PagesOfHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why = "no daemon is at work at its home barn"
+    of_barn = {"state": "waits", "owner": None, "why": why}
+
+    def sharing(visitor: Visitor, ask: Any, *rest: Any, **named: Any) -> Visit:
+        async def of_several(method: str, /, **params: Any) -> Any:
+            answer = await ask(method, **params)
+            return [{**row, **of_barn} for row in answer] if method == "agents" else answer
+
+        return Visit(visitor, of_several, *rest, **named)
+
+    assert "<th>owner</th>" not in pages.shows("//")
+    monkeypatch.setattr(application, "Visit", sharing)
+    text = pages.shows("//", "<th>owner</th>")
+    assert re.search(f's-waiting">waits</span> .*{why}.*<td data-label="owner">nobody</td>', text)
 
 
 def test_M13_the_status_of_a_suspended_agent_says_so_and_how_it_goes_on(pages: PagesOfHome) -> None:

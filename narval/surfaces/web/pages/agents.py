@@ -15,7 +15,7 @@ LISTED = 100
 PAIRS, DRAWN = 100, 40
 """The most pairs of agents with messages that are listed, and that are drawn."""
 
-AGENT_TONES = {"active": "active", "passive": "idle", "suspended": "failed"}
+AGENT_TONES = {"active": "active", "passive": "idle", "suspended": "failed", "waits": "waiting"}
 """The tones of the states of agents."""
 
 PAGE_NAME = re.compile("/[a-z]*")
@@ -45,6 +45,7 @@ async def agents_page(visit: Visit) -> Shown | Redirect:
     values = {
         "agents": [{**row, "url": Visit.address(row["name"], rest)} for row in listed],
         "agent_tones": AGENT_TONES,
+        "is_shared": is_shared,
         "text": text,
         "to": to,
         "older": older,
