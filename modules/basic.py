@@ -34,7 +34,7 @@ def nothing() -> None:
 @action(
     inputs=[Input("pause", "pause[@seconds]", reads="seconds")],
     pure=True,
-    description="Does nothing for so many seconds, then goes on.",
+    description="Waits for the given number of seconds.",
 )
 async def pause(pause: Element) -> None:
     """Wait as long as `<pause seconds="…"/>` says: a moment of quiet, not a date. A restart waits again."""

@@ -19,7 +19,7 @@ USUAL_NAME = "json"
     ],
     outputs=[Output("elements", "*", list=True, optional=True)],
     pure=True,
-    description="The elements that a text of JSON stands for.",
+    description="The elements that a JSON text describes.",
 )
 def read(text: Element, json_as: Element | None = None) -> list[etree._Element]:
     """Make an element of the JSON in the text of an element, named as `<json-as name="…"/>` says.

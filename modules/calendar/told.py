@@ -14,7 +14,7 @@ from lxml import etree
 from ..feeds.origins import keep
 from .occurring import Window
 
-OVER, GONE = "it is over", "the calendar has it no more"
+OVER, GONE = "it is over", "it is no longer in the calendar"
 
 
 class Told:

@@ -207,7 +207,7 @@ class Connection:
         if isinstance(error, imap_tools.MailboxLoginError):
             user, secret = settings.get("user", ""), settings.get("secret", "")
             wish = f"set user of {self.box.element} right, or the password in etc/{secret} (or ${secret})"
-            return f"the server refuses the login of {user or 'nobody'}: {said}; {wish}"
+            return f"the server refuses the login of {user or 'no user'}: {said}; {wish}"
         folder = settings.get("folder", "INBOX")
         return f"the server does not open folder {folder}: {said}; set folder of {self.box.element} right"
 

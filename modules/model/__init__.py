@@ -43,7 +43,10 @@ async def ask(prompt: Element) -> list[etree._Element]:
         messages = [
             *messages,
             {"role": "assistant", "content": reply.text[:4_000]},
-            {"role": "user", "content": f"That is not what was asked for: {'; '.join(faults)}. Answer anew."},
+            {
+                "role": "user",
+                "content": f"That is not what was asked for: {'; '.join(faults)}. Answer again.",
+            },
         ]
     raise ActionError(f"{model}: its answer does not fit: {'; '.join(faults)}", "bad-answer", final=True)
 

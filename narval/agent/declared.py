@@ -159,7 +159,7 @@ def _declare_memory(turn: Turn, elements: list[bytes]) -> bool:
         turn.transaction.change(changes.Undeclared(tuple(dropped)))
     current = tuple(eid for eid in dropped if eid not in memory.outdated)
     if current:
-        outdate_elements(turn, current, "data/memory.xml declares it no more")
+        outdate_elements(turn, current, "data/memory.xml no longer declares it")
     return has_start_gone
 
 

@@ -284,7 +284,7 @@ class Clockwork:
         elif self._slept:
             why = "the machine slept, or the clock was set"
         else:
-            why = "no daemon was at work"
+            why = "no daemon was running"
         self.late.append(LateMoment(at, came, run, name, part, why, dropped))
         del self.late[:-LATE_KEPT]
         self.fresh += 1

@@ -224,5 +224,5 @@ class TurnView(LiveMemory):
     def ask(self, function: str, arguments: Mapping[str, Plain], /) -> Plain:
         """The answer of the user's code. Raises ActionError."""
         if self._run is None:
-            raise ActionError(f"nobody is there to be asked for {function}", "unknown-function", final=True)
+            raise ActionError(f"nothing here can answer {function}", "unknown-function", final=True)
         return self._host_api.ask(self._run, function, arguments, self._at)

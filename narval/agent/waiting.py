@@ -211,7 +211,7 @@ class PoisonGuard:
         """The reason why this is no longer told, for people; empty if it still is."""
         if not self.poisonous or (key := event_key(run, event)) not in self.poisonous:
             return ""
-        return f"narval broke down twice when this was to be told, and it is told no more: {key[1]}"
+        return f"narval broke down twice on delivering this event, so it is no longer delivered: {key[1]}"
 
 
 class EventQueue(deque[tuple[int, int, Event | Offer]]):

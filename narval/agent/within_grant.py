@@ -61,7 +61,7 @@ def given_within(transaction: Transaction, run: Run, event: Returned | Produced)
     if not beyond:
         return event
     name, call = outermost.name, run.calls[event.call]
-    why = f"{call.name} gave what nobody has granted to {name}: {beyond}"
+    why = f"{call.name} gave what is not granted to {name}: {beyond}"
     why = f"{why}; look: narval grants {name}{agent.option}"
     log.warning("run %d of %s: %s: %s", run.eid, run.name, NOT_GRANTED, why)
     if type(event) is Produced:

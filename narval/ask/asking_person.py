@@ -28,16 +28,15 @@ def person_of(daemon: Daemon, asker: Asker) -> str:
     if person is not None:
         return person.name
     if not asker.person:
-        raise WorkRefusedError(
-            "not-eligible", "a program speaks for nobody; name a person: --as, or agent.by(…) in Python"
-        )
+        raise WorkRefusedError("not-eligible", "no person is named; use --as, or agent.by(…) in Python")
     if is_named:
         raise WorkRefusedError("not-eligible", no_such_person(asker.person, people))
     if is_python:
         there = ", ".join([each.name for each in people.people[:_NAMED]])
         raise WorkRefusedError("not-eligible", f"{no_such_person(asker.person, people)}; there are {there}")
     add = f'add login = "{asker.person}" to those of a person'
-    raise WorkRefusedError("not-eligible", f"the login {asker.person} is nobody's in etc/people.toml; {add}")
+    why = f"the login {asker.person} belongs to no person in etc/people.toml; {add}"
+    raise WorkRefusedError("not-eligible", why)
 
 
 def onlooker(daemon: Daemon, asker: Asker) -> str | None:

@@ -39,7 +39,7 @@ def down() -> bytes:
             {
                 "name": "narval_up",
                 "kind": "gauge",
-                "doc": "1 while a daemon is at work, else 0, alone.",
+                "doc": "1 while a daemon is running, else 0, alone.",
                 "samples": [{"labels": {}, "value": 0.0}],
             }
         ]

@@ -301,7 +301,7 @@ def _job(agent: AgentState, run: int, job: Job | None) -> str:
     if isinstance(job, ForgetRun):
         return f"forget run {job.run}"
     if isinstance(job, GiveUpCall):
-        return f"wait no more for what run {job.run} gave up"
+        return f"no longer wait for what run {job.run} gave up"
     return f"run {run} of {agent.runs[run].name} goes on"
 
 

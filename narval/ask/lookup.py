@@ -34,7 +34,7 @@ def find_run(daemon: Daemon, eid: int) -> Run:
         return run
     element = daemon.agent.memory.element(eid)
     if element is not None:
-        hint = f"`{command(daemon, f'why {eid}')}` tells what became of it"
+        hint = f"`{command(daemon, f'why {eid}')}` tells what happened to it"
         raise RequestError(f"{eid} is an element ({element.name}), not a run; {hint}")
     raise RequestError(f"there is no run {eid}; `{command(daemon, 'runs')}` lists those there are")
 
@@ -105,12 +105,12 @@ def stays(run: Run) -> str:
         return ""
     if engine.definition_kind == ASKING:
         why = "people answer the text that they were shown"
-        return f"it is {article(kind)} {kind}, and {why}; `narval renew {run.eid}` offers it anew"
+        return f"it is {article(kind)} {kind}, and {why}; `narval renew {run.eid}` offers it again"
     keeps = f"it is {article(kind)} {kind}, which keeps the version with which it began"
     if engine.definition_kind in standing_kinds():
         instead = instead_of_renewal(engine, run.eid)
         return f"{keeps}; what begins of {run.name} from now on has the newest{instead}"
-    return f"{keeps}; `narval renew {run.eid}` begins it anew"
+    return f"{keeps}; `narval renew {run.eid}` restarts it"
 
 
 def newer_code(agent: AgentState, run: Run) -> list[str]:

@@ -174,7 +174,7 @@ def newer_file(run: Row) -> str:
 def older_code(files: Iterable[str], run: int) -> str:
     """The sentence on a run that keeps older versions of these files of modules; "" for none."""
     listed = ", ".join(files)
-    again = f"`narval renew {run}` starts it anew"
+    again = f"`narval renew {run}` restarts it"
     return f"keeps {listed} as read when it began; the file is newer: {again}" if listed else ""
 
 

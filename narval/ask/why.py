@@ -185,7 +185,7 @@ def _restart(agent: AgentState, run: Run) -> Words:
         return ""
     if id in clockwork.held:
         why = keeps_from_beginning(agent, start)
-        return f"{run.name} begins again once it may: {why}" if why else ""
+        return f"{run.name} starts again as soon as it is allowed to: {why}" if why else ""
     if (due := clockwork.timers.due((0, id))) is None or not (start.slowed or run.phase == "failed"):
         return ""
     failures = f"{start.attempt} failures in a row" if start.attempt > 1 else "a failure"

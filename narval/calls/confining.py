@@ -183,7 +183,7 @@ def beyond_grant(agent: AgentState, run: Run, call: Call, target: Target, inputs
     if not beyond:
         return None
     name = outermost.name
-    why = f"{target.action} would reach what nobody has granted to {name}: {beyond}"
+    why = f"{target.action} would reach what is not granted to {name}: {beyond}"
     return Failure(NOT_GRANTED, f"{why}; look: narval grants {name}{agent.option}", final=True)
 
 

@@ -130,6 +130,6 @@ def _why(run: Run, agent: str, what: str, verdict: Verdict) -> tuple[str, str]:
     kind = REFUSED if verdict.then == "refuse" else UNASKED
     rule, label = judgement.rule, judgement.label
     line = f"the rule on line {rule.line} of {TRUST_FILE}" if rule is not None else "it"
-    does = "refuses that" if verdict.then == "refuse" else "asks first, and nobody can be asked then"
+    does = "refuses that" if verdict.then == "refuse" else "asks first, and no person can be asked then"
     how = f'a rule allows it with action = "agent:{agent}" and recipe = "{run.name}"'
     return kind, f"{what} does not go to {agent}: it has the label {label}, and {line} {does}; {how}"

@@ -55,7 +55,7 @@ def offer_items(turn: Turn) -> None:
     requests = [eid for eid in agent.memory.named((GRANT_REQUEST,)) if _is_open(agent, eid)]
     for eid, item in there.items():
         if eid not in requests:
-            why = "it was decided otherwise, or is needed no more"
+            why = "it was decided otherwise, or is no longer needed"
             agent.queue.append((0, item, Cancelled(0, 0.0, why)))
     if definition is None or agent.excess_of_runs():
         return

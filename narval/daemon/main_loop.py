@@ -180,7 +180,7 @@ class MainLoop:
         """
         rounds = self.rounds
         if self.is_at_work:
-            raise RequestError("the home is at work already; ask it from within its own event loop")
+            raise RequestError("the home is already running; ask it from within its own event loop")
         if rounds.gone is not None:
             raise rounds.gone
         self.is_at_work = True

@@ -130,20 +130,20 @@ class Reloader:
             self._left.add(reading)
             reading.add_done_callback(self._leave)
         except (OSError, NarvalError) as error:
-            raise RequestError(f"it is written, and does not count yet: {error}") from error
+            raise RequestError(f"it is written, and is not active yet: {error}") from error
         except asyncio.CancelledError:
             reading.cancel()
             raise
         finally:
             hanging.cancel()
         why = next(iter(self.files.unread), "the files are still being read")
-        raise RequestError(f"it is written, and does not count yet: {why}")
+        raise RequestError(f"it is written, and is not active yet: {why}")
 
     def _leave(self, reading: asyncio.Task[bool]) -> None:
         """Log why a reading that nobody waited for has failed, if it has."""
         self._left.discard(reading)
         if not reading.cancelled() and (error := reading.exception()) is not None:
-            log.error("what was read does not count: %s", error)
+            log.error("what was read is not active: %s", error)
 
     async def _read_beside(self, home: Home, before: Snapshot, first: Callable[[], None]) -> Snapshot:
         """The files as they are now. Where reading fails, or does not end, that is a fault."""

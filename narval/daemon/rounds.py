@@ -296,7 +296,7 @@ def _contain(participant: Participant, error: Exception) -> None:
     if participant.broke_down(error):
         return
     if isinstance(error, StoreAwayError):
-        raise CutOffError(f"the home's own agent could not go on: {error}") from error
+        raise CutOffError(f"the home's own agent could not continue: {error}") from error
     raise error
 
 

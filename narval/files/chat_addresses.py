@@ -77,7 +77,7 @@ def _altered(text: str, person: str, alter: Callable[[list[str]], list[str]]) ->
         end = text.find("\n", header)
         end = len(text) if end < 0 else end
         if not text[text.rfind("\n", 0, header) + 1 : end].lstrip().startswith("["):
-            raise RequestError(f"{person} stands in a line of {PEOPLE_FILE}: add there {line}")
+            raise RequestError(f"{person} is in a line of {PEOPLE_FILE} already: add there {line}")
         altered = f"{text[:end]}\n{line}{text[end:]}"
     directory, faults = parse_people(Source(PEOPLE_FILE, altered.encode()))
     if directory is None:

@@ -144,7 +144,7 @@ def _open_to_others(home: Path) -> Iterator[Fault]:
     there = sorted(str(path.relative_to(home)) for path in looked if _may_be_altered(path, owner))
     if there:
         more = f" and {len(there) - 3} more" if len(there) > 3 else ""
-        message = f"others may write to {', '.join(there[:3])}{more}, and what stands there runs as the owner"
+        message = f"others may write to {', '.join(there[:3])}{more}, and what is there runs as the owner"
         yield Fault(there[0], 1, 1, f"{message}: take that away with chown, or chmod go-w", warning=True)
 
 

@@ -61,7 +61,7 @@ def _pattern(text: str) -> str:
     except PatternError as error:
         raise ValueError(f"a pattern ({error.message})") from None
     if pattern.variables:
-        raise ValueError(f"a pattern without variables, such as note: ${min(pattern.variables)} is none here")
+        raise ValueError(f"a pattern without variables, such as note; ${min(pattern.variables)} is one")
     return text
 
 

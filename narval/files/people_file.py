@@ -152,7 +152,9 @@ def _directory(file: toml.TomlFile) -> Directory:
     for number, name in enumerate(admin.get("people", ())):
         if name not in names:
             file.note(
-                ("admin", "people", number), f"nobody is called {name!r}{closest(name, names)}", of_value=True
+                ("admin", "people", number),
+                f"no person is called {name!r}{closest(name, names)}",
+                of_value=True,
             )
     return Directory(
         people=tuple(people),
@@ -211,7 +213,7 @@ def _check_people(file: toml.TomlFile, people: list[Person], names: Collection[s
             once("chat", chat_key(address), person.name, number)
         if person.away is not None and (meanwhile := person.away.instead):
             if meanwhile not in names:
-                message = f"nobody is called {meanwhile!r}{closest(meanwhile, names)}"
+                message = f"no person is called {meanwhile!r}{closest(meanwhile, names)}"
                 file.note(("people", person.name, "away", "instead"), message, of_value=True)
             instead[person.name] = (meanwhile,)
     _check_circle(file, instead, "people", "away", "instead")

@@ -112,7 +112,7 @@ def shipped() -> Path:
     for sample in (package / "home", package.parent):
         if (sample / "recipes").is_dir() and (sample / MODULES).is_dir():
             return sample
-    raise SurroundingsError(f"expected a sample home in {package / 'home'}; install narval anew")
+    raise SurroundingsError(f"expected a sample home in {package / 'home'}; reinstall narval")
 
 
 def shipped_modules() -> ShippedModules:

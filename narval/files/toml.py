@@ -58,8 +58,8 @@ def _marks(settings: type[msgspec.Struct]) -> Mapping[str, tuple[Any, ...]]:
 
 
 GONE = (
-    "the file is gone; what it said counts until it is back or narval starts anew: "
-    "put it back, or an empty file in its place if nothing of it is to count"
+    "the file is gone; its content stays active until it is back or narval restarts: "
+    "put it back, or an empty file in its place to drop its content"
 )
 """The fault of a file that was there: rules and approvals do not end because a file is away."""
 

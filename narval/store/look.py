@@ -242,7 +242,7 @@ class _AgentPage(AlwaysNew, _AgentLook):
 def look(where: Path | str, is_held: Callable[[], bool], page: RunsPage | None = None) -> Iterator[Store]:
     """The store at a path or URL, to be read; an empty one in memory if there is none yet. Raises StoreError.
 
-    After an unclean stop the file is checked, unless `is_held` says that a daemon is at work on it. With a
+    After an unclean stop the file is checked, unless `is_held` says that a daemon is running on it. With a
     `page` only what the page needs is read.
     """
     with ExitStack() as ends:

@@ -47,7 +47,7 @@ def look_into(
 ) -> AbstractContextManager[Store]:
     """The store at a path or URL as it is at one moment, read-only (`look.py`).
 
-    `is_held` says if a daemon is at work on it. With a `page` it has only what the page needs. Raises
+    `is_held` says if a daemon is running on it. With a `page` it has only what the page needs. Raises
     StoreError.
     """
     from narval.store.look import look

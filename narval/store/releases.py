@@ -128,6 +128,6 @@ def refuse_older(what: str, needs: str, daemons: Iterable[tuple[str, str]]) -> N
     older = [f"{home} ({version})" for home, version in daemons if is_older(version, needs)]
     if older:
         raise RequestError(
-            f"{what} needs narval {needs} on all daemons of the store, and older ones are at work: "
+            f"{what} needs narval {needs} on all daemons of the store, and older ones are running: "
             f"{', '.join(older)}; upgrade them first"
         )

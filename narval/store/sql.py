@@ -33,7 +33,7 @@ logger = logging.getLogger("narval.store")
 UNNOTICED = 1.0
 """Seconds in which commits do not look again whether the file is in its place."""
 
-KEEP_IT = "to save what it has: narval backup FILE, or narval stop, which writes it anew"
+KEEP_IT = "to save what it has: narval backup FILE, or narval stop, which writes it again"
 """The ways to save a store whose file is gone."""
 
 _NOT_PERFORMED = "nothing of this turn was performed"

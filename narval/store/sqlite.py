@@ -317,7 +317,7 @@ def refuse_remains(path: Path) -> None:
     if log.exists() and log.stat().st_size:
         raise StoreError(
             f"the store is damaged: {path} is gone, but {log.name} is there; "
-            "put both back together, or move the log away to begin anew"
+            "put both back together, or move the log away to start over"
         )
 
 

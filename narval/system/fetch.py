@@ -311,7 +311,7 @@ def _check_redirect(first: tuple[str, int], place: tuple[str, int], granted: tup
     host, port = place
     if place in (first, (first[0], 443)) or is_covered(f"host {host.lower()}:{port}", granted):
         return
-    why = f"{first[0]} redirects to {host}:{port}, which nobody has granted; write that address in its place"
+    why = f"{first[0]} redirects to {host}:{port}, which is not granted; write that address in its place"
     raise FetchError(why, NOT_GRANTED, was_sent=True)
 
 

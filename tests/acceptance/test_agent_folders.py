@@ -138,7 +138,7 @@ def test_G2_a_folder_taken_away_suspends_its_agent_and_loses_nothing(narval: Nar
         (narval.home / "agents/ada").rename(narval.home / "away")
         until(lambda: states(narval)["ada"] == "suspended", "ada is suspended")
         assert narval.ask("agents", "show", "ada")["why"] == "agents/ada is gone"
-        assert b"goes on by itself once that is set right" in narval("agents", "resume", "ada").stderr
+        assert b"continues by itself once that is corrected" in narval("agents", "resume", "ada").stderr
         assert len(found(narval, "ada", "letter")) == 1
         (narval.home / "away").rename(narval.home / "agents/ada")
         until(lambda: states(narval)["ada"] != "suspended", "ada is back")

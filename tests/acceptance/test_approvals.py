@@ -188,7 +188,7 @@ def test_P72_what_was_approved_in_another_version_is_asked_anew(narval: Narval) 
         (again,) = until(lambda: [row["item"] for row in narval.ask("work", "--as", "ann")], "asked anew")
         assert again != item
         assert paid(narval) == []
-        assert "is another now: it is asked anew" in text(narval, again)
+        assert "has changed since: it is asked again" in text(narval, again)
         assert "| Pay 70 euros for desk" in text(narval, again)
         answer(narval, again, "approve")
         assert until(lambda: paid(narval), "it is paid") == ["desk"]

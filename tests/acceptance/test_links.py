@@ -87,7 +87,7 @@ def test_two_homes_are_paired_write_to_one_another_and_part(tmp_path: Path) -> N
         assert b"the link was removed on that side" in refused.stderr
         removed = "the link was removed on that side"
         until(lambda: removed in (laptop.ask("link")[0]["why"] or ""), "links says why nothing comes")
-    assert b"narval web is not at work here" in laptop("link").stderr
+    assert b"narval web, which keeps the connections, does not run here" in laptop("link").stderr
 
 
 MOST_WAITING = 100

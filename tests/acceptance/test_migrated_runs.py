@@ -82,7 +82,7 @@ def test_processes_and_automata_move_and_go_back_by_the_command_line(tmp_path: P
         narval.write("recipes/a.xml", AUTOMATON.format(MORE))
         stays = narval("migrate", str(sale), "--dry-run")
         assert stays.returncode == 1
-        assert b"p.xml:2:3: a token stands on node ask, and the new version has no such node" in stays.stdout
+        assert b"p.xml:2:3: a token is on node ask, and the new version has no such node" in stays.stdout
         dry = narval("migrate", str(sale), "--names", "ask=sign", "--dry-run")
         assert b"would go on with version" in dry.stdout
         moved = narval("migrate", str(sale), "--names", "ask=sign")

@@ -269,7 +269,7 @@ def test_G54_G55_busy_agents_are_moved_by_a_person_and_for_even_shares(
     assert refused.returncode == 1
     assert b"no daemon of a home 'bran' is at work (did you mean 'barn'?)" in refused.stderr
     refused = attic("agents", "move", "a0", "attic")
-    assert b"a0 is at work at home barn" in refused.stderr
+    assert b"a0 is active at home barn" in refused.stderr
     end(machines.up["barn"])
     settings = tmp_path / "barn" / "etc" / "narval.toml"
     settings.write_text(settings.read_text().replace("fleet_weight = 1\n", ""))

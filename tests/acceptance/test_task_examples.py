@@ -150,7 +150,7 @@ def test_K29_what_nothing_covers_goes_to_the_supervisor(narval: Narval) -> None:
 def test_K42_faxes_wait_until_the_hour_at_which_they_are_sent(narval: Narval) -> None:
     recipe = narval.home / "recipes/examples/fax.task"
     shipped = recipe.read_text()
-    recipe.unlink()  # until a daemon is at work, however long that takes
+    recipe.unlink()  # until a daemon is running, however long that takes
     faxes = "".join(f'<fax number="089 {number}"/>' for number in range(3))
     with narval.running():
         soon = (datetime.now() + timedelta(seconds=7)).strftime("%H:%M:%S")

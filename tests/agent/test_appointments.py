@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from narval.agent.agent import AgentState
-from narval.surfaces.cli.render import answers
+from narval.surfaces.cli.render import reasons
 from narval.surfaces.python.agent import Agent
 from tests.daemon.at_work import Scene, watched_commits
 from tests.daemon.home_in_time import HomeInTime
@@ -110,8 +110,8 @@ def test_N41_why_tells_the_moment_and_how_it_was_reckoned(tmp_path: Path) -> Non
         (waiting,) = agent.why(run)["waiting"]
         assert (waiting["for"], waiting["reckoned"]) == ("time", "after 3d of weekdays 0-4")
         told = "t waits until 2026-11-25 10:00:00 (Europe/Paris), after 3d of weekdays 0-4"
-        assert told in list(answers.why(agent.why(run)))
-        assert told in list(answers.why(agent.why(run, "t")))
+        assert told in list(reasons.why(agent.why(run)))
+        assert told in list(reasons.why(agent.why(run, "t")))
         (shown,) = agent.run(run)["transitions"]
         assert (shown["state"], shown["until"]) == ("wait-time", "2026-11-25T09:00:00.000+00:00")
         assert "after 3d of weekdays 0-4" in str(agent.ask("graph", run=run))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from narval.surfaces.cli.render import answers
+from narval.surfaces.cli.render import reasons
 from narval.surfaces.python.agent import Agent
 from tests.daemon.at_work import Scene, watched_commits
 from tests.daemon.home_in_time import HomeInTime
@@ -67,7 +67,7 @@ def test_N45_a_quarter_of_an_hour_before_a_meeting(tmp_path: Path) -> None:
         (waiting,) = agent.why(run)["waiting"]
         assert waiting["reckoned"] == f"15m before $m/@start; $m is element {meeting}"
         told = "t waits until 2026-11-25 09:45:00 (Europe/Paris), 15m before $m/@start; $m is element"
-        assert any(line.startswith(told) for line in answers.why(agent.why(run)))
+        assert any(line.startswith(told) for line in reasons.why(agent.why(run)))
         agent.elapse(minutes=44)
         assert reminded(agent) == []
         agent.elapse(minutes=1)

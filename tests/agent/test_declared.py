@@ -86,7 +86,7 @@ def test_N4_what_memory_xml_declares_is_added_once_and_what_it_drops_loses_its_p
         (told,) = agent.memory("outdated")
         gone = [eid for eid, n in rules.items() if eid not in declared]
         assert told.attributes["elements"] == " ".join(map(str, gone))
-        assert told.attributes["reason"] == "data/memory.xml declares it no more"
+        assert told.attributes["reason"] == "data/memory.xml no longer declares it"
         assert told.origin is not None
         assert told.origin.inputs == tuple(gone)
     with started(scene) as agent:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from narval.surfaces.cli.render import answers
+from narval.surfaces.cli.render import reasons
 from narval.surfaces.python.agent import Agent
 from tests.daemon.at_work import Scene, in_a_loop, watched_commits
 from tests.daemon.home_in_time import HomeInTime
@@ -115,7 +115,7 @@ def test_N40_surfaces_tell_the_next_call_and_what_ends_it(at: HomeInTime) -> Non
         answer = agent.why(run)
         (waiting,) = answer["waiting"]
         assert (waiting["for"], waiting["until"]) == ("again", "2026-03-09T10:00:00.000+00:00")
-        told = "\n".join(answers.why(answer))
+        told = "\n".join(reasons.why(answer))
         assert "to call action w.remind again" in told
         assert "not met  payment[@of='7']" in told
         assert "nothing fits its until" in agent.why(run, "remind")["reason"]

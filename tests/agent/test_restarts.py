@@ -169,7 +169,7 @@ def test_N28_what_restarts_waits_for_its_definition_while_the_file_is_away(home:
         without_its_file(home, agent)
         (away,) = agent.ask("attention")
         assert (away["what"], away["grave"]) == ("file", "high")
-        assert away["text"].startswith("w.hears begins again once it may: no definition w.hears is loaded; ")
+        assert away["text"].startswith("w.hears waits to start again: no definition w.hears is loaded; ")
         (over,) = agent.runs(name="w.hears")
         assert "no definition w.hears is loaded" in str(agent.ask("why", run=over["eid"]))
     with home.open() as agent:

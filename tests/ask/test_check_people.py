@@ -12,7 +12,7 @@ from tests.surfaces.cli.command_line import narval as command
 def test_P14_check_tells_of_roles_that_nobody_holds(tmp_path: Path) -> None:
     text = PURCHASE.replace('roles="approver"', 'roles="aprover"')
     result = command(home_with(tmp_path / "home", text), "check")
-    assert "nobody holds the role 'aprover'; did you mean 'approver'?" in result.output
+    assert "no person has the role 'aprover'; did you mean 'approver'?" in result.output
     assert result.exit_code == 0
 
 

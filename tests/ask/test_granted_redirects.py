@@ -56,6 +56,4 @@ def test_a_redirect_leads_only_where_it_was_granted(
         assert (len(other.asked), [type for type, _ in errors]) == (
             (1, []) if is_followed else (0, ["not-granted"])
         )
-        assert (
-            is_followed or f"127.0.0.1 redirects to {other.place}, which nobody has granted" in errors[0][1]
-        )
+        assert is_followed or f"127.0.0.1 redirects to {other.place}, which is not granted" in errors[0][1]

@@ -109,7 +109,7 @@ def test_a_recipe_that_sends_starts_nothing_until_it_is_granted(home: Path) -> N
         assert runs(agent, "post.send") == []
         row = standing(agent, "post.send")
         assert (row["standing"], row["lacking"]) == ("asked", ["host 127.0.0.1:9"])
-        with pytest.raises(NarvalError, match=r"post.send needs what nobody has granted: host 127.0.0.1:9"):
+        with pytest.raises(NarvalError, match=r"post.send needs what is not granted: host 127.0.0.1:9"):
             agent.start("post.send")
         (request,) = agent.memory("grant-request")
         assert request.attributes["name"] == "post.send"
@@ -366,8 +366,7 @@ def test_a_call_of_a_place_that_was_not_granted_is_refused(home: Path) -> None:
         (error,) = [error for error in agent.memory("error") if "step" in error.attributes]
         assert error.attributes["type"] == "not-granted"
         assert (
-            "mail.write would reach what nobody has granted to post.send: host evil.example.org:25"
-            in error.text
+            "mail.write would reach what is not granted to post.send: host evil.example.org:25" in error.text
         )
 
 
@@ -464,7 +463,7 @@ def test_a_run_under_way_is_held_to_its_grant_though_its_definition_is_another_a
         agent.add("<go/>")
         agent.until_idle()
         assert [path.name for path in (*mine.iterdir(), *other.iterdir())] == ["a.txt"]
-        why = f"files.write would reach what nobody has granted to post.late: folder {other} rw"
+        why = f"files.write would reach what is not granted to post.late: folder {other} rw"
         assert any(why in error.text for error in agent.memory("error[@type='not-granted']"))
 
 
@@ -524,7 +523,7 @@ def test_what_starts_ends_or_sends_unseen_is_held_back(tmp_path: Path, what: str
         agent.until_idle()
         (error,) = agent.memory("error[@step]")
         assert error.attributes["type"] == "not-granted"
-        assert f"makes.{what} gave what nobody has granted to post.make: {beyond}; look: " in error.text
+        assert f"makes.{what} gave what is not granted to post.make: {beyond}; look: " in error.text
         assert (runs(agent, "post.make"), runs(agent, "post.other")) == (["failed"], [])
         assert agent.memory("start-plan | quit") == []
     if what == "anything":

@@ -21,7 +21,7 @@ from narval.core.errors import RequestError
 from narval.core.kinds import KINDS
 from narval.store.batch import JournalRow
 from narval.surfaces.cli.history import sentence
-from narval.surfaces.cli.render import answers
+from narval.surfaces.cli.render import reasons
 from tests.surfaces.cli.command_line import data, make_home, well
 from tests.surfaces.cli.command_line import narval as command
 
@@ -116,7 +116,7 @@ def test_M29_a_call_that_the_next_daemon_makes_again_is_told_twice(tmp_path: Pat
         again = f"w.sleeps was called again: {before}."
         (_, step) = groups(agent.ask("story", run=twice))
         assert step == ("step s", ["It called w.sleeps; it is under way.", again])
-        lines = list(answers.why(agent.why(twice)))
+        lines = list(reasons.why(agent.why(twice)))
         before = "the daemon stopped before it came back, perhaps before it began"
         assert f"  it was called again: {before}" in lines
         assert not [

@@ -14,7 +14,7 @@ from narval.agent import history
 from narval.ask.asker import Asker
 from narval.core.errors import RequestError, UnreadableError
 from narval.kinds.recipe.engine import engine
-from narval.surfaces.cli.render import answers
+from narval.surfaces.cli.render import reasons
 from narval.surfaces.python.agent import Agent
 
 MODULE = """import asyncio
@@ -239,7 +239,7 @@ def test_the_time_limit_of_a_run_that_is_called_stays_while_it_is_called(home: H
     agent.ask("reload")
     [row] = migrate(agent, run)
     assert [at["why"] for at in row["refused"]] == [
-        "step a is under way, and its `timeout` is another now; let it end first"
+        "step a is under way, and its `timeout` has changed; wait until it ends"
     ]
 
 
@@ -365,7 +365,7 @@ def test_a_process_goes_on_from_the_node_that_it_waits_at_and_goes_back(home: Ho
         agent.ask("reload")
         [row] = migrate(agent, run)
         assert [(at["line"], at["why"]) for at in row["refused"]] == [
-            (2, "a token stands on node ask, and the new version has no such node")
+            (2, "a token is on node ask, and the new version has no such node")
         ]
         [row] = migrate(agent, run, names={"ask": "sign"})
         assert row["kept"] == [{"part": "ask", "name": "sign", "state": "active"}]
@@ -409,7 +409,7 @@ def test_runs_of_other_kinds_stay_as_they_are_and_it_is_said_what_to_do(home: Ho
     [row] = agent.ask("migrate", runs=[str(flow)])["runs"]
     assert row["refused"][0]["why"] == (
         f"run {flow} of f.Says cannot be migrated: it is a dataflow, which keeps the version with which it "
-        f"began; `narval renew {flow}` begins it anew"
+        f"began; `narval renew {flow}` restarts it"
     )
     agent.until_idle()
     agent.ask("task_put", name="t.desk", elements=[b"<paper/>"])
@@ -417,7 +417,7 @@ def test_runs_of_other_kinds_stay_as_they_are_and_it_is_said_what_to_do(home: Ho
     agent.until_idle()
     said = [row["refused"][0]["why"] for row in migrate(agent, item, instance.split(".")[0], "t.desk")]
     assert said[0].endswith(
-        f"people answer the text that they were shown; `narval renew {item}` offers it anew"
+        f"people answer the text that they were shown; `narval renew {item}` offers it again"
     )
     assert said[1].endswith(
         "it is an instance, which keeps the version with which it began; what begins of t.desk from now on "
@@ -437,7 +437,7 @@ def test_an_instance_whose_file_is_newer_keeps_its_version_and_no_command_that_i
     instance = int(agent.ask("task_init", name="t.desk")["task"].partition(".")[0])
     file.write_text(TASKS.replace("done", "seen"))
     agent.ask("reload")
-    said = "\n".join(answers.why(agent.why(instance)))
+    said = "\n".join(reasons.why(agent.why(instance)))
     assert "the file is newer; it is an instance, which keeps the version with which it began" in said
     assert f"for its object: narval task stop {instance}" in said
     assert "narval renew" not in said

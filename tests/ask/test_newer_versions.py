@@ -10,7 +10,7 @@ import pytest
 
 import narval
 from narval.core.errors import RequestError
-from narval.surfaces.cli.render import answers
+from narval.surfaces.cli.render import answers, reasons
 from narval.surfaces.python.agent import Agent
 
 MODULE = """from narval import Input, Output, action
@@ -91,7 +91,7 @@ def patterns(agent: Agent, run: int) -> list[str]:
 
 
 def told(agent: Agent, run: int) -> str:
-    return "\n".join(answers.why(agent.why(run)))
+    return "\n".join(reasons.why(agent.why(run)))
 
 
 def test_N31_what_took_nothing_goes_on_with_the_new_version_of_its_file(home: Home) -> None:
@@ -155,7 +155,7 @@ def test_N31_any_other_is_told_by_all_that_show_it(
     shown, [row] = agent.run(run), agent.runs()
     assert shown["newer"] == row["newer"] == agent.why(run)["newer"]
     assert shown["newer"]["definition"] == agent.ask("definition", name="r.listen")["digest"]
-    assert f"; the file is newer; `narval renew {run}` starts it anew" in told(agent, run)
+    assert f"; the file is newer; `narval renew {run}` restarts it" in told(agent, run)
     answers.run(shown)
     answers.runs([row], lambda rows: None)
     written = capsys.readouterr().out
@@ -175,7 +175,7 @@ def test_N31_renew_begins_a_run_anew_with_what_it_was_given_first(home: Home, ag
     again = answer["run"]
     assert answer == {"run": again, "instead_of": run, "name": "r.listen"}
     assert agent.run(run)["phase"] == "cancelled"
-    assert f"begun anew as {again}: the rules are others" in agent.why(run)["reason"]
+    assert f"restarted as {again}: the rules are others" in agent.why(run)["reason"]
     assert patterns(agent, again) == ["*[self::mail or self::letter]"], "what was used stays used"
     assert [agent.element(eid).name for eid in agent.run(again)["context"]] == ["given"]
     took(agent, again, "<letter n='2'/>")

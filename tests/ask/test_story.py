@@ -9,7 +9,7 @@ import pytest
 
 import narval
 from narval.core.errors import RequestError
-from narval.surfaces.cli.render import answers
+from narval.surfaces.cli.render import answers, reasons
 from narval.surfaces.python.agent import Agent
 from tests.daemon.at_work import Scene
 
@@ -64,7 +64,7 @@ def test_N11_an_element_that_no_rule_took_tells_what_the_conditions_of_its_name_
     (waits,) = agent.why(mail)["waiting"]
     assert (waits["run"], waits["id"], waits["pattern"]) == (run, "arrival", "mail[@from]")
     assert waits["not"].startswith("@from, found ")
-    assert list(answers.why(agent.why(mail)))[1:] == [
+    assert list(reasons.why(agent.why(mail)))[1:] == [
         f"  wanted by   arrival, in run {run} of w.triage (running); not this one: expected {waits['not']}"
     ]
     assert agent.why(other)["waiting"] == []
@@ -103,7 +103,7 @@ def test_N8_N18_an_element_tells_who_used_it_what_was_made_of_it_and_who_holds_i
     assert [(before["eid"], before["name"]) for before in agent.why(answer.eid)["made_from"]] == [
         (verdict.eid, "verdict")
     ]
-    lines = list(answers.why(story))
+    lines = list(reasons.why(story))
     assert lines[0].startswith(f"element {mail}, a mail · ada: ann, ")
     assert lines[1:] == [
         f"  used by     transition arrival of w.triage, in run {run} of w.triage (done)",
@@ -124,7 +124,7 @@ def test_an_element_tells_by_what_it_is_outdated(agent: Agent) -> None:
     assert agent.why(first)["outdated_by"]["eid"] == second
     by = agent.why(second)["outdated_by"]
     assert (by["eid"], by["reason"], by["origin"]["by"]) == (note, "not today", "ann")
-    assert list(answers.why(agent.why(second)))[-1] == f"  outdated    by {note} outdated, ann: not today"
+    assert list(reasons.why(agent.why(second)))[-1] == f"  outdated    by {note} outdated, ann: not today"
     (recipe,) = agent.memory("recipe[@name='read']")
     assert agent.why(recipe.eid)["declared"] == "library"
 
@@ -143,7 +143,7 @@ def test_a_long_story_names_the_first_and_counts_the_rest(agent: Agent) -> None:
         old = agent.add("<rule/>", replace=old)
     story = agent.why(agent.memory("rule")[0].eid)
     assert (len(story["made_of_it"]), story["made"]) == (50, 52)
-    assert any(line.strip().startswith("and 42 more") for line in answers.why(story))
+    assert any(line.strip().startswith("and 42 more") for line in reasons.why(story))
 
 
 def test_N8_a_call_and_what_it_was_given_are_told_where_a_person_looks(
@@ -156,14 +156,14 @@ def test_N8_a_call_and_what_it_was_given_are_told_where_a_person_looks(
     agent.runner.run(agent.daemon.main_loop.work_until(lambda: bool(agent.daemon.agent.runs[reader].calls)))
     (verdict,) = agent.memory("verdict")
     judged = agent.why(verdict.eid)["origin"]["call"]
-    assert f"  made by     call {judged}" in list(answers.why(agent.why(verdict.eid)))
+    assert f"  made by     call {judged}" in list(reasons.why(agent.why(verdict.eid)))
     answers.run(agent.run(run))
     assert f"{judged} judge {mail} {verdict.eid}" in rows(capsys)
     (under_way,) = agent.run(reader)["calls"]
     assert (under_way["step"], under_way["inputs"], under_way["gave"]) == ("s", [mail], None)
     answers.run(agent.run(reader))
     assert f"{under_way['call']} s {mail} under way" in rows(capsys)
-    said = list(answers.why(agent.why(reader)))
+    said = list(reasons.why(agent.why(reader)))
     assert f"  it is call {under_way['call']}, given {mail} mail · ana" in said
 
 

@@ -11,7 +11,7 @@ import pytest
 import narval
 from narval.ask.runs import waiting
 from narval.core.errors import RequestError
-from narval.surfaces.cli.render import answers
+from narval.surfaces.cli.render import reasons
 from narval.surfaces.python.agent import Agent
 from narval.system.logins import login
 
@@ -76,7 +76,7 @@ def test_a_run_that_waits_for_a_person_says_what_is_asked_and_why_says_whom_unti
             "until": "2026-03-02T06:00:00.000+00:00",
         }
     ]
-    said = "\n".join(answers.why(agent.ask("why", run=run["eid"])))
+    said = "\n".join(reasons.why(agent.ask("why", run=run["eid"])))
     assert "it asks a person with the role operator, until 2026-03-02 06:00:00 UTC: Well?" in said
     assert "asks" not in agent.run(agent.start("t.element"))
 

@@ -13,7 +13,7 @@ import pytest
 import narval
 from narval.ask.runs import dot
 from narval.kinds.recipe.engine.graph import graph
-from narval.surfaces.cli.render import answers
+from narval.surfaces.cli.render import reasons
 from narval.surfaces.python.agent import Agent
 
 MODULE = """
@@ -157,7 +157,7 @@ def test_N27_a_run_that_is_done_says_which_step_was_its_end(agent: Agent) -> Non
     answer = agent.why(run)
     assert (answer["state"], answer["waiting"]) == ("done", [])
     assert answer["reason"].startswith("step end was reached; it ended at 2")
-    assert re.search(r"it ended at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+$", next(answers.why(answer)))
+    assert re.search(r"it ended at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+$", next(reasons.why(answer)))
 
 
 def test_N26_a_failed_run_gives_its_error_and_that_nothing_took_it(agent: Agent) -> None:
@@ -275,8 +275,8 @@ def test_N25_a_date_is_told_in_the_zone_of_the_home(tmp_path: Path, condition: s
         [waiting] = answer["waiting"]
         assert (waiting["id"], waiting["for"], waiting["zone"]) == ("t", "time", "Europe/Paris")
         assert waiting["until"] == "2026-07-02T07:00:00.000+02:00"
-        assert sentence in list(answers.why(answer))
-        assert sentence in list(answers.why(agent.why(run, "t")))
+        assert sentence in list(reasons.why(answer))
+        assert sentence in list(reasons.why(agent.why(run, "t")))
         assert "its date has not come" in agent.why(run, "t")["reason"]
         drawn = dot.dot(graph(*_definition_and_state(agent, run)))
         assert "hours=7 minutes=0 seconds=0" in drawn
@@ -289,7 +289,7 @@ def test_N25_why_has_the_fields_that_cron_stands_for() -> None:
         agent.load(dated.format("").replace("w.nothing", "basic.nothing"))
         answer = agent.why(start(agent, "w.dated"))
         fields = "monthdays=13 hours=7 minutes=0 seconds=0 or weekdays=0-4 hours=7 minutes=0 seconds=0"
-        [waits] = [line for line in answers.why(answer) if "waits until 2026-07-02 07:00:00" in line]
+        [waits] = [line for line in reasons.why(answer) if "waits until 2026-07-02 07:00:00" in line]
         assert waits.endswith(f"{fields}, whichever is first")
 
 
@@ -339,7 +339,7 @@ def test_N38_a_condition_that_must_last_says_since_when_it_does_and_when_it_will
     (condition,) = waiting["conditions"]
     assert waiting["until"] is None
     assert (condition["met"], condition["lasting"], condition["since"]) == (False, 600.0, None)
-    assert "  not met  order[@state='open'] for 10 min 0 s" in list(answers.why(agent.why(run)))
+    assert "  not met  order[@state='open'] for 10 min 0 s" in list(reasons.why(agent.why(run)))
 
     order = agent.add("<order state='open'/>")
     agent.until_idle()
@@ -351,7 +351,7 @@ def test_N38_a_condition_that_must_last_says_since_when_it_does_and_when_it_will
     since, until = map(datetime.fromisoformat, (condition["since"], condition["until"]))
     assert (until - since, waiting["until"]) == (timedelta(minutes=10), condition["until"])
     assert agent.run(run)["transitions"][0]["until"] == condition["until"]
-    lines = list(answers.why(answer))
+    lines = list(reasons.why(answer))
     assert lines[-3].startswith(f"late waits for element {order} to have fitted for long enough, until 20")
     assert lines[-1].startswith(f"           element {order} (order · state open) fits since 20")
     assert "order[@state='open'] for 10 min 0 s" in dot.dot(graph(*_definition_and_state(agent, run)))
@@ -397,7 +397,9 @@ def test_N11_an_order_by_a_text_has_its_nearest_element_and_the_reason(agent: Ag
     email = agent.add("<email date='2026-12-01' new='yes'/>")
     [row] = judged(agent, "email[@new][@date &gt; '2026-11-01']")
     assert (row["nearest"], row["failed"]) == (email, "@date > '2026-11-01'")
-    assert row["value"] == ("'2026-12-01'; it never holds: > compares numbers, and '2026-11-01' is none")
+    assert row["value"] == (
+        "'2026-12-01'; it never holds: > compares numbers, and '2026-11-01' is not a number"
+    )
 
 
 def test_the_moments_of_a_reason_are_apart_from_those_that_a_text_quotes(agent: Agent) -> None:
@@ -421,7 +423,7 @@ def test_the_story_of_an_element_says_a_use_once_and_the_first_ten_of_what_was_m
     made = {"eid": run, "name": "note", "title": "", "directly": True, "origin": None}
     use = {"definition": "w.mail", "step": "judge", "input": "email", "run": None, "run_of": None}
     answer |= {"used_by": [use, use | {"input": "other"}], "made_of_it": [made] * 50, "made": 52}
-    lines = list(answers.why(answer))
+    lines = list(reasons.why(answer))
     assert len([line for line in lines if "used by" in line]) == 1
     assert len([line for line in lines if "made of it" in line]) == 10
     assert f"              and 42 more: `narval why {email} --uses`" in lines

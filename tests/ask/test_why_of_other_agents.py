@@ -10,7 +10,7 @@ import pytest
 from narval.ask.asker import PROGRAM
 from narval.ask.operations import invoke
 from narval.daemon.daemon import Daemon
-from narval.surfaces.cli.render import answers
+from narval.surfaces.cli.render import reasons
 from tests.daemon.at_work import Scene, in_a_loop
 
 RECIPES = """<cookbook group="g">
@@ -103,7 +103,7 @@ async def test_G37_why_tells_who_has_a_call_that_no_run_answers(scene: Scene) ->
 @in_a_loop
 async def test_G37_the_story_of_a_call_for_people(scene: Scene) -> None:
     daemon, run = await started(scene)
-    told = "\n".join(answers.why(await ask(daemon, "", "why", run=run)))
+    told = "\n".join(reasons.why(await ask(daemon, "", "why", run=run)))
     assert "a waits for recipe g.passes_on of shop to come back" in told
     assert "shop has it since" in told
     assert "    a waits for recipe g.waits of ada to come back" in told

@@ -301,7 +301,7 @@ def test_P37_the_log_says_who_did_what_by_which_right(at_work: Home) -> None:
 def test_P45_who_is_nobody_can_do_nothing(at_work: Home) -> None:
     item = at_work.start("w.any")
     assert at_work.refusal("zoe", "claim", item) == "not-eligible"
-    with pytest.raises(WorkRefusedError, match="a program speaks for nobody"):
+    with pytest.raises(WorkRefusedError, match="no person is named"):
         at_work.does("", "claim", item)
     assert at_work.items("") == [item], "a program of the home's owner sees all"
     with pytest.raises(RequestError, match="only administrators see what ben is asked"):

@@ -15,7 +15,7 @@ from narval.daemon.daemon import Daemon
 from narval.files.agents.settings import AgentSettings
 from narval.files.check import check_home
 from narval.store.memory import VolatileStore
-from narval.surfaces.cli.render.answers import why
+from narval.surfaces.cli.render.reasons import why
 from tests.daemon.at_work import Scene, in_a_loop
 from tests.daemon.test_agents import ask, opened
 

@@ -397,7 +397,7 @@ async def test_G18_a_turn_that_breaks_down_costs_its_agent_alone(
     poison(daemon, monkeypatch, "ada")
     with pytest.raises(NarvalError, match="agent ada broke down"):
         await ask(daemon, "ada", "add", elements=[b"<mail n='1'/>"])
-    with pytest.raises(RequestError, match="made anew in 1 s"):
+    with pytest.raises(RequestError, match="made again in 1 s"):
         await ask(daemon, "ada", "runs")
     await ask(daemon, "bob", "add", elements=[b"<mail n='1'/>"])
     await daemon.main_loop.until_idle()
@@ -448,7 +448,7 @@ async def test_G18_an_agent_rests_as_long_though_the_clock_is_set_back(
             await ask(daemon, "ada", "count")
     scene.clock.step(-3_600.0)
     await daemon.main_loop.elapse(0.5)
-    with pytest.raises(RequestError, match="made anew in"):
+    with pytest.raises(RequestError, match="made again in"):
         await ask(daemon, "ada", "count")
     await daemon.main_loop.elapse(1.0)
     assert (await states(daemon))["ada"] == "active"

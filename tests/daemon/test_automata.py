@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from narval.agent.agent import AgentState
-from narval.surfaces.cli.render import answers
+from narval.surfaces.cli.render import reasons
 from tests.daemon.at_work import Scene, in_a_loop
 from tests.daemon.home_in_time import HomeInTime
 
@@ -41,13 +41,13 @@ def test_A17_the_moment_is_told_and_counts_though_no_daemon_was_there(tmp_path: 
     with at.open() as agent:
         run = agent.start("g.a")
         agent.until_idle()
-        told = list(answers.why(agent.why(run)))
+        told = list(reasons.why(agent.why(run)))
         assert any("g.a is given up at 2026-03-02 10:01:00" in line for line in told), told
     at.clock.advance(60)
     with at.open() as agent:
         agent.until_idle()
         assert agent.run(run)["error"]["type"] == "timeout"
-        assert "not over within 60 s: it was at start" in "\n".join(answers.why(agent.why(run)))
+        assert "not over within 60 s: it was at start" in "\n".join(reasons.why(agent.why(run)))
 
 
 def test_M52_what_began_again_and_ended_well_needs_no_attention_any_more(tmp_path: Path) -> None:

@@ -229,7 +229,7 @@ def test_a_program_that_works_on_a_home_cannot_be_asked_twice_at_once(scene: Sce
         daemon = await scene.open()
         work = asyncio.create_task(daemon.main_loop.run())
         await asyncio.sleep(0)
-        with pytest.raises(RequestError, match="at work already"):
+        with pytest.raises(RequestError, match="already running"):
             await daemon.main_loop.until_idle()
         daemon.stop.request()
         await work

@@ -129,7 +129,7 @@ def test_G10_a_removal_waits_for_an_activation_and_a_stop_drops_it(scene: Scene)
         counted = asyncio.create_task(ask(daemon, "ada", "count"))
         await asyncio.sleep(0)
         await daemon.close()
-        with pytest.raises(RequestError, match="not at work any more"):
+        with pytest.raises(RequestError, match="no longer active"):
             await counted
         daemon = await scene.open()
         asked = [

@@ -215,10 +215,10 @@ async def test_who_alters_a_file_is_told_so_though_reading_ends_as_it_was_said_t
 
     monkeypatch.setattr(Reloader, "_read_beside", ends_badly)
     monkeypatch.setattr(reload.log, "error", lambda words, *about: logged.set_result(words % about))
-    with pytest.raises(RequestError, match="does not count yet: the files are still being read"):
+    with pytest.raises(RequestError, match="is not active yet: the files are still being read"):
         await daemon.reloader.take_over()
     may_end.set()
-    assert await asyncio.wait_for(logged, 60.0) == "what was read does not count: there is no room"
+    assert await asyncio.wait_for(logged, 60.0) == "what was read is not active: there is no room"
     await daemon.close()
 
 

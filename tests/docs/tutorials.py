@@ -48,7 +48,7 @@ class Typist(Reader):
             time.sleep(0.2)
 
     def saves(self, title: str, text: str) -> None:
-        """Save a file; where a daemon is at work, go on once it has taken that up."""
+        """Save a file; where a daemon is running, go on once it has taken that up."""
         loaded = self.does("narval definitions --json") if self.background else ""
         file = self.folder / title.removeprefix("~/")
         file.parent.mkdir(parents=True, exist_ok=True)

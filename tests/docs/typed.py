@@ -110,7 +110,7 @@ def give_python(reader: Reader) -> None:
 
 
 def save(reader: Reader, title: str, text: str) -> None:
-    """Save a file; where a daemon is at work, go on when it has taken that up, as a person would."""
+    """Save a file; where a daemon is running, go on when it has taken that up, as a person would."""
     watched = bool(reader.background) and re.search(r"/(recipes|modules)/", title)
     loaded = reader.does("narval definitions --json") if watched else ""
     file = reader.folder / title.removeprefix("~/")

@@ -53,7 +53,7 @@ def test_G40_a_code_makes_both_homes_peers_and_is_no_secret(homes: tuple[Path, P
 def test_a_code_holds_for_ten_minutes_and_once(homes: tuple[Path, Path]) -> None:
     laptop, office = homes
     code = added(laptop)
-    with pytest.raises(OperatorError, match="holds no more, after ten minutes"):
+    with pytest.raises(OperatorError, match="has expired, after ten minutes"):
         accept_link(office, code, None, [], HOLDS + 1.0)
     accept_link(office, code, None, [], 1.0)
     remove_link(office, "laptop")

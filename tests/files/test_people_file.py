@@ -141,7 +141,7 @@ SHARED = "is that of a already; two people cannot share it"
             "[people.ann]\naway = { from = 2026-12-20, to = 2026-12-19 }",
             ["2:34: expected a day not before 2026-12-20, found 2026-12-19"],
         ),
-        ("[people.ann]\naway = { instead = 'bob' }", ["2:20: nobody is called 'bob'; there is 'ann'"]),
+        ("[people.ann]\naway = { instead = 'bob' }", ["2:20: no person is called 'bob'; there is 'ann'"]),
         (
             "[people.a]\nlogin = 'x'\nmail = ['a@b']\n[people.b]\nlogin = 'x'\nmail = ['A@B']",
             [f"5:9: x {SHARED}", f"6:9: a@b {SHARED}"],
@@ -155,7 +155,7 @@ SHARED = "is that of a already; two people cannot share it"
             "[roles.a]\nabove = ['b', 'c']\n[roles.c]\nabove = ['a']",
             ["2:9: goes in a circle: a → c → a", "4:9: goes in a circle: c → a → c"],
         ),
-        ("[admin]\npeople = ['ann']", ["2:11: nobody is called 'ann'"]),
+        ("[admin]\npeople = ['ann']", ["2:11: no person is called 'ann'"]),
         ("admin = 3", ["1:9: admin: expected a table, [admin], found 3"]),
         ("[approval]\naction = 'a.b'", ["1:2: approval: expected tables, each begun by [[approval]]"]),
         (

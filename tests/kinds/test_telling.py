@@ -347,7 +347,7 @@ WRONG = [
      '<deadline after="5d" outcome="approve">',
      'If nobody has answered after 5 days, the answer is "approve" ("comment": "nobody answered in time").'),
     ("recipes/examples/purchase.xml", "asks for it.</description>", "needs it.</description>",
-     'Below that stands: "{the by of "request"} needs it."'),
+     'Below it: "{the by of "request"} needs it."'),
     ("recipes/examples/purchase.xml", "[amount > 1000]", "[amount > 10000]",
      'When there is a request whose outcome, if there is one, is not "drop" and in which an amount is '
      'more than 10000, '

@@ -99,7 +99,7 @@ def test_events_that_are_entered_moved_and_cancelled_are_so_in_memory(home: Path
     assert len(agent.memory("event")) == 4, "what did not change was not told again"
     saved(agent, path, ics(ROOF, HEARD))
     assert current(agent) == ["The roof", "Heard"]
-    assert reasons(agent) == ["the calendar has it no more"]
+    assert reasons(agent) == ["it is no longer in the calendar"]
 
 
 def test_what_changed_while_no_daemon_ran_is_told_by_the_next(
@@ -113,7 +113,7 @@ def test_what_changed_while_no_daemon_ran_is_told_by_the_next(
     with at_work() as agent:
         agent.until_idle()
         assert current(agent) == ["The barn"]
-        assert reasons(agent) == ["the calendar has it no more"]
+        assert reasons(agent) == ["it is no longer in the calendar"]
 
 
 def test_events_come_with_the_days_and_those_that_are_over_count_no_more(home: Path, agent: Agent) -> None:

@@ -100,7 +100,7 @@ def test_the_events_of_a_server_are_followed(server: Radicale, agent: Agent) -> 
     server.ask("DELETE", "roof.ics")
     hear(agent)
     assert current(agent) == ["The boat", "Heard"]
-    assert reasons(agent) == ["the calendar has it no more"]
+    assert reasons(agent) == ["it is no longer in the calendar"]
     assert kinds(agent) == []
 
 

@@ -126,7 +126,7 @@ def faults_of(tmp_path: Path, prompt: str) -> list[str]:
     return [f"{fault.line}:{fault.column}: {fault.message}" for fault in check_home(Home(tmp_path))]
 
 
-AMONG = "stands among what is asked; values go into <value name"
+AMONG = "may not be in the text of the question; values go into <value name"
 
 
 @pytest.mark.parametrize(

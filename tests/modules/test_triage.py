@@ -81,7 +81,7 @@ def test_a_rule_fits_as_patterns_do_N9(agent, when, fits):
 @pytest.mark.parametrize(
     ("rule", "said"),
     [("<rule name='broken' when='email[' verdict='leave'/>", "rule broken is no XPath"),
-     ("<rule name='broken' when='email[@to = $me]' verdict='leave'/>", "$me stands for nothing here"),
+     ("<rule name='broken' when='email[@to = $me]' verdict='leave'/>", "$me has no value here"),
      ("<rule name='broken' when='email[doc(1)]' verdict='leave'/>", "a pattern reads no files"),
      ("<rule name='broken' order='first' when='email' verdict='leave'/>", "order of rule broken")],
 )  # fmt: skip

@@ -58,7 +58,7 @@ class NightWorld(World):
 
 
 class Wide(Simulation):
-    """What changes while a daemon is at work, on a night on which clocks are set."""
+    """What changes while a daemon is running, on a night on which clocks are set."""
 
     option = "--wide "
     lengths = (1.0, 30.0, 400.0, 1_800.0, 5_400.0, 30_000.0)

@@ -220,7 +220,7 @@ def test_tables_are_not_altered_under_a_daemon_at_work(
     with open_store(postgres_url) as store:
         leases_of(store).join("attic", "attic.example", "0.0.9")
         database.execute("UPDATE version SET number = number - 1")
-        with pytest.raises(StoreError, match=r"at work on them: attic \(0\.0\.9\); stop these, back"):
+        with pytest.raises(StoreError, match=r"running on them: attic \(0\.0\.9\); stop these, back"):
             open_store(postgres_url)
         database.execute("UPDATE version SET number = number + 1")
         leases_of(store).leave()

@@ -114,7 +114,7 @@ def _no_daemon(daemon: Daemon) -> Iterator[Form]:
     holder = home.known_holder() if home is not None and daemon.record_only else None
     if daemon.record_only and not (holder is not None and holder.is_standby):
         start = home.run_command if home is not None else "narval run"
-        yield item("daemon", "high", f"no daemon is at work: {start}", {"page": "status"})
+        yield item("daemon", "high", f"no daemon is running: {start}", {"page": "status"})
 
 
 def _work(daemon: Daemon) -> tuple[Sequence[Form], Sequence[Form]]:
@@ -234,7 +234,7 @@ def _kept(daemon: Daemon) -> Iterator[Form]:
             kept[job.name] = keeps_from_beginning(agent, job)
     for name, why in islice(kept.items(), SHOWN):
         no_more = command(daemon, f"cancel --name {name}")
-        text = f"{name} begins again once it may: {why}; to have it begin no more: {no_more}"
+        text = f"{name} waits to start again: {why}; to stop that: {no_more}"
         yield item("file", "high", text, {"page": "definitions"})
     if len(kept) > SHOWN:
         more = counted(len(kept) - SHOWN, "more definition")

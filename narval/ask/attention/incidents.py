@@ -198,12 +198,12 @@ async def acknowledge(
     row = await _open_row(daemon, incident)
     if row.newest.what == FILE:
         where = row.newest.definition
-        raise RequestError(f"the incident {incident} is over when {where} is good: alter that file")
+        raise RequestError(f"the incident {incident} ends when {where} has no faults; correct that file")
     newest = row.newest
     eids = tuple(sorted(eid for eid, (_, of) in row.of.items() if run is None or of == run))
     if not eids:
         listed = command(daemon, f"errors show {incident}")
-        raise RequestError(f"no open incident of {incident} is of run {run}; `{listed}` lists its runs")
+        raise RequestError(f"incident {incident} has no open failure of run {run}; `{listed}` lists its runs")
     about = {"what": newest.what, "definition": newest.definition, "part": newest.part, "type": newest.type}
 
     def work(turn: Turn) -> dict[str, Any]:
@@ -223,7 +223,7 @@ async def _open_row(daemon: Daemon, incident: str) -> IncidentRow:
     rows = (await up_to_date(daemon, OpenIncidents)).rows
     if incident not in rows:
         _row(daemon, await _all_rows(daemon.agent), incident)
-        raise RequestError(f"the incident {incident} is dealt with already: nothing of it is open")
+        raise RequestError(f"the incident {incident} is already settled")
     return rows[incident]
 
 
@@ -241,7 +241,7 @@ async def retry_incident(
         raise RequestError(f"expected limit to be 1 to {OF_ONE:,}, got {limit}")
     row = await _open_row(daemon, incident)
     if row.newest.what != RUN:
-        why = f"the incident {incident} is no run that failed; only runs can be begun again"
+        why = f"the incident {incident} is not a failed run; only failed runs can be retried"
         raise RequestError(f"{why}; `{command(daemon, 'attention')}` says what to do about a part of one")
     if row.newest.type == INTERRUPTED and min(limit, len(row.of)) > 1 and not every:
         raise RequestError(

@@ -30,7 +30,7 @@ MOST_OF_A_STRANGER = 30
 
 A_DAY = 86_400.0
 
-NOBODY = "is nobody's in etc/people.toml: nothing is taken of theirs"
+NOBODY = "belongs to no person in etc/people.toml: their messages are ignored"
 
 Form = TypeVar("Form")
 

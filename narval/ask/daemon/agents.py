@@ -233,7 +233,7 @@ async def resume(daemon: Daemon, name: str) -> dict[str, Any]:
     """Let a suspended agent continue where it was."""
     row = await daemon.agents.here(name)
     if is_held(row):
-        raise RequestError(f"{name} goes on by itself once that is set right: {row.why}")
+        raise RequestError(f"{name} continues by itself once that is corrected: {row.why}")
     return _form(daemon, await daemon.agents.resume(name))
 
 
@@ -256,12 +256,10 @@ async def move_agent(daemon: Daemon, name: str, to: str, grace: float = 10.0) ->
     _check_may_move(daemon, name)
     fleet = daemon.fleet
     if daemon.store.leases is None:
-        raise RequestError(
-            f"{name} is at work at the one daemon there is: this home shares its store with none"
-        )
+        raise RequestError(f"{name} cannot move: this home shares its store with no other daemon")
     row = await daemon.agents.here(name)
     if fleet is None or daemon.record_only:
-        raise RequestError("no daemon runs here, so nobody works on it: start one where it is to go on")
+        raise RequestError("no daemon runs here; start one on the machine that is to run it")
     if (receiver := _daemon_of(to, fleet.members.daemons)) is None:  # it may have joined just now
         renew = partial(daemon.store.leases.renew, draining=fleet.members.is_draining)
         receiver = _daemon_of(to, (await asyncio.to_thread(renew)).daemons)

@@ -110,7 +110,7 @@ def _page(
     if before is not None:
         behind = next((at for at, row in enumerate(newest, 1) if name(row) == before), None)
         if behind is None:
-            raise RequestError(f"letter {before!r:.80} is not listed any more; begin anew, without before")
+            raise RequestError(f"letter {before!r:.80} is not listed any more; begin again, without before")
         newest = newest[behind:]
     return newest[:limit]
 
@@ -165,9 +165,7 @@ async def resend(daemon: Daemon, letter: int) -> dict[str, Any]:
     def work(turn: Turn) -> dict[str, Any]:
         row = _dead_letter(daemon, turn, letter)
         if row.kind != ELEMENT:
-            raise RequestError(
-                f"letter {letter} is a {row.kind}, of which nobody waits for an answer any more"
-            )
+            raise RequestError(f"letter {letter} is a {row.kind} whose sender no longer waits for the answer")
         _find_receiver(daemon, row.receiver)
         lacking = mail.lacking(turn, [(row.receiver, row.data)])
         if lacking is not None:

@@ -115,7 +115,7 @@ def _free(gathered: Gathered) -> float | None:
 
 
 METRICS: tuple[Metric, ...] = (
-    Metric("narval_up", "gauge", "1 while a daemon is at work, else 0, alone.", lambda of: 1.0),
+    Metric("narval_up", "gauge", "1 while a daemon is running, else 0, alone.", lambda of: 1.0),
     Metric("narval_info", "gauge", "Always 1; the version of narval.",
            lambda of: {(__version__,): 1.0}, ("version",)),
     Metric("narval_start_time_seconds", "gauge", "When the daemon started, in seconds since 1970.",

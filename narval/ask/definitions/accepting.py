@@ -61,7 +61,7 @@ async def unaccept(daemon: Daemon, name: str, *, asker: Asker = PROGRAM) -> dict
     """
     home = home_of(daemon)
     accepted = await daemon.reloader.alter(home, name, partial(_unaccept, home, name))
-    log.info("proposal %s is accepted no more, by %s", name, asker.person or "a program")
+    log.info("proposal %s is no longer accepted, by %s", name, asker.person or "a program")
     return {**accepted, **await _end_untouched(daemon, name, accepted["files"], asker)}
 
 

@@ -280,5 +280,5 @@ def _text_of(home: Home, path: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise RequestError(f"{path} cannot be read: {error}") from None
     if text is None:
-        raise RequestError(f"{path} is there no more; what is at work is its last version")
+        raise RequestError(f"{path} no longer exists; its last version is still active")
     return text

@@ -117,7 +117,7 @@ async def endorse(daemon: Daemon, eid: int, why: str, *, asker: Asker = PROGRAM)
     def work(turn: Turn) -> dict[str, Any]:
         labels, old = turn.agent.memory.labels, replaceable(daemon, eid)
         if old.name in CONTROLS:
-            raise RequestError(f"element {eid} is a {old.name}, which would be executed again; add it anew")
+            raise RequestError(f"element {eid} is a {old.name}, which would be executed again; add it again")
         had, deciding = labels.told(labels.of((eid,)))
         if not had and not deciding:
             raise RequestError(f"element {eid} has no labels, so there is nothing to endorse")

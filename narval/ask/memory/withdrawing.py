@@ -92,7 +92,7 @@ def _not_doubtful(daemon: Daemon, memory: Memory, eid: int) -> str:
     if element is None:
         return no_element(daemon, eid)
     if eid in memory.withdrawn:
-        return f"element {eid} was withdrawn: {memory.withdrawn[eid]}; add it anew if it counts after all"
+        return f"element {eid} was withdrawn: {memory.withdrawn[eid]}; add it again if it counts after all"
     return f"element {eid} ({element.name}) is not doubtful, so there is nothing to confirm"
 
 

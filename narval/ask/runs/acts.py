@@ -143,7 +143,7 @@ async def cancel(
             return {"name": name, "starts": starts}
     found = active_run(daemon, run) if run is not None else active_run_of(daemon, name or "")
     if daemon.agent.signals.standing.get(found.name) == found.eid:
-        why = f"it stands as long as {found.name} is loaded; to end it, take that out of its file"
+        why = f"it lasts as long as {found.name} is loaded; to end it, remove that from its file"
         raise RequestError(f"run {found.eid} of {found.name} cannot be cancelled: {why}")
     daemon.host.post(Delivery(found.eid, Cancelled(0, 0.0, reason, **asker.recorded)))
     await next_turn(daemon)

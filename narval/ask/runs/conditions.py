@@ -164,7 +164,7 @@ def obstacle_of(memory: Memory, eid: int, scope: MarkScope | None) -> tuple[str,
     if eid in memory.withdrawn:
         return "one not withdrawn", f"it was withdrawn ({memory.withdrawn[eid]})"
     if eid in memory.doubtful:
-        return "one not doubtful", "it was made from what was withdrawn; `narval confirm` lets it count again"
+        return "one not doubtful", "made from what was withdrawn; `narval confirm` makes it valid again"
     if eid in memory.outdated:
         return "not outdated", "replaced by a newer version"
     if eid in memory.reserved:

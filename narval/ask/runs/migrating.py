@@ -139,7 +139,7 @@ class Versions:
             raise RequestError("another version was loaded meanwhile: look at it first")
         if is_withheld(definition):
             grant = command(self._daemon, f"grant {run.name}")
-            raise RequestError(f"nobody has granted what {run.name} needs in this version; `{grant}` does")
+            raise RequestError(f"what {run.name} needs in this version is not granted; `{grant}` grants it")
         return definition
 
     def _faults_of(self, definition: Definition) -> list[Fault]:

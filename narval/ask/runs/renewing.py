@@ -41,7 +41,7 @@ async def renew(daemon: Daemon, run: int, reason: str = "", *, asker: Asker = PR
             check_may_renew(daemon, asker, run)
         begun = _begin_anew(turn, active_run(daemon, run))
         inherit(turn.transaction, begun.eid, (run,))
-        why = f"begun anew as {begun.eid}{f': {reason}' if reason else ''}"
+        why = f"restarted as {begun.eid}{f': {reason}' if reason else ''}"
         turn.tell(run, Cancelled(0, 0.0, why, **asker.recorded))
         return begun
 
@@ -56,7 +56,7 @@ def _begin_anew(turn: Turn, run: Run) -> Run:
     if definition is None:
         raise RequestError(f"there is no definition {run.name} any more; cancel {run.eid} instead")
     if engine.definition_kind in standing_kinds():
-        raise RequestError(f"run {run.eid} is not begun anew: {stays(run)}")
+        raise RequestError(f"run {run.eid} is not restarted: {stays(run)}")
     if (refused := cannot_start(turn.agent, definition)) is not None:
         raise TokenError(*refused)
     arguments = run.state.first, ()

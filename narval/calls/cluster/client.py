@@ -198,7 +198,7 @@ class ClusterClient:
         except OSError as error:
             self._end_with(f"the scheduler was lost: {error}")
         except Exception as error:
-            log.exception("the connection to the cluster broke down, and is made anew")
+            log.exception("the connection to the cluster broke down, and is made again")
             self._end_with(f"the connection to the scheduler broke down: {error!r:.500}")
 
     def _reply(self, key: str, replies: list[ClusterReply] | Failure) -> None:

@@ -109,7 +109,7 @@ def why_changed(tool: str, digest: str | None, accepted: str) -> str:
     if digest == accepted:
         return ""
     if digest is None:
-        return f"{tool}: its server offers it no more"
+        return f"{tool}: its server no longer offers it"
     return f"{tool}: its server describes it otherwise than was accepted"
 
 

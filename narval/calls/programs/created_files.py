@@ -81,7 +81,7 @@ class CreatedFiles:
         except BlockingIOError:  # another program goes on with it
             pass
         except OSError as error:
-            logger.warning("%s cannot be written anew: %s", self._file, error)
+            logger.warning("%s cannot be rewritten: %s", self._file, error)
         finally:
             os.close(descriptor)
 

@@ -135,7 +135,7 @@ def read_message(body: bytes) -> WorkerMessage:
     try:
         return _messages.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise FrameError(f"a worker sent what is no message: {error}") from None
+        raise FrameError(f"a worker sent an invalid message: {error}") from None
 
 
 class FrameReader:

@@ -48,5 +48,5 @@ def never_holds(text: str, node: Expression) -> str:
             and number(side.value) != number(side.value)
         ):
             excerpt = text[side.start : side.end]
-            return f"{node.operator} compares numbers, and {excerpt} is none"
+            return f"{node.operator} compares numbers, and {excerpt} is not a number"
     return ""

@@ -100,7 +100,7 @@ def check_focus(node: syntax.Expression) -> None:
     """Raise ExpressionError at a position() or last() outside predicates, where lxml knows neither."""
     match node:
         case syntax.FunctionCall(name="position" | "last"):
-            raise ExpressionError(f"{node.name}() stands in a predicate", node.start)
+            raise ExpressionError(f"{node.name}() is in a predicate", node.start)
         case syntax.Filter(primary=primary):
             check_focus(primary)
         case syntax.Path(origin=origin):

@@ -430,7 +430,7 @@ def fits(element: Element, pattern: str, namespaces: Mapping[str, str] | None = 
     compiled = compile_pattern(pattern, namespaces)
     if compiled.variables:
         name = min(compiled.variables)
-        raise PatternError(pattern, f"${name} stands for nothing here", pattern.index(f"${name}") + 1)
+        raise PatternError(pattern, f"${name} has no value here", pattern.index(f"${name}") + 1)
     return _alone(compiled).test(Tree(element))
 
 

@@ -128,8 +128,8 @@ def why_withheld(definition: Definition, decision: Decision) -> str:
         needs = f", which needs {', '.join(decision.lacking)}" if decision.lacking else ""
         return f"{grant.by} has rejected {name}{needs}"
     if decision.lacking:
-        return f"{name} needs what nobody has granted: {', '.join(decision.lacking)}"
-    return f"{name} came from elsewhere, and nobody has granted that it acts here"
+        return f"{name} needs what is not granted: {', '.join(decision.lacking)}"
+    return f"{name} came from elsewhere, and is not granted to act here"
 
 
 def digest_of(definition: Definition, library: Library) -> str:

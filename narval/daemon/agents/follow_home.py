@@ -78,7 +78,7 @@ class PeerRows:
         try:
             if await self._others_that_name(peer) or await self._agents.pinned(row) is None:
                 return
-            log.warning("%s names the peer %s no more: what waits for it comes back", PEERS_FILE, peer)
+            log.warning("%s names the peer %s no longer: what waits for it is returned", PEERS_FILE, peer)
             await self._agents.remove(row, now=True)
         except RequestError as error:  # another daemon has it by now
             log.warning("the link with %s: %s", peer, error)

@@ -258,7 +258,7 @@ Move: TypeAlias = Callable[[Life, Any], Next]
 
 # --- moves --------------------------------------------------------------------------------------------
 
-BROKE_DOWN, GONE, IDLE = "broke down", "is not at work here any more", "has become passive"
+BROKE_DOWN, GONE, IDLE = "broke down", "is no longer active here", "has become passive"
 """The reasons for dropping an agent, to follow its name in a sentence."""
 
 

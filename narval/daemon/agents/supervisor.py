@@ -183,7 +183,7 @@ class Supervisor:
             self._tell(name, lifecycle.Asked(self._now()))
             await restored
         if (host := self.host(name)) is None:
-            raise RequestError(f"agent {name} is not at work any more")
+            raise RequestError(f"agent {name} is no longer active")
         return host
 
     async def passivated(self, name: str) -> bool:
@@ -296,10 +296,10 @@ class Supervisor:
             case lifecycle.Wait():
                 self._wait(name, command.at)
             case lifecycle.Refuse():
-                why = f"agent {name} broke down, and is made anew in {command.seconds:.0f} s; see the log"
+                why = f"agent {name} broke down, and is made again in {command.seconds:.0f} s; see the log"
                 settle(self._settling.pop(name), None, RequestError(why))
             case lifecycle.Report():
-                log.error("agent %s is made anew in %g s: %s", name, command.seconds, error)
+                log.error("agent %s is made again in %g s: %s", name, command.seconds, error)
             case lifecycle.Suspend():
                 why = f"{command.why}: {error}"
                 row = self._rows[name]._replace(state=SUSPENDED, why=why, wake_at=None)

@@ -144,6 +144,6 @@ def at_work_elsewhere(name: str, holder: DaemonRow | None) -> ElsewhereError:
     """The error for an agent asked for what only another daemon can do: `holder`, if that is at work."""
     message = f"messages reach it from here as well (narval send {name} FILE)"
     if holder is None:
-        where = "has its files in another home, where no daemon is at work"
+        where = "has its files in another home, where no daemon is running"
         return ElsewhereError(f"{name} {where}: start that (narval run); {message}")
-    return ElsewhereError(f"{name} is at work at home {holder.home} ({holder.address}): ask there; {message}")
+    return ElsewhereError(f"{name} is active at home {holder.home} ({holder.address}): ask there; {message}")

@@ -30,7 +30,7 @@ class StoredSettings:
         if name not in self._given:
             given, faults = parse_stored_settings(self._text(name))
             for fault in faults:
-                log.error("the settings of agent %s do not count: %s", name, fault)
+                log.error("the settings of agent %s are not active: %s", name, fault)
             self._given[name] = given or {}
         return self._given[name]
 

@@ -41,7 +41,7 @@ def data_for_receiver(message: Message) -> bytes | Refusal:
     if fit is None:
         return Refusal("unknown-kind", f"this version of narval takes no messages of kind {message.kind}")
     if message.until is not None and not math.isfinite(message.until):
-        return Refusal("invalid", "it is to wait until a moment that is none")
+        return Refusal("invalid", "its deadline is not a valid time")
     try:
         return fit(message.data)
     except ElementError as error:
@@ -97,7 +97,7 @@ def _error(data: bytes) -> bytes:
 def _call(data: bytes) -> bytes:
     asked = remote_calls.read_asked(data)
     if not math.isfinite(asked.until):
-        raise UnreadableError("it is to be answered by a moment that is none")
+        raise UnreadableError("its deadline is not a valid time")
     depth = min(max(asked.depth, 0), remote_calls.MOST_DEEP + 1)
     return seal(replace(asked, elements=tuple(map(canonical, asked.elements)), depth=depth))
 

@@ -219,7 +219,7 @@ class LinkMailbox(Mailbox):
             if not frame.messages:
                 await self._news(min(wait, LONGEST_WAIT))
         if self._is_closed or any(number != self.state.beginnings for number in record.beginnings):
-            raise RequestError(f"the link with {self.peer} is not at work here any more, or has begun anew")
+            raise RequestError(f"the link with {self.peer} is no longer active here, or has begun again")
         return encode(self.state.frame(answers))
 
     async def _news(self, wait: float) -> None:

@@ -81,7 +81,7 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
 read_asked = reader("a call of another agent", RunAsked)
 """Read the request of a call. Raises UnreadableError."""
 
-read_reply = reader("what came of a call at another agent", Reply)
+read_reply = reader("the result of a call at another agent", Reply)
 """Read the answer to a call. Raises UnreadableError."""
 
 
@@ -153,7 +153,7 @@ class RemoteCalls:
         found = self.waiting(id, run)
         if found is None or peer_of(found[1].agent) != peer_of(sender):
             self.dropped += 1
-            log.info("what came of call %s was dropped: nobody waits for it any more", id)
+            log.info("the result of call %s was dropped: no run waits for it any more", id)
             return
         asked, call = found
         eids, problem = add(asked, call)
@@ -248,7 +248,7 @@ class RemoteCalls:
         id = id.partition(AT)[0]
         caller = self._office.addresses.find_same(to, id.partition(".")[0])
         if caller is None:
-            log.info("what came of call %s was dropped: %s is not there any more", id, to)
+            log.info("the result of call %s was dropped: %s no longer exists", id, to)
             return
         envelope = self._outbox.envelope(run, inputs=eids)
         self._outbox.send(turn, caller, Outgoing(RETURNED, id, envelope, seal(reply)))

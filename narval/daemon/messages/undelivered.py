@@ -65,9 +65,9 @@ def keep_letter(turn: Turn, sender: AgentRow, peer: str, id: str, data: bytes) -
     """Keep a message of `sender` that a peer gave back as a dead letter. Raises UnreadableError."""
     letter = _read(data)
     if letter.id != id or not id.startswith(f"{sender.id}."):
-        raise UnreadableError(f"a message that came back is none of {sender.name}")
+        raise UnreadableError(f"a returned message is not of {sender.name}")
     if letter.until is not None and not math.isfinite(letter.until):
-        raise UnreadableError("a message that came back was to wait until a moment that is none")
+        raise UnreadableError("a returned message has an invalid deadline")
     envelope = Envelope(sender.name, sender.id, letter.run, letter.step, letter.inputs)
     turn.transaction.batch.dead_letters.append(
         DeadLetterRow(

@@ -92,7 +92,7 @@ def accept_link(home: Path, code: str, name: str | None, agents: Sequence[str], 
     if digest in before:
         raise OperatorError("this code was accepted already: make another there, narval link add")
     if now > content.until:
-        raise OperatorError("this code holds no more, after ten minutes: make another there, narval link add")
+        raise OperatorError("this code has expired, after ten minutes: make another there, narval link add")
     text = _with_table(home, name, [f'token_sha256 = "{digest}"', *_rights(agents)])
     rows = [*(f"{one} {until}" for one, until in before.items()), f"{digest} {content.until}"]
     (home / CODES).parent.mkdir(exist_ok=True)

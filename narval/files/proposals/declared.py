@@ -35,5 +35,5 @@ def without_elements(home: Path, name: str, memory: str) -> str:
     written = text_at(home, DECLARED) or ""
     block = block_of(name, memory)
     if block not in written:
-        raise RequestError(f"{DECLARED} has no more what {name} added to it; take that away by hand")
+        raise RequestError(f"{DECLARED} no longer has what {name} added to it; remove that by hand")
     return written.replace(block, "", 1)

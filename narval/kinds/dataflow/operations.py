@@ -117,7 +117,7 @@ async def _store(daemon: Daemon, is_reading: bool = False) -> AgentStore:
     from narval.kinds.dataflow.calls.earlier_file import take_over
 
     if daemon.home is None:
-        raise RequestError("what dataflows remember lies in a home, and there is none")
+        raise RequestError("dataflows remember only in a home, and this daemon has none")
     store = daemon.agent.store
     if not is_reading or (daemon.follows_files and store.is_own):
         await take_over(store, store.identity().id, daemon.home.path, lambda change: _record(daemon, change))

@@ -129,9 +129,7 @@ def backtrack(session: Session, run: int, place: str) -> None:
     answer = session.ask("backtrack", run=run, node=node, token=token)
     session.give(
         answer,
-        lambda answer: click.echo(
-            f"token {answer['token']} stands there now; run {run} is {answer['state']}"
-        ),
+        lambda answer: click.echo(f"token {answer['token']} is there now; run {run} is {answer['state']}"),
     )
 
 
@@ -162,9 +160,9 @@ def rerun(session: Session, run: int, node: str | None, token: int | None) -> No
     type=int,
     metavar="TOKEN",
     shell_complete=completion.source(_tokens_by_id),
-    help="Only this token and those that came of it,",
+    help="Only this token and those that it led to,",
 )
-@click.option("--back", is_flag=True, help="… or those that it came of.")
+@click.option("--back", is_flag=True, help="… or those that led to it.")
 @click.option(
     "--order",
     type=click.Choice(["creation", "breadth", "depth"]),

@@ -91,7 +91,7 @@ def _answer_in(turn: Turn, agent: str, xml: bytes) -> tuple[int, Signalled] | No
         call = tokens.notice_of(key, agent, item.state, token)
         if call is not None:
             return item.eid, _read(turn, item, mail, tokens.hash_of(token), call)
-    log.info("a mail from %s has no token that counts", mail.get("from", "nobody"))
+    log.info("a mail from %s has no valid token", mail.get("from", "nobody"))
     return None
 
 

@@ -33,7 +33,7 @@ def back_up(
     """Write the store at a path or URL, as it is at one moment, into a file, which is whole or not there.
 
     With `names` it has only these agents. The home's own agent, called `own` if homes share a store, gets the
-    number that it has in a store of its own. `is_held` says if a daemon is at work on the store. Raises
+    number that it has in a store of its own. `is_held` says if a daemon is running on the store. Raises
     RequestError if there is no such agent, and StoreError, also for a file that is there and is no backup.
     """
     if not file.parent.is_dir():

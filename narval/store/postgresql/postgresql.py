@@ -165,7 +165,7 @@ def _refuse_at_work(server: Server, connection: Connection[Rows], version: int) 
         homes = ", ".join(f"{home} ({release})" for home, release in found)
         raise StoreError(
             f"the tables of {server.name} are of version {version}, those of this narval, {__version__}, of "
-            f"{tables.HEAD}, and daemons are at work on them: {homes}; stop these, back the store up "
+            f"{tables.HEAD}, and daemons are running on them: {homes}; stop these, back the store up "
             "(narval backup FILE), and start this one again"
         )
 

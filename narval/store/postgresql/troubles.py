@@ -23,8 +23,8 @@ _REMEDIES = (
     ("42501", "the user may not do that", "grant the role of the daemon what it needs"),
     ("3D", "the server has no such database", "create it, or correct the URL"),
     ("3F", "no schema is there", "create the schema that the URL names"),
-    ("53100", "the disk of the server is full", "free space there: it goes on by itself"),
-    ("25006", "the server only reads", "it is a standby: let the URL name the primary; it goes on by itself"),
+    ("53100", "the disk of the server is full", "free space there: it continues by itself"),
+    ("25006", "the server only reads", "a standby: let the URL name the primary; it continues by itself"),
 )
 
 

@@ -169,6 +169,6 @@ def _has(row: Mapping[str, Any], address: str) -> bool:
 
 def _done(operation: str) -> str:
     return (
-        f"This was done ({operation}), but I was stopped before I could say what came of it. "
-        "`work`, `runs` and `status` show how things stand."
+        f"This was done ({operation}), but I was stopped before I could tell the result. "
+        "`work`, `runs` and `status` show the present state."
     )

@@ -55,7 +55,7 @@ def question(fields: Sequence[Row], row: Row, form: OpenForm, trouble: str = "")
     if (hint := _HINTS.get(row["type"])) and not choices:
         lines.append(f"Write {hint}.")
     if row["list"]:
-        lines.append("Several values stand on a line each.")
+        lines.append("Write one value on each line.")
     default = ", ".join(row["default"])
     if default:
         lines.append(f"Write {LEAVE} for {default}.")

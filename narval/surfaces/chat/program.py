@@ -47,7 +47,7 @@ def alone(home: Path, *, waits: bool = False) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
         except OSError:
             holder = os.read(handle, 32).decode(errors="replace").strip() or "another"
-            why = f"narval chat is at work on this home already, as program {holder}"
+            why = f"narval chat is already running on this home, as program {holder}"
             raise OperatorError(f"{why}: `narval run` keeps one, so none need be started") from None
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)

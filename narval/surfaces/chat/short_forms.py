@@ -119,9 +119,9 @@ def run(row: Row, clock: Clock) -> str:
 
 def why(answer: Row) -> str:
     """The reason why a run does not continue."""
-    from narval.surfaces.cli.render import answers  # here: it imports what a terminal needs
+    from narval.surfaces.cli.render import reasons  # here: it imports what a terminal needs
 
-    lines = [line.strip().replace("`narval ", "`") for line in answers.why(answer)]
+    lines = [line.strip().replace("`narval ", "`") for line in reasons.why(answer)]
     head, *rows = filter(None, lines)
     return _lines(head, rows)
 

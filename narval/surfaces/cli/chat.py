@@ -21,7 +21,7 @@ narval chat
 narval chat link ann --write
 narval chat unlink ann"""
 
-NO_DAEMON = "no daemon is at work on this home, and the code is sent to one: narval run"
+NO_DAEMON = "no daemon is running on this home, and the code is sent to one: narval run"
 
 
 @command_group("chat", example=_EXAMPLE)
@@ -29,7 +29,7 @@ NO_DAEMON = "no daemon is at work on this home, and the code is sent to one: nar
     "ends_with_input", "--kept", is_flag=True, hidden=True
 )  # by `narval run`: ends when its input does
 def chat(session: Session, ends_with_input: bool) -> None:
-    """Have the chats of etc/narval.toml at work, in the foreground.
+    """Run the chats of etc/narval.toml, in the foreground.
 
     `narval run` keeps this program at work while [chats] names one, so you need not start it. You may, for
     example as a unit of its own; only one of a home runs at a time. You may end it at any moment: the daemon
@@ -92,7 +92,7 @@ def link(session: Session, person: str, write: bool) -> None:
         click.echo(f"{made['code']}  (to be sent to {clean(to)} by {person} within ten minutes)", err=True)
         answer = connection.ask("chat_linked", person=person, wait=made["seconds"])
     if not (address := answer["address"]):
-        raise OperatorError("nobody has sent the code, and it holds no more; ask for another")
+        raise OperatorError("the code was not used in time and has expired; ask for another")
     rows = session.ask("people")
     before = next(row["chat"] for row in rows if row["person"] == person)
     if write:
@@ -129,7 +129,7 @@ def unlink(session: Session, person: str, address: str | None) -> None:
 
 def _unlinked(reply: Row) -> None:
     for address in reply["addresses"]:
-        click.echo(f"etc/people.toml: {clean(address)} speaks for nobody now")
+        click.echo(f"etc/people.toml: {clean(address)} belongs to no person now")
 
 
 chat.add_command(link)

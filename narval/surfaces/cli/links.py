@@ -43,7 +43,7 @@ _AGENTS = click.option(
     help="An agent of this home that may write to the peer, and be written to; * is all.",
 )
 
-NOT_AT_WORK = "narval web is not at work here, which has the connections: start it, narval web"
+NOT_AT_WORK = "narval web, which keeps the connections, does not run here: start it, narval web"
 
 
 @command_group("link", example=_EXAMPLE)

@@ -135,6 +135,6 @@ def _print_logout(answer: Row) -> None:
     if not answer["was_logged_in"]:
         click.echo(clean(f"there was no login at {answer['server']}"))
     elif answer["revoked"]:
-        click.echo(clean(f"logged out at {answer['server']}; its tokens count no more"))
+        click.echo(clean(f"logged out at {answer['server']}; its tokens are no longer valid"))
     else:
-        click.echo(clean(f"logged out at {answer['server']}; its tokens may count there until they expire"))
+        click.echo(clean(f"logged out at {answer['server']}; its tokens may be valid until they expire"))

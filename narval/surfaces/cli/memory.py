@@ -261,7 +261,7 @@ letters.add_command(drop)
 )
 @click.option("--reason", default="", metavar="TEXT", help="Kept with the element that tells of it.")
 def outdate(answer: Row) -> None:
-    """Let elements count no more.
+    """Mark elements as outdated: no run takes them any more.
 
     No step or condition gets them from then on, and narval memory --current leaves them out. A call that was
     given one continues, except a source, which ends. Those that counted until then are printed.
@@ -334,7 +334,7 @@ def memory(
     if look is not None and (as_xml or count):
         raise click.UsageError("--look excludes --xml and --count, which try all")
     if as_xml + count + session.as_json > 1 and as_xml:
-        raise click.UsageError("--xml stands alone: it excludes --json and --count")
+        raise click.UsageError("--xml excludes --json and --count")
     if count:
         if page.limit_given or page.before is not None:
             raise click.UsageError("--count counts all: it excludes --limit and --before")

@@ -258,7 +258,7 @@ def _example(session: Session, eid: int, *, secret: bool) -> Example:
     asks = sys.stdin.isatty()
     is_secret = any(label.startswith(SECRET) for label in row["labels"])
     if is_secret and verdict.then == "ask" and not (asks or secret):
-        raise RequestError(f"{named} is secret, and nobody can be asked here; --secret shows it to the model")
+        raise RequestError(f"{named} is secret, and no person can be asked; --secret shows it to the model")
     click.echo(
         f"the model is shown element {eid}, with the labels {', '.join(row['labels']) or 'none'}:", err=True
     )

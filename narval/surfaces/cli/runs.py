@@ -12,7 +12,7 @@ from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import Number, Pair, Pairs, RunKind, asking, command
 from narval.surfaces.cli.documents import DocumentFile, documents_of, naming
 from narval.surfaces.cli.paging import Page, paged
-from narval.surfaces.cli.render import answers
+from narval.surfaces.cli.render import answers, reasons
 from narval.surfaces.cli.render.tables import RUNS, listing
 from narval.surfaces.cli.session import Session
 
@@ -129,7 +129,7 @@ def show(
         session.give(answer, lambda reply: click.echo(reply["dot"].encode("utf-8"), nl=False))
     else:
         is_still = not is_at_work and answer["ended"] is None and at is None
-        state = f"{answer['state']}, as of the last moment recorded: no daemon is at work"
+        state = f"{answer['state']}, as of the last moment recorded: no daemon is running"
         session.give(answer, lambda reply: answers.run({**reply, "state": state} if is_still else reply))
 
 
@@ -158,7 +158,7 @@ def why(
     svg: BinaryIO | None,
     limit: int | None,
 ) -> None:
-    """Tell what a run waits for, or what became of an element.
+    """Tell what a run waits for, or what happened to an element.
 
     ID is a part that did not continue: a step, transition, node or state. For each condition this names the
     nearest element, the predicate that failed, and the value found there. With the eid of an element for RUN:
@@ -168,7 +168,7 @@ def why(
     if not (origin or uses):
         if as_dot or svg is not None or limit is not None:
             raise click.UsageError("--dot, --svg and --limit go with --origin or --uses")
-        session.give(session.ask("why", run=run, id=id), lambda row: click.echo("\n".join(answers.why(row))))
+        session.give(session.ask("why", run=run, id=id), lambda row: click.echo("\n".join(reasons.why(row))))
         return
     if (origin and uses) or id is not None or (as_dot and svg is not None):
         raise click.UsageError("expected one of --origin and --uses, without ID, with --dot or --svg or none")
@@ -241,7 +241,7 @@ def _print_ended(answer: Row) -> None:
 def _cancel_all(session: Session, name: str | None, reason: str, *, yes: bool) -> None:
     """End all runs, or those of a definition, after confirmation."""
     if session.as_json and not yes:
-        raise click.UsageError("--all with --json asks nobody; give --yes to agree")
+        raise click.UsageError("--all with --json asks no question; give --yes to agree")
     rows: list[Row] = [] if yes else session.ask("cancel_all", name=name, dry=True)
     if rows:
         listing(RUNS, rows[:MOST_LISTED], "")
@@ -324,7 +324,7 @@ def _effect(answer: dict[str, Any]) -> None:
 @active_run_argument
 @click.option("--reason", default="", metavar="TEXT", help="Kept in the history of the run that ends.")
 def renew(answer: Row) -> None:
-    """End a run, and start it anew by its file as it is now.
+    """End a run, and restart it by its file as it is now.
 
     The new run is given what the old one was given at its beginning. What the old one has used stays used. An
     item of work is withdrawn, and offered again.

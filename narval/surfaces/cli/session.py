@@ -147,7 +147,7 @@ class Session:
         from narval.surfaces.link.client import PeerClient
 
         if self.acting_as:
-            raise OperatorError("a peer lets nobody act in a person's name: leave --as out")
+            raise OperatorError("a peer may not act in a person's name: leave --as out")
         peers = load_peers(self.own_home.path)
         if self.peer not in peers:
             there = closest(self.peer, peers) or f"; link it: narval link add {self.peer} URL"

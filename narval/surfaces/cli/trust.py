@@ -74,7 +74,7 @@ def _print_rules(answer: Row) -> None:
     rules = [{**rule, "place": f"{answer['file']}:{rule['line']}"} for rule in answer["rules"]]
     listing(_COLUMNS, rules, f"no rule of {answer['file']} is about it")
     if answer["faults"]:
-        click.echo(f"\n{answer['file']} has faults; the rules above count until they are set right:")
+        click.echo(f"\n{answer['file']} has faults; the rules above stay active until they are corrected:")
         for fault in answer["faults"]:
             click.echo(clean(fault_line(fault)))
 

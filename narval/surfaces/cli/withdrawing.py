@@ -136,10 +136,10 @@ def _element(row: Row) -> str:
 
 @asking("confirm", "confirm", example="narval confirm 14 --reason 'I have asked her'", alters=True)
 @click.argument("eid", type=Number("an element"), shell_complete=completion.elements)
-@reason_option("Why it counts after all; kept with it.", default="")
+@reason_option("Why it is valid after all; kept with it.", default="")
 def confirm(answer: Row) -> None:
-    """Confirm a doubtful element: it counts again.
+    """Confirm a doubtful element: it is valid again.
 
     So does what is doubtful because of it alone.
     """
-    click.echo("\n".join(f"counts again: {_element(row)}" for row in answer["confirmed"]))
+    click.echo("\n".join(f"valid again: {_element(row)}" for row in answer["confirmed"]))

@@ -160,7 +160,7 @@ class AsyncClient:
 
     @property
     def _none_at_work(self) -> str:
-        return f"no daemon is at work on this home; start it: {self.start}"
+        return f"no daemon is running on this home; start it: {self.start}"
 
     async def _connect(self) -> None:
         path = self._find()

@@ -138,7 +138,7 @@ class BulkActs:
             if (one.agent, one.what, one.numbers) == (act.agent, act.what, act.numbers):
                 return one
         if len(under_way) >= AT_A_TIME:
-            raise RequestError(f"{AT_A_TIME} acts on many wait or go on already; wait for one of them")
+            raise RequestError(f"{AT_A_TIME} acts on many runs already wait or run; wait for one of them")
         self._acts[act.name] = act
         task = asyncio.create_task(act.run())
         self._tasks.add(task)

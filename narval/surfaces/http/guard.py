@@ -159,7 +159,7 @@ class Guard:
         most = self._limits.login if visitor is None else self._limits.body
         fields = await self._form(headers, receive, most)
         if path != LOGIN and not (visitor is not None and _is_of(fields, visitor.token)):
-            raise RefusedError(403, "This form is of another session: load the page anew, and send it again.")
+            raise RefusedError(403, "This form is of another session: reload the page, and send it again.")
         scope[FIELDS] = fields if path == LOGIN else _without_token(fields)
         if visitor is not None:
             self._forms.drop(int(visitor.session), _target(scope))

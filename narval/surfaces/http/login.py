@@ -119,7 +119,7 @@ class LoginPages:
         link = self._sessions.link(token)
         people = await self._people.people() if link is not None else None
         if link is not None and people is None:
-            message = "No daemon is at work that knows you. Start it (narval run), and use the link then."
+            message = "No daemon is running that knows you. Start it (narval run), and use the link then."
             return await self._page(request, message, status=503)
         secret = self._begun(token, link, people or (), browser_of(request.headers.get("user-agent", "")))
         if secret is None:
@@ -133,7 +133,7 @@ class LoginPages:
                     await asyncio.sleep(FAILED)
             finally:
                 self._waiting -= 1
-            message = "This link was used already, is older than ten minutes, or is for nobody known here."
+            message = "This link was used already, is older than ten minutes, or is for no person known here."
             return await self._page(request, message, status=403)
         self._end(request)
         ended, session = request.scope.get(ENDED), self._sessions.peek(secret)

@@ -28,11 +28,11 @@ LONG = 1_000_000
 UNWRITTEN = frozenset({"shown", "digest", "version", "edits", "these"})
 """The fields that pages fill in, which say what a page had shown: they are kept, and nobody alters them."""
 
-SESSION_ENDED = "Your session had ended, so nothing of it was done."
+SESSION_ENDED = "Your session had ended, so nothing was done."
 """The reason why a form of an ended session is kept, as its page says it."""
 
 NOT_ANSWERED: Mapping[int, str] = {
-    503: "No daemon answered: nothing of it was done, unless the daemon ended just while it was at it.",
+    503: "No daemon answered: nothing was done, unless the daemon ended in the middle of it.",
     504: "The daemon did not answer: it may be done. Look before you send it again.",
 }
 """The reason why a form is kept, by the status of the answer to it."""

@@ -141,7 +141,7 @@ def refusal_of(
     if isinstance(error, UnansweredError):
         return RefusedError(STATUS_OF_GONE[UnansweredError], f"{UnansweredError(error.what, WITH_KEY)}.")
     if isinstance(error, DaemonGoneError):
-        sentence = f"No daemon is at work; start it (narval run){then}."
+        sentence = f"No daemon is running; start it (narval run){then}."
         return RefusedError(STATUS_OF_GONE[DaemonGoneError], sentence, retry_after="10")
     status = next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), other)
     return RefusedError(status, f"{error}.")

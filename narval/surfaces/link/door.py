@@ -106,7 +106,7 @@ class LinkDoor:
             except UnansweredError as error:
                 raise RefusedError(STATUS_OF_GONE[UnansweredError], f"{error.what}.") from None
             except DaemonGoneError:
-                why = "No daemon is at work there."
+                why = "No daemon is running there."
                 raise RefusedError(STATUS_OF_GONE[DaemonGoneError], why, retry_after="10") from None
             except NarvalError as error:
                 raise RefusedError(400, f"{error}.") from None

@@ -100,10 +100,10 @@ class McpDoor:
         if scope["path"] != PATH:
             raise RefusedError(404, f"MCP is served at {PATH}.")
         if headers.get("host", "").lower() not in self._hosts:
-            raise RefusedError(421, "This Host is none of this server.")
+            raise RefusedError(421, "This Host does not belong to this server.")
         origin = headers.get("origin")
         if origin is not None and origin.lower() not in self._origins:
-            raise RefusedError(403, "This Origin is none of this server.")
+            raise RefusedError(403, "This Origin does not belong to this server.")
         try:
             client = await self._clients.with_token(token_of(headers))
         except NarvalError as error:

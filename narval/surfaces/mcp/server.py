@@ -293,7 +293,7 @@ def error_of(error: NarvalError) -> types.CallToolResult:
 def _begun_all_the_same(error: DaemonGoneError, run: int) -> types.CallToolResult:
     """The result of a call whose run is recorded, and whose daemon has gone since."""
     what = error.what if isinstance(error, UnansweredError) else str(error)
-    then = f"it began run {run}, which goes on once a daemon is at work; look at that before you call again"
+    then = f"it began run {run}, which continues once a daemon is running; look at it before you call again"
     result = error_of(UnansweredError(what, then))
     return result.model_copy(update={"structured_content": {**(result.structured_content or {}), "run": run}})
 

@@ -81,7 +81,7 @@ class Runner:
                 f"this home is open in program {self._program}, from which this one was forked: use it there"
             )
         if self._is_closed:
-            return "this home is closed: open it anew (narval.open)"
+            return "this home is closed: open it again (narval.open)"
         if asyncio._get_running_loop() is not None:
             return WITHIN_LOOP
         return "another thread asks this home now: use it in one thread at a time, or hold a lock of your own"

@@ -239,7 +239,7 @@ def _python(script: Script, write: Callable[[str], None]) -> Ran:
         "max_memory": script.memory,
     }
     if not (program := monty_program()):
-        why = f"expected the program monty of the package {_MONTY}, found none; install narval anew"
+        why = f"expected the program monty of the package {_MONTY}, found none; reinstall narval"
         raise ActionError(why, "no-program", final=True)
     with monty.Monty(binary_path=program) as pool, pool.checkout(limits=limits) as session:
         try:

@@ -69,7 +69,7 @@ def _happened(node: SearchNode, before: ExplorationState | None) -> str:
             return f"{called(call.kind, call.name, call.agent)} of {call.step} {gives}"
         case Matched() if before is not None:
             if not before.in_force.watches[event.watch].conditions:
-                return "an element is replaced, or counts no more"
+                return "an element is replaced, or is outdated"
             texts = dict.fromkeys(bound.text for bound in before.in_force.watches[event.watch].conditions)
             return f"an element comes that fits {' or '.join(texts)}"
         case TimerFired() if before is not None:

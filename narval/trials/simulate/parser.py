@@ -161,7 +161,7 @@ def read_scenario(source: Source, agents: Mapping[str, Known] | None = None) -> 
     if local_name(root.tag) != ROOT:
         within = f"<{ROOT}><arrive><{local_name(root.tag)}/></arrive></{ROOT}>"
         message = (
-            f"expected the root scenario, found {root.tag!r}; an element that comes stands in one: {within}"
+            f"expected the root scenario, found {root.tag!r}; an element that comes is within one: {within}"
         )
         raise DefinitionError([source.fault(message, root.line, root.column)])
     reading = Reading(source, SCENARIO_WORDS)

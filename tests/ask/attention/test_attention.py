@@ -184,7 +184,7 @@ def test_M13_what_waits_for_people_is_first_and_each_links_to_what_it_tells_of(
     assert failed["since"] < file["since"]
     assert late["text"].endswith("of s.late was reminded of, and is not answered: Soon")
     assert late["since"] > failed["since"], "since the reminder, and not since it was offered"
-    assert nobody["text"].endswith("can be done by nobody there is: Who?")
+    assert nobody["text"].endswith("has no person who may do it: Who?")
     assert person["text"].startswith("1 item waits for people: ")
     agent.cancel(asked)
     agent.until_idle()
@@ -230,7 +230,7 @@ def test_M13_of_very_many_overdue_items_it_says_how_many_more_there_are(home: Pa
     items = [item for item in told(agent) if item["what"] == "overdue"]
     assert len(items) == 11
     assert items[-1]["text"].startswith(
-        "5 more items of work, reminded of or for nobody there is: `narval work"
+        "5 more items of work, reminded of or without a person for it: `narval work"
     )
 
 
@@ -322,7 +322,7 @@ def test_M13_without_a_daemon_a_full_disk_does_not_hide_that_none_runs(
     monkeypatch.setattr(os, "statvfs", lambda _: full)
     disk, none = data(home, "attention")
     assert (disk["what"], none["what"]) == ("disk", "daemon")
-    assert none["text"] == f"no daemon is at work: narval --home {home} run"
+    assert none["text"] == f"no daemon is running: narval --home {home} run"
 
 
 def test_M13_of_many_alike_the_first_are_told_and_how_many_more(home: Path, agent: Agent) -> None:

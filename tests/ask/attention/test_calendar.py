@@ -161,7 +161,7 @@ def test_M48_what_came_late_says_why_and_what_was_dropped_says_so(home: Path) ->
         assert {entry["came"][-6:] for day in answer["days"] for entry in day["entries"]} == {"+01:00"}
         (item,) = agent.ask("attention")
         assert (item["what"], item["link"]) == ("missed", {"page": "calendar"})
-        assert item["text"].startswith("2 moments came late, 1 of which were dropped: no daemon was at work")
+        assert item["text"].startswith("2 moments came late, 1 of which were dropped: no daemon was running")
     with opened(home, "2026-03-28T11:00:00Z") as agent:
         assert agent.ask("calendar", start="2026-03-28", end="2026-03-29") == answer | {
             "days": agent.ask("calendar", start="2026-03-28", end="2026-03-29")["days"]

@@ -192,7 +192,7 @@ def test_M52_the_fault_of_a_file_is_open_until_it_is_good(home: Path, agent: Age
     agent.ask("reload")
     (row,) = rows(agent)
     assert (row["what"], row["definition"], row["type"]) == ("file", "recipes/s.xml", "bad-file")
-    with pytest.raises(RequestError, match=r"is over when recipes/s.xml is good: alter that file"):
+    with pytest.raises(RequestError, match=r"ends when recipes/s.xml has no faults; correct that file"):
         agent.ask("acknowledge", incident=row["incident"], reason="later")
     (home / "recipes" / "s.xml").write_text(good)
     agent.ask("reload")
@@ -219,7 +219,7 @@ def test_M53_a_row_is_tried_again_and_is_over_when_that_goes_well(home: Path, ag
     assert rows(agent) == []
     (row,) = rows(agent, incident=row["incident"])
     assert (row["state"], row["count"]) == ("settled", 6)
-    with pytest.raises(RequestError, match="dealt with already"):
+    with pytest.raises(RequestError, match="is already settled"):
         agent.ask("retry_incident", incident=row["incident"])
 
 
@@ -360,7 +360,7 @@ def test_M52_a_row_tells_what_each_run_was_given_and_one_of_them_is_acknowledged
     assert [one["title"] for one in row["runs"][0]["inputs"]] == ["pay · to shop · amount 11"]
     assert agent.ask("acknowledge", incident=id, reason="it was paid", run=second)["count"] == 1
     assert rows(agent)[0]["newest"] == [third, first]
-    with pytest.raises(RequestError, match=f"no open incident of {id} is of run {second}"):
+    with pytest.raises(RequestError, match=f"incident {id} has no open failure of run {second}"):
         agent.ask("acknowledge", incident=id, reason="it was paid", run=second)
 
 

@@ -160,7 +160,7 @@ def test_a_login_from_the_first_call_to_the_last(
         assert result(agent).text == "again"
     held = json.loads(file.read_text())["token"]
     said = well(home, "mcp", "logout", "tracker")
-    assert said == "logged out at tracker; its tokens count no more\n"
+    assert said == "logged out at tracker; its tokens are no longer valid\n"
     assert not file.exists()
     assert held["access_token"] not in server.access
     assert held["refresh_token"] not in server.renewing

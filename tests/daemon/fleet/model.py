@@ -112,7 +112,7 @@ def with_renewers() -> World:
 
 
 def nobody() -> World:
-    """A store with two agents at which no daemon is at work."""
+    """A store with two agents at which no daemon is running."""
     return World((Node(), Node()), (None, None))
 
 
@@ -223,7 +223,7 @@ class Model:
         return world if node.life == "stopped" else self.going_on(world, who)
 
     def going_on(self, world: World, who: int) -> World:
-        """The world once a daemon is at work, and has heard of its last renewal."""
+        """The world once a daemon is running, and has heard of its last renewal."""
         node = world.nodes[who]
         world = put(world, who, replace(node, life="up", alive=0.0, kept=None))
         return world if node.kept is None else self.told(world, who, protocol.Kept(node.kept))

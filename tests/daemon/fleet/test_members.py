@@ -186,7 +186,7 @@ async def test_G52_a_turn_of_the_homes_own_agent_that_needs_the_store_ends_the_d
     attic.store.link.is_away = True  # type: ignore[attr-defined]
     with pytest.raises(StoreAwayError):
         await attic.host.submit(lambda turn: attic.host.mail.office.addresses.find("ada"))
-    with pytest.raises(CutOffError, match="the home's own agent could not go on"):
+    with pytest.raises(CutOffError, match="the home's own agent could not continue"):
         await working
     await machines.kill("attic")
     await machines.pass_time(LEASE + 0.5)

@@ -329,7 +329,7 @@ async def test_G41_who_waited_before_the_link_began_anew_takes_nothing_with_it(
     assert not waits.done()
     await homes.frame("office", await homes.frame("home"))
     await homes.send(name, f"narval@{OTHER[name]}", "<order/>")
-    with pytest.raises(RequestError, match="has begun anew"):
+    with pytest.raises(RequestError, match="has begun again"):
         await waits
     await homes.exchange()
     assert await homes.ask(name, "letters") == []

@@ -24,7 +24,7 @@ from narval.daemon.fleet.mail import FleetMail
 from narval.daemon.traces import Traces
 from narval.files.home import Home
 from narval.store.batch import Batch
-from narval.surfaces.cli.render.answers import why
+from narval.surfaces.cli.render.reasons import why
 from narval.system.clock import SimulatedClock
 from tests.daemon.at_work import Killed, in_a_loop
 from tests.simulator.server import Server

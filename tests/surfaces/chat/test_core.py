@@ -116,7 +116,7 @@ async def test_C16_a_daemon_is_told_how_a_chat_is_when_that_changes_and_when_it_
 
 
 def test_C16_one_program_alone_holds_the_chats(tmp_path: Path) -> None:
-    at_work = pytest.raises(OperatorError, match=r"at work on this home already, as program \d+")
+    at_work = pytest.raises(OperatorError, match=r"already running on this home, as program \d+")
     with alone(tmp_path), at_work, alone(tmp_path):
         pass
 

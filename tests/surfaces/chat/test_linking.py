@@ -107,7 +107,7 @@ async def test_C3_of_strangers_nothing_is_taken_and_the_log_says_so_once(tmp_pat
         assert chat.service.sent == []
         assert (await chat.ask("count", xpath="chat-message"))["count"] == 0
         said = [line["message"] for line in await chat.ask("log") if "eve@example.org" in line["message"]]
-    nobody = "is nobody's in etc/people.toml: nothing is taken of theirs"
+    nobody = "belongs to no person in etc/people.toml: their messages are ignored"
     assert said == [f"[chats.phone] 'xmpp:eve@example.org' {nobody}"]
 
 

@@ -500,6 +500,6 @@ def test_an_argument_that_is_refused_is_repeated_without_control_characters(
 
 def test_the_check_of_a_home_without_a_daemon_says_so(home: Path) -> None:
     done = narval(home, "status", "--check")
-    assert (done.exit_code, done.stdout) == (1, f"not well: no daemon is at work: narval --home {home} run\n")
+    assert (done.exit_code, done.stdout) == (1, f"not well: no daemon is running: narval --home {home} run\n")
     assert well(home, "status", "--metrics").endswith("narval_up 0.0\n# EOF\n")
     assert narval(home, "status", "--metrics", "--check").exit_code == 2

@@ -107,7 +107,7 @@ def test_what_is_no_run_but_an_element_is_said(place: Path) -> None:
     result = narval(place, "show", eid)
     assert result.exit_code == 1
     assert result.stderr == (
-        f"narval: {eid} is an element (letter), not a run; `narval why {eid}` tells what became of it\n"
+        f"narval: {eid} is an element (letter), not a run; `narval why {eid}` tells what happened to it\n"
     )
     assert [element["eid"] for element in data(place, "memory", f"*[@eid={eid}]")] == [eid]
 
@@ -144,7 +144,7 @@ def test_show_says_of_what_is_under_way_that_no_daemon_is_at_work(
     if request.node.callspec.params["place"] == "daemon":
         assert states == ["state       running", "state       done"]
     else:
-        said = "running, as of the last moment recorded: no daemon is at work"
+        said = "running, as of the last moment recorded: no daemon is running"
         assert states == [f"state       {said}", "state       done"]
 
 

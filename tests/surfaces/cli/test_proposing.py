@@ -315,7 +315,7 @@ def test_D9_an_answer_without_an_end_ends_in_a_message(
     assert why in row["why"]
     assert row["rounds"][0]["answer"] == "no"
     assert row["rounds"][1]["answer"].startswith(came)
-    assert "no definition came of it" in well(home, "proposals", "show", "idea")
+    assert "the model gave no usable definition" in well(home, "proposals", "show", "idea")
     assert not (home / "recipes/idea").exists()
 
 

@@ -29,7 +29,7 @@ from narval.ask.text import (
 )
 from narval.core.definitions.reading.durations import duration
 from narval.surfaces.cli.history import sentence
-from narval.surfaces.cli.render import answers
+from narval.surfaces.cli.render import answers, reasons
 from narval.surfaces.cli.render.tables import ACTIONS, DEFINITIONS, RUNS, Column, elements, fields, table
 
 HARMFUL = ["\x1b[2J", "\x9b31m", "\x07", "\x00", "\x7f", "a\u202eb", "a\u2066b", "\r"]
@@ -274,7 +274,7 @@ def test_a_run_is_shown_with_its_error_its_caller_and_its_parts(capsys: pytest.C
 
 
 def why(**answer: Any) -> list[str]:
-    return list(answers.why({"run": 12, "state": "running", "waiting": [], **answer}))
+    return list(reasons.why({"run": 12, "state": "running", "waiting": [], **answer}))
 
 
 def wait(what: str, **more: Any) -> dict[str, Any]:
@@ -313,6 +313,12 @@ def test_N44_why_names_the_element_that_is_to_go() -> None:
     ]
 
 
+def at_peer(**more: Any) -> dict[str, Any]:
+    """A wait for a call at an agent of another home."""
+    at = {"agent": "shop@office", "run": None, "since": None, "link": "waiting", "why": "no route", **more}
+    return wait("call", calls=[{"call": "1-1", "inputs": [], "titles": {}, "at": at}])
+
+
 @pytest.mark.parametrize(
     ("what", "said"),
     [
@@ -327,6 +333,8 @@ def test_N44_why_names_the_element_that_is_to_go() -> None:
         (wait("moon"), "t waits for moon"),
         (wait("call", runs=[15]), "  it is run 15: see `narval why 15`"),
         (wait("call", text="a {until} b"), "a {until} b"),
+        (at_peer(state="there"), "  shop@office has taken it, and has not answered yet"),
+        (at_peer(state="untaken", since="2026-11-21T08:00:00+00:00"), ": the link is waiting: no route"),
     ],
 )
 def test_each_kind_of_wait_is_a_sentence(what: dict[str, Any], said: str) -> None:

@@ -112,7 +112,7 @@ def test_a_run_that_no_daemon_has_begun_says_so(home: Path) -> None:
         refused = narval(home, *line)
         assert refused.exit_code == 1
         assert (
-            f"process {run} has not begun yet: it begins when a daemon is at work (narval run)"
+            f"process {run} has not begun yet: it begins when a daemon is running (narval run)"
             in refused.stderr
         )
     assert narval(home, "run", "--until-idle").exit_code == 0

@@ -173,8 +173,8 @@ def test_M64_it_listens_to_this_machine_alone(home: Path) -> None:
 def test_M65_login_names_who_there_is(home: Path) -> None:
     (home / "etc" / "people.toml").write_text('[people.ann]\nlogin = "nobody-here"\n[people.ben]\n')
     unknown = narval(home, "web", "login", "eve")
-    assert "nobody is called 'eve' in etc/people.toml; name one of ann, ben" in unknown.stderr
-    assert "nobody has the login" in narval(home, "web", "login").stderr
+    assert "no person is called 'eve' in etc/people.toml; name one of ann, ben" in unknown.stderr
+    assert "no person has the login" in narval(home, "web", "login").stderr
     with web(home):
         assert data(home, "web", "login", "ann")["person"] == "ann"
 

@@ -38,8 +38,8 @@ def test_F14_the_commands_withdraw_and_confirm(home: Path) -> None:
     assert " doubtful " in well(home, "memory", "verdict[@al:doubtful]")
     by = f"made by run {run} of w.triage"
     assert well(home, "confirm", verdict).splitlines() == [
-        f"counts again: {verdict} verdict, {by}",
-        f"counts again: {answer} answer, {by}",
+        f"valid again: {verdict} verdict, {by}",
+        f"valid again: {answer} answer, {by}",
     ]
     refused = narval(home, "confirm", answer)
     assert (refused.exit_code, "nothing to confirm" in refused.stderr) == (1, True)

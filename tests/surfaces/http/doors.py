@@ -86,7 +86,7 @@ class Door:
         assert method == "people"
         self.asked += 1
         if self.people is None:
-            raise DaemonGoneError("no daemon is at work")
+            raise DaemonGoneError("no daemon is running")
         return self.people
 
     def browser(self, **headers: str) -> TestClient:

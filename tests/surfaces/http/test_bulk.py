@@ -103,7 +103,7 @@ def test_M28_a_form_that_is_sent_twice_is_one_act_and_so_many_wait(monkeypatch: 
         assert acts.add(many.act(1, 2, agent="other")) is not first
         monkeypatch.setattr(bulk, "AT_A_TIME", 3)
         other = acts.add(many.act(1, 2, what="retry"))
-        with pytest.raises(RequestError, match="3 acts on many wait or go on already"):
+        with pytest.raises(RequestError, match="3 acts on many runs already wait or run"):
             acts.add(many.act(9))
         other.end()
         await asyncio.sleep(0.1)

@@ -331,7 +331,7 @@ class TestPages:
             (RequestError("there is no run 57"), "there is no run 57"),
             (
                 ValueError("a bug"),
-                "This page broke down as it was made anew; the log of narval web says where.",
+                "This page broke down as it was made again; the log of narval web says where.",
             ),
         ],
     )

@@ -140,7 +140,7 @@ def test_a_form_that_was_sent_while_no_daemon_was_at_work_is_kept_to_be_sent_aga
         assert (answer.status_code, "http-equiv" in answer.text) == (503, False)
         assert '<a href="/kept">look at it, and send it again</a>' in answer.text
         shown = browser.get("/kept").text
-        assert "No daemon answered: nothing of it was done" in shown
+        assert "No daemon answered: nothing was done" in shown
         assert f'action="{act}"' in shown
         assert "&lt;letter&gt;" in shown
     looked_at = browser.get(act)

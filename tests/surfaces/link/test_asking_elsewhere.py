@@ -116,7 +116,7 @@ def test_the_page_that_follows_is_one_of_the_peer(pair: Pair) -> None:
         (("check", __file__), "works on the files of a home: leave --peer out"),
         (("backup", "x"), "works on the files of a home: leave --peer out"),
         (("completion", "bash"), "completion works on this machine alone"),
-        (("outdate", "1", "--as", "ann"), "a peer lets nobody act in a person's name: leave --as out"),
+        (("outdate", "1", "--as", "ann"), "a peer may not act in a person's name: leave --as out"),
         (("status", "--agent", "nobody"), "there is no agent 'nobody'"),
     ],
 )
@@ -182,6 +182,6 @@ def test_the_daemon_of_a_peer_that_may_write_is_ended(pair: Pair) -> None:
     pair.allow("read", "write")
     assert pair.well("stop") == "stopped\n"
     result = pair.ask("status")
-    assert "the peer office cannot answer: no daemon is at work there" in result.output
+    assert "the peer office cannot answer: no daemon is running there" in result.output
     assert result.exit_code == 3
     until(lambda: not (pair.office / "var/narval.sock").exists())

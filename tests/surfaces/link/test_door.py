@@ -271,7 +271,7 @@ def test_what_goes_wrong_in_the_daemon_is_told_in_its_form(knocked: Any) -> None
         daemon.answer = raised(DaemonGoneError("gone"))
         for path, body in (("/link", b""), ("/ask", asked_for("status"))):
             answer = await knocks.post(path, body)
-            assert (answer[0], told(answer)) == (503, "No daemon is at work there.")
+            assert (answer[0], told(answer)) == (503, "No daemon is running there.")
         daemon.answer = raised(UnansweredError("the daemon ended"))
         for path, body in (("/link", b""), ("/ask", asked_for("status"))):
             answer = await knocks.post(path, body)

@@ -402,7 +402,7 @@ def test_the_owner_agrees_on_the_worklist_and_no_client_can(home: HomeOfClients,
                 await asyncio.sleep(0.01)
             [item] = items
             eid = item["item"]
-            assert "mcp:desk is nobody's in etc/people.toml" in await refused(
+            assert "mcp:desk belongs to no person in etc/people.toml" in await refused(
                 client, "answer", item=eid, outcome=outcome
             )
             shown = home.ask("work_item", item=eid)

@@ -224,7 +224,7 @@ def test_without_a_daemon_or_a_client_a_command_says_so(home: HomeOfClients, tmp
     words = [str(home.path / "narval"), "--home", str(tmp_path), "mcp", "--client", "desk"]
     done = subprocess.run(words, input=b"", capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (3, b"")
-    assert b"no daemon is at work on this home; start it: narval run" in done.stderr
+    assert b"no daemon is running on this home; start it: narval run" in done.stderr
 
 
 def test_the_door_knows_tokens_hosts_and_bounds(home: HomeOfClients) -> None:

@@ -20,7 +20,7 @@ EMPTY = {
     "/runs?waiting_for=person": ("No run that is under way fits this filter.",),
     "/runs?phase=failed": ("No run that is over fits this filter.", 'href="/a/narval/runs">Show all'),
     "/memory?xpath=whale": ("No element fits this.", 'href="/a/narval/memory">Look at all of memory'),
-    "/errors": ("Nothing is wrong that nobody has dealt with.", "/errors?all=yes"),
+    "/errors": ("There are no open errors.", "/errors?all=yes"),
     "/errors?all=yes": ("Nothing has failed that is still known.",),
     "/work": ("Nothing is asked of you.", "/work?view=all"),
     "/work?view=refused": ("There is no such item.", 'href="/a/narval/work"'),

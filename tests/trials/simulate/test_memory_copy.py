@@ -115,7 +115,7 @@ def at_rest(home: Home) -> dict[str, Print]:
 
 
 def test_a_home_at_work_is_copied_while_its_daemon_goes_on(lived_in: Home) -> None:
-    # What SQLite notes of its readers is in the -shm, which is the daemon's scratch and is made anew by it.
+    # What SQLite notes of its readers is in the -shm, which is the daemon's scratch and is made again by it.
     with daemon(lived_in.path):
         well(lived_in.path, "add", "-", given="<order id='7'/>")
         while len(list(lived_in.path.glob("post.called"))) < 1:

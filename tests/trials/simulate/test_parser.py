@@ -135,7 +135,7 @@ def test_what_is_no_xml_or_no_scenario_is_a_fault() -> None:
     for text, place in (
         ("<scenario>", "it.xml:1:11"),
         ("<recipe/>", "it.xml:1:1: expected the root scenario"),
-        ("<order/>", "stands in one: <scenario><arrive><order/></arrive></scenario>"),
+        ("<order/>", "is within one: <scenario><arrive><order/></arrive></scenario>"),
     ):
         with pytest.raises(DefinitionError, match=place):
             read_scenario(Source.of_text("it.xml", text))

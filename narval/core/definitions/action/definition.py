@@ -152,7 +152,9 @@ def action(function: Callable[..., Any] | None = None, /, **words: Any) -> Any:
         if not is_absent and not isinstance(words[name], str):
             words[name] = tuple(words[name])
     if of_step := [name for name in ("timeout", "retries", "backoff") if name in words]:
-        raise TypeError(f"{of_step[0]} is no matter of @action: it stands at the step that calls the action")
+        raise TypeError(
+            f"{of_step[0]} does not belong in @action: write it at the step that calls the action"
+        )
     declaration = ActionDeclaration(**words)
 
     def declare(declared: Function) -> Function:

@@ -47,7 +47,7 @@ def check_functions(tree: Expression) -> None:
     for predicate in _predicates(tree):
         for part in walk(predicate):
             if isinstance(part, FunctionCall) and part.name in VALUE_FUNCTIONS:
-                raise ExpressionError(f"{part.name}() stands outside predicates", part.start)
+                raise ExpressionError(f"{part.name}() is outside of a predicate", part.start)
     for call in walk(tree):
         if isinstance(call, FunctionCall) and call.name == "date-add":
             _check_literal(call, 1, _shift)

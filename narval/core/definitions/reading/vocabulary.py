@@ -104,7 +104,7 @@ agent = matching(
 )
 """The name of an agent of this home (G1), or of another with its peer."""
 
-variable = matching(r"[^\W\d][\w.-]*", "a name that may stand behind a $, such as first")
+variable = matching(r"[^\W\d][\w.-]*", "a name that may follow a $, such as first")
 """The name of a variable of patterns."""
 
 

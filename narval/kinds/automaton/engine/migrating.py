@@ -98,7 +98,7 @@ def _refused(
         then = new.states[place]
         for field, words in _UNDER_WAY.get(run.state, {}).items():
             if getattr(before, field) != getattr(then, field):
-                why = f"state {place} is {run.state}, and {words} is another now; let it end first"
+                why = f"state {place} is {run.state}, and {words} has changed; wait until it ends"
                 yield NoPlace(place, why, then.line)
         if name in state.finals and (place == END or not then.is_final):
             why = "ends the whole run now" if place == END else "is no end of it now"

@@ -193,7 +193,7 @@ def _signalled(decision: DataflowDecision, event: Signalled) -> None:
     state = decision.state
     if state.over or not state.open:
         why = "its input is complete" if not state.over else f"it is {state.status}"
-        decision.refuse(event, "not-listening", f"run {state.eid} takes no more sessions: {why}")
+        decision.refuse(event, "not-listening", f"run {state.eid} no longer takes sessions: {why}")
     elif event.name == COMPLETE:
         decision.change(InputCompleted())
         decision.answer(event, sessions=len(state.sessions))

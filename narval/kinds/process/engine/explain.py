@@ -258,7 +258,7 @@ def _reason_of_token(definition: Process, state: ProcessState, token: NodeToken)
 
 
 def _reason_of_process(state: ProcessState) -> str | None:
-    failed = f"narval could not go on: element {state.error}"
+    failed = f"narval could not continue: element {state.error}"
     texts = {"completed": "no token was active any more", "cancelled": "it was cancelled", "failed": failed}
     return texts.get(state.status)
 
@@ -297,6 +297,6 @@ story: Story = {
     "QuestionAsked": Fact("The code of {function} is asked.", part="token", word="node"),
     "UndoingQueued": Fact("What token {tokens} did is undone."),
     "UndoingEnded": Fact("All is undone that had to be."),
-    "ProcessFailed": Fact("narval cannot go on with it: {error:element}."),
+    "ProcessFailed": Fact("narval cannot continue it: {error:element}."),
 }
 """The changes of interest to people, in sentences."""

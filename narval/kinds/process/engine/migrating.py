@@ -285,4 +285,4 @@ def _under_way(token: NodeToken, before: Node, then: Node) -> str:
         changed = "its `timeout`"  # the engine keeps it, and has a timer for it
     elif token.queued and then.type == SCRIPT and not then.text_of("execute"):
         changed = "its script"
-    return f"a token stands on node {then.id}, and {changed} is another now; let it end first" * bool(changed)
+    return f"a token is on node {then.id}, and {changed} has changed; wait until it ends" * bool(changed)

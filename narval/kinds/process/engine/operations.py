@@ -37,7 +37,7 @@ def _while_executing(decision: ProcessDecision, event: Signalled) -> Value:
     if state.status in ("pending-cancel", "cancelled"):
         raise OperationRefused("cancelled", f"process {state.eid} is {state.status}")
     if state.status == "created":
-        begins = "it begins when a daemon is at work (narval run)"
+        begins = "it begins when a daemon is running (narval run)"
         raise OperationRefused("not-executing", f"process {state.eid} has not begun yet: {begins}")
     if state.status != "executing":
         raise OperationRefused("not-executing", f"process {state.eid} is {state.status}, it is not executing")
@@ -227,7 +227,7 @@ def _token(decision: ProcessDecision, arguments: Arguments) -> NodeToken:
         raise OperationRefused("bad-argument", f"expected the number of a token, got: {number!r:.80}")
     token = decision.state.nodes.get(number)
     if token is None:
-        what = "is an arc token" if number in decision.state.arcs else "is none of its tokens"
+        what = "is an arc token" if number in decision.state.arcs else "is not one of its tokens"
         raise OperationRefused(
             "no-token", f"process {decision.state.eid} of {decision.definition.full_name}: {number} {what}"
         )

@@ -221,7 +221,7 @@ story: Story = {
     "VersionFollowed": Fact("{new:element} takes the place of {old:element}."),
     "TransitionWaiting": Fact("It waits for {watch:watch}.", part="transition"),
     "DurationStarted": Fact("Its conditions hold, and have to until {until:moment}.", part="transition"),
-    "DurationEnded": Fact("It waits for that moment no more.", part="transition"),
+    "DurationEnded": Fact("It no longer waits for that moment.", part="transition"),
     "TransitionFired": Fact(
         "It began: transition {transition} fired[, with {took:element}].",
         part="starts",

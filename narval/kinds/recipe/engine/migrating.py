@@ -186,7 +186,7 @@ class _Moving:
             return
         after, then = self.after, self.new.steps[name]
         if run.state == "running" and (changed := _changed_under_way(step, then)):
-            why = f"step {name} is under way, and {changed} is another now; let it end first"
+            why = f"step {name} is under way, and {changed} has changed; wait until it ends"
             self.refused.append(NoPlace(name, why, then.line))
         run.via = self.transitions.get(run.via, "")
         after.steps[name] = run
@@ -320,7 +320,7 @@ class _Moving:
                 why = f"step {id} is {run.state}, and no transition that has fired leads to it"
                 yield NoPlace(id, f"{why} in the new version", step.line)
             elif run.state == "history" and id not in left:
-                why = f"step {id} was left by a transition that is no more; name what took its place"
+                why = f"step {id} was left by a transition that the new version lacks; name its replacement"
                 yield NoPlace(id, why, step.line)
             elif run.state in ("done", "error") and step is not self.new.end and not step.outs:
                 yield NoPlace(id, f"step {id} is {run.state}, and nothing leads on from it", step.line)

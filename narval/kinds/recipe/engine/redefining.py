@@ -52,7 +52,7 @@ def begun_anew(recipe: Recipe, state: PlanState, _: Recipe) -> tuple[tuple[int, 
     if recipe.restart == "parallel" and not state.is_first:
         again = f"narval retry {state.eid} --from {recipe.start.id}"
         raise RequestError(
-            f"run {state.eid} is not begun anew, for another plan of {recipe.full_name} waits in its place: "
+            f"run {state.eid} is not restarted, for another plan of {recipe.full_name} waits in its place: "
             f"`narval cancel {state.eid}` and then `{again}` does it again with what it took"
         )
     return state.first, ()

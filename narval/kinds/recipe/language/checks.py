@@ -322,7 +322,7 @@ def _fed(recipe: Recipe, library: Library) -> Iterator[Fault]:
     if (step := feeding(recipe, library)) is not None:
         gives = f"step {step.id!r} gives by its arguments what recipe {recipe.full_name!r} waits for"
         mend = "give it the element that came, or one of another name, or leave restart out"
-        yield Fault(recipe.path, step.line, 1, f"{gives}, so it begins anew for ever; {mend}", warning=True)
+        yield Fault(recipe.path, step.line, 1, f"{gives}, so it restarts for ever; {mend}", warning=True)
 
 
 def _waits(transition: Transition) -> bool:

@@ -16,7 +16,7 @@ PARTS = ("condition", "context", "input", "output")
 
 RESERVED = ("plan", EACH)
 """Variables with another meaning."""
-_EACH_ELSEWHERE = "the element of a call stands in arguments and inputs alone, of a step with foreach"
+_EACH_ELSEWHERE = "the element of a call may be used only in arguments and inputs, of a step with foreach"
 
 
 def check_names(
@@ -96,7 +96,7 @@ def _check_transition(reading: Reading, patterns: Patterns, entry: Entry, steps:
                 place = locate(patterns.offset(pattern, name))
                 if given[name] >= at:
                     why = f"${name} is the element of {'this' if given[name] == at else 'a later'} condition"
-                    reading.fault_at(place, f"{why}; a name stands in conditions after its own")
+                    reading.fault_at(place, f"{why}; a name may be used only in later conditions")
                 elif "for" in condition.written:
                     why = f"for: what fits depends on ${name}, so it cannot be said since when something does"
                     remedy = "remove for, or let a transition after the next step wait"
@@ -123,7 +123,7 @@ def _check_order(
             givers = [transitions[id] for id, _ in names[name]]
             if not any(_may_precede(giver, part, transitions, start) for giver in givers):
                 listed = " and ".join(giver.id for giver in givers)
-                message = f"${name} stands for nothing here: {listed} cannot have fired before {part.word}"
+                message = f"${name} has no value here: {listed} cannot have fired before {part.word}"
                 place = locate(patterns.offset(pattern, name))
                 reading.fault_at(place, f"{message} {part.get('id', '')!r}; use it after that")
 

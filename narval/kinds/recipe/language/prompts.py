@@ -53,7 +53,7 @@ def _values(node: XmlNode, *, text: bool, but: str = "") -> Iterator[Slip]:
     for written, locate in (*texts, *([(node.text, node.text_place)] if text else [])):
         for value in values_in(written):
             where = '<value name="…"> or <set name="…" value="…"/>'
-            message = f"{value} stands among what is asked; values go into {where}"
+            message = f"{value} may not be in the text of the question; values go into {where}"
             yield locate(written.index(value)), message
 
 

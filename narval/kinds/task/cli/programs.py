@@ -160,7 +160,7 @@ narval task raise fax.NIGHT"""
     "--sync/--async", "sync", default=None, help="Wait for the action, or not, whatever the rule says."
 )
 @click.option("--object", "file", type=DocumentFile(), metavar="FILE", help="Carry this element.")
-@click.option("--with-object", is_flag=True, help="Carry the object of the task, which has it no more.")
+@click.option("--with-object", is_flag=True, help="Carry the object of the task, which no longer has it.")
 @click.option(
     "--user", "users", multiple=True, metavar="U", help="Only instances of this user; may be repeated."
 )

@@ -27,7 +27,7 @@ _CALLS = {
     "routed": "the case to record where the object goes",
     "raise": "an event that its program raised",
     "launch": "a program that a script launched",
-    "down": "the server to know that it works no more",
+    "down": "the server to know that it has stopped",
     GONE: "what was given up to be gone",
 }
 

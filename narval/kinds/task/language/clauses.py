@@ -67,7 +67,7 @@ class ClauseRules:
         seen: set[str] = set()
         for word in self._type.lists.get(clause, ()):
             if word.text in seen:
-                self._note(word, f"{clause}: {word.text!r:.60} stands twice; remove one")
+                self._note(word, f"{clause}: {word.text!r:.60} appears twice; remove one")
             else:
                 seen.add(word.text)
                 yield word.text

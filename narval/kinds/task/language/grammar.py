@@ -108,7 +108,7 @@ class _TypeReader:
         cursor, type = self._cursor, self._type
         clause = cursor.advance()
         if clause.kind in self._clauses:
-            cursor.fault(f"{clause.kind} stands twice in {type.name.text}; remove one", clause.at)
+            cursor.fault(f"{clause.kind} appears twice in {type.name.text}; remove one", clause.at)
         self._clauses.add(clause.kind)
         if clause.kind in ("USERS", "ROLES", "INVOCATION"):
             cursor.expect(f": after {clause.kind}", ":")
@@ -129,7 +129,7 @@ class _TypeReader:
     def _work(self) -> None:
         written = self._cursor.advance()
         if words.WORK in self._type.given:
-            self._cursor.fault(f"WORK stands twice in {self._type.name.text}; remove one", written.at)
+            self._cursor.fault(f"WORK appears twice in {self._type.name.text}; remove one", written.at)
         self._type.given[words.WORK] = written
 
     def _invocation(self) -> None:
@@ -170,7 +170,7 @@ class _TypeReader:
                     self._event(state)
                 else:
                     if part.kind in state.scripts:
-                        cursor.fault(f"{part.kind} stands twice in this state; make it one", part.at)
+                        cursor.fault(f"{part.kind} appears twice in this state; make it one", part.at)
                     if cursor.next.kind not in (STRING, "{"):
                         raise cursor.unexpected("a script in quotes or braces")
                     state.scripts[part.kind] = read_code(cursor)
@@ -207,7 +207,7 @@ class _TypeReader:
             message = "a statement such as route(NEXT);"
             raise cursor.unexpected(f"{message} after {clause.text}")
         if state.upper() in (known.upper() for known in self._type.routes):
-            cursor.fault(f"{clause.text} stands twice in {self._type.name.text}; make it one", clause.at)
+            cursor.fault(f"{clause.text} appears twice in {self._type.name.text}; make it one", clause.at)
         else:
             self._type.routes[state] = (clause, script)
 
@@ -222,7 +222,7 @@ def _rule(cursor: Cursor, wanted: str, *, is_global: bool = False) -> WrittenRul
     while (modifier := cursor.accept("SYNC", "ASYNC", "GLOBAL", "EVERY", "(")) is not None:
         if modifier.kind == "(":
             if parameters is not None:
-                cursor.fault("the parameters of this event stand twice; remove one list", modifier.at)
+                cursor.fault("the parameters of this event appear twice; remove one list", modifier.at)
             parameters = _parameters(cursor)
         elif modifier.kind == "EVERY":
             period, every = (
@@ -285,7 +285,7 @@ def _parameters(cursor: Cursor) -> list[Token]:
             message = f"${parameter.text} is the {parameter.text} of a condition; choose another name"
             cursor.fault(message, parameter.at)
         if parameter.text in [known.text for known in found]:
-            message = f"the parameter {parameter.text!r:.60} stands twice; choose another name"
+            message = f"the parameter {parameter.text!r:.60} appears twice; choose another name"
             cursor.fault(message, parameter.at)
         else:
             found.append(parameter)

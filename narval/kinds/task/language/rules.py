@@ -47,7 +47,7 @@ def _initial(type: TypeFacts) -> Iterator[Complaint]:
         return
     name = states.find(word.text)
     if name is not None and name in states.terminal:
-        yield word, f"INITIAL: {name} is a state in which the task is over; expected one in which it begins"
+        yield word, f"INITIAL: {name} is a final state; expected one in which a task can begin"
 
 
 def _of_state(
@@ -65,10 +65,10 @@ def _of_state(
                 f"{rule.event} is the event of an edge and of a rule of this state; rename one",
             )
         if (text := rule_text(rule)) in seen:
-            yield written.event, f"this rule of {rule.event} stands twice in this state; remove one"
+            yield written.event, f"this rule of {rule.event} appears twice in this state; remove one"
         seen.add(text)
     for written in state.rules:
-        what = "no global event stands in it" if written.is_global else "it answers no events"
+        what = "it has no global event" if written.is_global else "it answers no events"
         if not state.exposed:
             yield written.event, f"{name} is INTERNAL: {what}; write EXPOSED, or move this"
         elif name in states.terminal and not written.is_global:
@@ -84,7 +84,7 @@ def _routes(type: TypeFacts) -> Iterator[Complaint]:
         elif name == COMMIT and routes_from(script):
             yield (
                 clause,
-                "ON COMMIT: the object is no more, and goes nowhere; remove route, or end in FORWARD",
+                "ON COMMIT: the object is gone by then, and goes nowhere; remove route, or end in FORWARD",
             )
 
 

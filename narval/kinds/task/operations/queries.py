@@ -331,7 +331,7 @@ def case_of(daemon: Daemon, eid: int) -> tuple[Run, CaseState, int]:
     if run is not None and _is(run, CaseState):
         state = state_of(agent, run)
         return run, state, next(iter(state.members))
-    about = f"`{command(daemon, f'why {eid}')}` tells what became of it"
+    about = f"`{command(daemon, f'why {eid}')}` tells what happened to it"
     is_there = eid in agent.memory
     what = "is no object of a task" if is_there else "is not in memory"
     raise TaskRefusedError("no-object", f"{eid} {what}{f'; {about}' if is_there else ''}")

@@ -97,7 +97,7 @@ async def told(
             coming[0].cancel()
     if not answered:
         if daemon.record_only:
-            raise RequestError("no daemon runs: nobody takes this; start one with `narval run`")
+            raise RequestError("no daemon runs to take this; start one with `narval run`")
         return None
     answer = coming[0].result()
     if answer.problem is not None:

@@ -67,9 +67,9 @@ def act(decision: WorkDecision, event: Signalled) -> None:
 def _refused(decision: WorkDecision, kind: str) -> NotSoError:
     claim = decision.state.claim
     if kind == "not-exclusive":
-        return NotSoError(kind, "several people answer this, so nobody has it alone; answer it")
+        return NotSoError(kind, "several people answer this, so no person has it alone; answer it")
     if claim is None or kind == "not-claimed":
-        return NotSoError(kind, "nobody has this, and there is nothing to take back; answer it, or claim it")
+        return NotSoError(kind, "no person has this: there is nothing to take back; answer it, or claim it")
     zone = decision.view.zone
     until = f" until {in_zone(claim.until, zone)}" if claim.until is not None else ""
     message = f"claimed by {claim.by} since {in_zone(claim.since, zone)}{until}; ask {claim.by} to release it"

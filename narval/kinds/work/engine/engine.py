@@ -32,7 +32,7 @@ definition_kind = "work"
 changes = WorkChange.union()
 state_type = WorkState
 decision_type = WorkDecision
-instead_of_retry = "retry the run that asked, from the step that did: it asks anew"
+instead_of_retry = "retry the run that asked, from the step that did: it asks again"
 
 
 def heeds_people(state: WorkState) -> str:

@@ -146,7 +146,7 @@ def explain(definition: WorkDefinition, state: WorkState, identifier: str | None
         if state.outcome == identifier:
             return f"it was answered{f' by {state.ended_by}' if state.ended_by else ' by the deadline'}"
         if hides_votes(definition, state):
-            return f"who answers so is told once it is over, or to who has answered; it needs {outcome.needs}"
+            return f"votes are shown once it is over, or to those who have voted; it needs {outcome.needs}"
         return f"{len(has)} of {outcome.needs} have answered so{': ' if has else ''}{', '.join(has)}"
     if identifier in state.refused:
         return f"{identifier} has refused: {state.refused[identifier] or 'no reason given'}"

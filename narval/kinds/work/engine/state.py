@@ -99,7 +99,7 @@ class WorkState(RunState, omit_defaults=True):
     wake_at: float | None = None
     """The next moment that it waits for."""
     put_off: float | None = None
-    """The moment to which its deadline was put off, once, because no daemon was at work when it came."""
+    """The moment to which its deadline was put off, once, because no daemon was running when it came."""
     claim: ItemClaim | None = None
     """The claim of the person who has it."""
     named: tuple[str, ...] = ()

@@ -95,7 +95,7 @@ def _unheld_roles(work: WorkDefinition, people: Directory) -> Iterator[tuple[int
     for line, audience in _audiences(work):
         for role in audience.roles:
             if not people.holders(role):
-                yield line, f"nobody holds the role {role!r}{closest(role, held_roles)}"
+                yield line, f"no person has the role {role!r}{closest(role, held_roles)}"
 
 
 def _too_few(work: WorkDefinition, people: Directory) -> Iterator[tuple[int, str]]:

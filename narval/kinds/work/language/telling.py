@@ -37,7 +37,7 @@ def sentences(work: WorkDefinition, library: Library) -> Iterator[Sentence]:
     yield Sentence(f"It asks people: {template(work.title)}", work.line)
     yield Sentence("It begins when somebody or something starts it.", work.line)
     if work.description is not None:
-        yield Sentence(f"Below that stands: {template(work.description)}", work.line)
+        yield Sentence(f"Below it: {template(work.description)}", work.line)
     for text, deeper in takes(work.prototype):
         yield Sentence(text, work.line, depth=deeper)
     if work.inputs_by_digest:

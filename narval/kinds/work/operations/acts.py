@@ -54,7 +54,7 @@ async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: P
                 return {"item": item, "work": run.name, "by": person, **(value or {})}
             raise WorkRefusedError(problem.kind, problem.message, problem.detail)
         if run.active:
-            raise RequestError("no daemon runs: nobody takes this; start one with `narval run`")
+            raise RequestError("no daemon runs to take this; start one with `narval run`")
     raise WorkRefusedError(
         "over", over(state_of(daemon.agent, run), daemon.agent.clockwork.zone)
     )  # perhaps in the turn before
@@ -105,7 +105,7 @@ def check_may_renew(daemon: Daemon, asker: Asker, item: int) -> None:
         raise RequestError(why)
     run, _, state = WorkView(daemon, None).item(item)
     if not run.active or state.status == "ready":
-        raise WorkRefusedError("over", f"it is {run.status}; only what is open can be offered anew")
+        raise WorkRefusedError("over", f"it is {run.status}; only what is open can be offered again")
 
 
 @operation("write")

@@ -56,12 +56,12 @@ def _sentences(look: WorkView) -> tuple[list[Form], list[Form]]:
             text = f"{title} was {was}, and is not answered: {_title(look, run)}"
             wrong.append(item("overdue", "middle", text, link, _urged_since(look, definition, state)))
         elif waits_for_nobody(definition, state, look.at, look.view):
-            text = f"{title} can be done by nobody there is: {_title(look, run)}"
+            text = f"{title} has no person who may do it: {_title(look, run)}"
             wrong.append(item("nobody", "middle", text, link, run.started))
         elif run.name != GRANTING or run.caller is not None:  # the line of the definition tells of it
             waiting.append(run)
     if len(wrong) > SHOWN:
-        more = f"{counted(len(wrong) - SHOWN, 'more item')} of work, reminded of or for nobody there is"
+        more = f"{counted(len(wrong) - SHOWN, 'more item')} of work, reminded of or without a person for it"
         text = f"{more}: `narval work --all` lists them"
         wrong[SHOWN:] = [item("overdue", "middle", text, {"page": "work"})]
     return wrong, [_waiting(look, waiting)] if waiting else []

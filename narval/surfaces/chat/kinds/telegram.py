@@ -98,7 +98,7 @@ class Telegram:
         about = await self._result("getFile", {"file_id": file.reference})
         place = about.get("file_path") if isinstance(about, dict) else None
         if not isinstance(place, str) or ".." in place:
-            raise ChatError("Telegram has the file no more", final=True)
+            raise ChatError("Telegram no longer has the file", final=True)
         status = await self._api.download(f"file/bot{self._token}/{place}", path, most)
         if status != 200:
             raise ConnectionError(f"{self._settings}: the file was answered by {status}")

@@ -148,7 +148,7 @@ def withdraw(session: Session, name: str, store: str | None) -> None:
     with _published(session, store) as published:
         if not published.withdraw(name):
             raise _unknown(published, name)
-    session.give({"name": name, "withdrawn": True}, lambda _: click.echo(f"{name} is published no more"))
+    session.give({"name": name, "withdrawn": True}, lambda _: click.echo(f"{name} is no longer published"))
 
 
 for _command in (publish, show, withdraw):

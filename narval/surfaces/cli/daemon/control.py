@@ -115,7 +115,7 @@ def _reload(session: Session) -> Row:
 
 
 _RELOADED = {
-    True: "what has changed is at work",
+    True: "the changes are active",
     False: "nothing has changed",
     None: "no daemon runs: the next one reads the files as it starts",
 }

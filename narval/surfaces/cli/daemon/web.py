@@ -194,8 +194,10 @@ def log_in(session: Session, person: str | None) -> None:
     found = _named(people, person) if person else own_person(people, login(os.getuid()))
     if found is None:
         names = ", ".join(row["person"] for row in people)
-        who = f"nobody is called {person!r:.80}" if person else f"nobody has the login {login(os.getuid())}"
-        raise OperatorError(f"{who} in etc/people.toml; name one of {names}: narval web login PERSON")
+        who = f"is called {person!r:.80}" if person else f"has the login {login(os.getuid())}"
+        raise OperatorError(
+            f"no person {who} in etc/people.toml; name one of {names}: narval web login PERSON"
+        )
     address = known(_folder(session))
     link = login_address(address, _sessions(session).new_link(found))
     session.give({"person": found, "login": link}, lambda reply: click.echo(reply["login"]))
@@ -227,7 +229,7 @@ def sessions(session: Session, number: int | None) -> None:
         session.give({"ended": number}, lambda _: click.echo(f"session {number} has ended"))
         return
     rows = [session_form(one) for one in store.listed()]
-    session.give(rows, lambda listed: listing(_SESSIONS, listed, "nobody is logged in"))
+    session.give(rows, lambda listed: listing(_SESSIONS, listed, "no person is logged in"))
 
 
 web.add_command(log_in)

@@ -15,7 +15,7 @@ from narval.surfaces.cli.render.tables import came_from
 @asking("element", "element", example="narval element 14\nnarval element 14 --json")
 @click.argument("eid", type=Number("an element"), shell_complete=completion.elements)
 def element(answer: Row) -> None:
-    """Show an element, what it was made from, and what came of it.
+    """Show an element, what it came from, and what was made from it.
 
     Besides its XML: the runs that hold it, when it will be forgotten, its versions, and, with the runs and
     calls that made them, the elements before and after it, 6 steps and 200 elements each way. `narval why
@@ -41,7 +41,7 @@ def _lines(answer: Row) -> Iterator[str]:
     elif answer["doubtful"]:
         yield f"  doubtful: made from what was withdrawn; `narval confirm {answer['eid']}` lets it count"
     elif answer["outdated"]:
-        yield "  outdated: a newer version counts in its place, or none"
+        yield "  outdated: a newer version has replaced it, or none"
     if answer["before"] or answer["after"]:
         versions = [*reversed(answer["before"]), answer["eid"], *answer["after"]]
         yield f"  versions {' → '.join(map(str, versions))}"

@@ -10,7 +10,7 @@ from narval.ask.text import Row, clean, counted, lasted, moment_exactly, zone
 from narval.core.definitions.reading.durations import duration
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import asking
-from narval.surfaces.cli.render import answers
+from narval.surfaces.cli.render import reasons
 from narval.surfaces.cli.render.tables import Column, listing
 from narval.surfaces.cli.runs import run_argument
 
@@ -75,7 +75,7 @@ def _lines(graph: Row) -> Iterator[str]:
         yield f"arc {clean(arc['id'])}: {clean(details)}"
         yield from (f"  {clean(end['id'])} is {end['state']}" for end in graph["ends"])
         return
-    yield from answers.why(graph)
+    yield from reasons.why(graph)
     for row in graph["calls"]:
         times = f"{moment_exactly(row['asked'])} to {moment_exactly(row['ended'])[11:] or 'now'} {zone()}"
         tried = f", try {row['try']}" if (row["try"] or 1) > 1 else ""

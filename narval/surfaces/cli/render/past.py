@@ -14,7 +14,7 @@ from typing import Any
 
 from narval.ask.text import Row, clean, counted, shortened
 from narval.ask.text import zone as named_zone
-from narval.surfaces.cli.render import answers
+from narval.surfaces.cli.render import reasons
 from narval.surfaces.cli.render.simulation import moment_form, shown_there
 from narval.trials.past.outcome import PastReport
 
@@ -121,9 +121,9 @@ def waits(form: Row) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The runs that would still wait, grouped by their reasons."""
     runs: Counter[tuple[str, ...]] = Counter()
     for answer in form["waiting"]:
-        runs[tuple(line for line in answers.why(answer) if line.strip())[1:]] += 1
-    for reasons, number in runs.items():
-        yield counted(number, "run"), reasons
+        runs[tuple(line for line in reasons.why(answer) if line.strip())[1:]] += 1
+    for sentences, number in runs.items():
+        yield counted(number, "run"), sentences
 
 
 def others(form: Row) -> str:

@@ -25,7 +25,7 @@ _STATES = {
     "asks": "it asks something before it can go on",
     "ready": "ready to be accepted",
     "faulty": "not usable: faults are left",
-    "failed": "no definition came of it",
+    "failed": "the model gave no usable definition",
     "accepted": "accepted",
 }
 

@@ -11,7 +11,7 @@ from typing import Any
 from narval.ask.text import clean, counted, shortened
 from narval.ask.text import zone as named_zone
 from narval.core.definitions.reading.durations import duration
-from narval.surfaces.cli.render import answers
+from narval.surfaces.cli.render import reasons
 from narval.surfaces.cli.render.tables import SNIPPET
 from narval.trials.simulate.changes import changes_of
 from narval.trials.simulate.report import Judged, SimulationReport
@@ -201,7 +201,7 @@ def _waiting(report: SimulationReport) -> Iterator[str]:
         yield f"  {counted(len(report.waiting), 'run')} still under way:"
     names = {(run.get("who"), run["eid"]): clean(run["name"]) for run in report.runs}
     for answer in report.waiting[:MOST_LISTED]:
-        first, *rest = (line for line in answers.why(answer) if line.strip())
+        first, *rest = (line for line in reasons.why(answer) if line.strip())
         who = f"{answer['who']}: " if "who" in answer else ""
         name = names.get((answer.get("who"), answer["run"]), "")
         yield f"    {who}{first}" if not rest else f"    {who}run {answer['run']} of {name}"

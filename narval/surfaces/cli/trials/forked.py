@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from narval.ask.text import Row, clean
-from narval.surfaces.cli.render import answers
+from narval.surfaces.cli.render import reasons
 from narval.surfaces.cli.render.simulation import SENTENCES, moment_form
 from narval.surfaces.cli.session import Session
 from narval.system import stopwatch
@@ -60,7 +60,7 @@ def _fate(fate: Fate, zone: tzinfo | None) -> Row:
 
 def _way(way: Way, zone: tzinfo | None) -> Row:
     why = way.waits and {**way.waits, "newer": None}
-    waits = [line for line in answers.why(why) if line.strip()][1:] if why else []
+    waits = [line for line in reasons.why(why) if line.strip()][1:] if why else []
     alone = [{**line, "at": moment_form(line["at"], zone), "text": _sentence(line)} for line in way.alone]
     return {"phase": way.phase, "happens": alone, "waits": waits}
 

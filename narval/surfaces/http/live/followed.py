@@ -139,7 +139,7 @@ class FollowedPage:
             return
         except Exception:
             log.exception("a page that is followed broke")
-            self.trouble("This page broke down as it was made anew; the log of narval web says where.")
+            self.trouble("This page broke down as it was made again; the log of narval web says where.")
             return
         if not self._turn():  # the daemon has gone since; what was made of it does not end the trouble
             return

@@ -127,7 +127,7 @@ async def element_page(visit: Visit) -> Shown | Redirect:
 @page("/a/{agent}/memory/{eid:int}/origin", command="narval why {eid} --origin")
 async def origin_page(visit: Visit) -> Shown:
     """Show everything that an element was made from, back to what came from outside."""
-    return await _trail(visit, "origin", "Origin", "uses", "All that came of it")
+    return await _trail(visit, "origin", "Origin", "uses", "Everything made from it")
 
 
 @page("/a/{agent}/memory/{eid:int}/uses", command="narval why {eid} --uses")

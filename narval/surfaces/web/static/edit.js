@@ -1,4 +1,4 @@
-// The text of a definition is checked as one types: what is beside it is made anew by the server, which runs nothing.
+// The text of a definition is checked as one types: what is beside it is made again by the server, which runs nothing.
 
 const REST = 600;          // milliseconds without a key before it is checked
 const form = document.getElementById("editor");

@@ -219,7 +219,7 @@ const open = () => {
   source.addEventListener("regions", (event) => regions(read(event) ?? {}));
   source.addEventListener("parts", (event) =>
     document.dispatchEvent(new CustomEvent("narval:parts", { detail: read(event) ?? [] })));
-  source.addEventListener("gone", (event) => show(read(event)?.text ?? "No daemon is at work."));
+  source.addEventListener("gone", (event) => show(read(event)?.text ?? "No daemon is running."));
   source.addEventListener("back", () => show(""));
   source.addEventListener("over", () => close("over"));
   source.addEventListener("superseded", () => {

@@ -342,7 +342,7 @@ def test_N30_a_declaration_that_cannot_be_kept_is_a_fault_at_its_place(text: str
 
 
 def test_what_stands_at_a_step_is_sent_there() -> None:
-    with pytest.raises(TypeError, match="retries is no matter of @action: it stands at the step"):
+    with pytest.raises(TypeError, match="retries does not belong in @action: write it at the step"):
         action(retries=3)
 
 

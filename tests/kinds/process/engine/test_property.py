@@ -170,6 +170,6 @@ def test_no_token_of_another_process_is_taken(seed: int) -> None:
     said = Dialogue(graph(Random(seed), "or", ("wait",)))
     first, second = said.start("p", kind="process"), said.start("p", kind="process")
     highest = max(said.states[first].nodes)
-    with pytest.raises(Refusal, match="none of its tokens") as caught:
+    with pytest.raises(Refusal, match="not one of its tokens") as caught:
         said.says(second, "complete", token=highest + 1000)
     assert caught.value.kind == "no-token"

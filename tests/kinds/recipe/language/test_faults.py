@@ -237,7 +237,10 @@ def step(rest: str, target: str = "mail.send", type: str = "action") -> str:
 )
 def test_N47_where_the_element_of_a_call_stands_for_nothing_it_is_said_where_it_does(text: str) -> None:
     told = fault_in(text)
-    assert told == "$each: the element of a call stands in arguments and inputs alone, of a step with foreach"
+    assert (
+        told
+        == "$each: the element of a call may be used only in arguments and inputs, of a step with foreach"
+    )
 
 
 @pytest.mark.parametrize(
@@ -251,9 +254,9 @@ def test_N47_where_the_element_of_a_call_stands_for_nothing_it_is_said_where_it_
         ("<a b=\"{date-add($a/@d, §'soon')}\"/>", "date-add() expects a length of time such as"),
         ('<a b="{date-add($a/@d, §$a/@e)}"/>', "date-add() expects a length of time such as"),
         ("<a b=\"{days-between($a/@d, $a/@e, §'mon-fry')}\"/>", "days-between() expects * or a list"),
-        ("<a b=\"{$a/b[§date-add(., '1d') = '']}\"/>", "date-add() stands outside predicates"),
+        ("<a b=\"{$a/b[§date-add(., '1d') = '']}\"/>", "date-add() is outside of a predicate"),
         ("<a b=\"{§date-ad($a/@d, '1d')}\"/>", "unknown function date-ad(); did you mean date-add()?"),
-        ('<a b="{§$each/@x}"/>', "$each: the element of a call stands in arguments and inputs alone"),
+        ('<a b="{§$each/@x}"/>', "$each: the element of a call may be used only in arguments and inputs"),
     ],
 )
 def test_N42_values_are_read_with_the_file(argument: str, message: str) -> None:

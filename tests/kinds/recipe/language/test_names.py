@@ -56,7 +56,7 @@ FAULTS = [
     ),
     (
         plan(given("§1st")),
-        ["as: expected a name that may stand behind a $, such as first, found '1st'"],
+        ["as: expected a name that may follow a $, such as first, found '1st'"],
     ),
     (
         plan(given("first") + given("§first")),
@@ -64,11 +64,11 @@ FAULTS = [
     ),
     (
         plan(given("first", "email[@re = §$first/@id]")),
-        ["$first is the element of this condition; a name stands in conditions after its own"],
+        ["$first is the element of this condition; a name may be used only in later conditions"],
     ),
     (
         plan(given("one", "email[@re = §$two/@id]") + given("two")),
-        ["$two is the element of a later condition; a name stands in conditions after its own"],
+        ["$two is the element of a later condition; a name may be used only in later conditions"],
     ),
     (
         plan(given("one") + given("two", "email[@re = $one/@id]", ' for="§1m"')),
@@ -79,11 +79,11 @@ FAULTS = [
     ),
     (
         plan(bc=given("one"), ab="<condition><match>email[@re = §$one/@id]</match></condition>"),
-        ["$one stands for nothing here: bc cannot have fired before transition 'ab'; use it after that"],
+        ["$one has no value here: bc cannot have fired before transition 'ab'; use it after that"],
     ),
     (
         plan(bc=given("one"), arguments='<note of="{§$one/@id}"/>'),
-        ["$one stands for nothing here: bc cannot have fired before step 'b'; use it after that"],
+        ["$one has no value here: bc cannot have fired before step 'b'; use it after that"],
     ),
     (
         plan(given("first"), arguments='<note of="{§$firts/@id}"/>'),

@@ -98,7 +98,7 @@ def test_P71_some_outcomes_may_be_chosen_and_who_may_not_answer_said() -> None:
         ('WORK <work>\n<for delegate="me"/></work>', "4:16: WORK: delegate: expected eligible"),
         ("WORK <work>\n<for/><titel/></work>", "4:7: WORK: unexpected element 'titel' in work"),
         ("WORK <work><for/><titel/></work>", "3:20: WORK: unexpected element 'titel' in work"),
-        ("WORK <work/> WORK <work/>", "3:16: WORK stands twice in ticket"),
+        ("WORK <work/> WORK <work/>", "3:16: WORK appears twice in ticket"),
         ("WORK work", "3:3: expected <work> after WORK"),
         ("WORK <work> <title>x</title>", "3:3: WORK: this <work> needs </work> at its end"),
         ('TASK CODE "a.b" WORK <work/>', "3:19: WORK says what people are asked, and its TASK CODE does"),

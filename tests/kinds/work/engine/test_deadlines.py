@@ -1,4 +1,4 @@
-"""A deadline that comes while no daemon is at work (P34)."""
+"""A deadline that comes while no daemon is running (P34)."""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ def test_P40_a_field_that_all_outcomes_need_is_told_from_one_that_yes_needs() ->
 
 def test_P14_roles_that_nobody_holds_are_doubted() -> None:
     (doubt,) = doubts([one(small('<for roles="aprover director"/>'))], PEOPLE)
-    assert doubt.message == "g.w: nobody holds the role 'aprover'; did you mean 'approver'?"
+    assert doubt.message == "g.w: no person has the role 'aprover'; did you mean 'approver'?"
 
 
 def test_P14_fewer_people_than_are_needed_are_doubted() -> None:

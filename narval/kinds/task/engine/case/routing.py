@@ -135,7 +135,7 @@ def merged(decision: CaseDecision, event: Signalled) -> None:
     identity, object = _number(said.get("parent")), _number(said.get("object"))
     whole = state.members.get(identity)
     if whole is None or whole.state != "parts":
-        raise RefusedSignal("not-parts", f"object {identity} is none that goes on as its parts")
+        raise RefusedSignal("not-parts", f"object {identity} does not continue as its parts")
     parts = [_identity(decision, eid) for eid in _numbers(said.get("parts"))]
     states = ("task", "event", "withdrawing")
     waiting = [part for part in whole.parts if state.members[part].state in states]
@@ -174,7 +174,7 @@ def _check(decision: CaseDecision, identity: int, now: int, divided: Divisions, 
     seen = set[int]()
     for type, object in routes:
         if object not in known and decision.state.objects.get(object) != identity:
-            message = f"object {object} is none of the case, and cannot be routed to {type}"
+            message = f"object {object} is not in the case, and cannot be routed to {type}"
             raise RefusedSignal("unknown-object", message)
         if object in seen:
             raise RefusedSignal("routed-twice", f"object {object} is routed twice; make copies of it")
@@ -192,7 +192,7 @@ def _identity(decision: CaseDecision, *objects: Plain) -> int:
     for identity, member in members.items():  # it was replaced since the case heard of it
         if decision.view.current(member.now) in objects:
             return identity
-    raise RefusedSignal("unknown-object", f"object {objects[0]} is none of case {decision.state.eid}")
+    raise RefusedSignal("unknown-object", f"object {objects[0]} is not in case {decision.state.eid}")
 
 
 def _divided(decision: CaseDecision, identity: int, now: int, said: dict[str, Plain]) -> Divisions:

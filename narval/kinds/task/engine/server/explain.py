@@ -249,7 +249,7 @@ story: Story = {
     "WithdrawalBegan": Fact("{object:element} is withdrawn[: {why}]."),
     "InstanceJoined": Fact("Instance {instance:run} works[, for {user}]."),
     "InstanceAt": Fact("[Instance {instance:run} is in state {state}.]"),
-    "InstanceLeft": Fact("Instance {instance:run} works no more[: {why}]."),
+    "InstanceLeft": Fact("Instance {instance:run} has stopped[: {why}]."),
     "CalledOver": Fact("[An instance failed: {problem}.]"),
     "TickSet": Fact("[The next run is due at {due:moment}.]"),
     "EventRaised": Fact("Event {name} is raised[, with {object:element}][, by run {raiser:run}][, by {by}]."),

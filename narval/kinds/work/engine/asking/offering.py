@@ -42,9 +42,7 @@ def offer(decision: WorkDecision, event: Started) -> None:
         raise NotSoError("bad-text", f"what is asked cannot be shown: {error}") from None
     decision.change(change)
     if not change.requesters and decision.definition.rules.excludes_requester:
-        raise NotSoError(
-            "no-requester", "nobody is known to have asked for this, and whoever did may not answer"
-        )
+        raise NotSoError("no-requester", "it is not known who asked for this, and whoever did may not answer")
 
 
 def _offered(decision: WorkDecision, inputs: Inputs, taken: tuple[int, ...], bindings: Bindings) -> Offered:
@@ -190,7 +188,7 @@ def _known(
         return
     names = [name for text in template.listed(bindings, decision.view.zone) for name in text.split()]
     if not names:
-        raise NotSoError("unknown-person", f"{attribute}: {template.text} names nobody")
+        raise NotSoError("unknown-person", f"{attribute}: {template.text} names no person")
     for name in names:
         if decision.people.person(name) is None:
             suggestion = closest(name, [person.name for person in decision.people.people])

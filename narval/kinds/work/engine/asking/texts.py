@@ -100,7 +100,7 @@ def lines_of_calls(
     """
     yield from ("", f"Call: {shown_as(held.name)}")
     if held.void:
-        yield f"This was approved in version {held.void[:16]}, and is another now: it is asked anew"
+        yield f"This was approved in version {held.void[:16]}, and has changed since: it is asked again"
     for eid in held.doubtful:
         yield f"Element {eid} is doubtful: it was made from what was withdrawn"
     if held.because:

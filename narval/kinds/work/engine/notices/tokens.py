@@ -32,7 +32,7 @@ def refusal(decision: WorkDecision, event: Signalled) -> Failure | None:
     claim = state.claim
     if claim is not None and claim.by != event.by:
         return None  # the table reports the claimant
-    return Failure(EXPIRED, "this mail counts no more; look for a newer one, or use `narval work`")
+    return Failure(EXPIRED, "this mail has expired; look for a newer one, or use `narval work`")
 
 
 def spend(decision: WorkDecision, event: Signalled) -> None:
