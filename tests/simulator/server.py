@@ -64,6 +64,8 @@ class Server:
         self.tables = open_database(File(path, "crash", 5.0))
         self.leases: dict[int, Lease] = {}
         self.daemons: dict[int, DaemonRow] = {}
+        self.lost: set[str] = set()
+        """The homes of daemons that were removed because their time was over, until they join again."""
         self.needs = ""
         self.given_at: dict[int, float] = {}
         """The moments at which agents were last handed over from a daemon to another."""
@@ -154,6 +156,7 @@ class Server:
                     f"home another `name` in etc/narval.toml, or start it with `narval run --standby`"
                 )
             self.drop(other.daemon)
+        self.lost.discard(home)
         own = self._own(home)
         daemon = next(self._numbers)
         self.daemons[daemon] = DaemonRow(
@@ -217,7 +220,9 @@ class Server:
         mail = frozenset(number for number in waiting if self.lease(number).owner == daemon)
         free = self._free(daemon, held, over=self._over(daemon))
         unknown = sum(self.lease(row.agent).owner == daemon for row in free)
-        return Beat(now, rows, mail, tuple(sorted(self.published.items())), len(free), unknown)
+        over = {self.daemons[other].home for other in self._over(daemon)}
+        lost = tuple(sorted((self.lost | over) - {row.home for row in rows}))
+        return Beat(now, rows, mail, tuple(sorted(self.published.items())), len(free), unknown, lost)
 
     def prolong(self, seconds: float) -> None:
         """Let all daemons hold what they hold for longer: they have renewed all the while."""
@@ -240,6 +245,7 @@ class Server:
         """
         self.known(daemon)
         for other in self._over(daemon) if of_others else ():
+            self.lost.add(self.daemons[other].home)
             self.drop(other)
         mail, now = {row.agent for row in self.tables.letters.waiting()}, self.now()
 

@@ -182,6 +182,18 @@ def test_a_renewal_tells_of_who_drains_and_of_what_may_be_taken(shared: Shared) 
     assert ([row.home for row in beat.daemons], beat.free) == (["barn"], 2)
 
 
+def test_a_renewal_tells_of_homes_whose_daemon_is_gone_without_having_left(shared: Shared) -> None:
+    attic, barn, cellar = (Member(shared, name) for name in ("attic", "barn", "cellar"))
+    cellar.leases.leave()
+    assert barn.leases.renew().lost == ()
+    shared.is_over(attic.number)
+    assert barn.leases.renew().lost == ("attic",)
+    barn.leases.take()
+    assert barn.leases.renew().lost == ("attic",)
+    Member(shared, "attic")
+    assert barn.leases.renew().lost == ()
+
+
 # --- the fence ---------------------------------------------------------------------------------------------
 
 

@@ -127,8 +127,8 @@ def _work(daemon: Daemon) -> tuple[Sequence[Form], Sequence[Form]]:
 
 
 def _store(daemon: Daemon) -> Iterator[Form]:
-    """A store whose file is gone, or that is away or slow; lost leases; clocks and files that differ between
-    the daemons that share it (G59).
+    """A store whose file is gone, or that is away or slow; lost leases and lost homes; clocks and files that
+    differ between the daemons that share it (G59).
     """
     if loss := daemon.store.loss():
         yield item("store", "high", f"{loss}; {KEEP_IT}", {"page": "status"})
@@ -141,6 +141,9 @@ def _store(daemon: Daemon) -> Iterator[Form]:
         return
     if daemon.fleet is not None:
         yield from _membership(daemon.fleet.members, daemon.rounds.clock.now(), link)
+    for home in latest.lost[:SHOWN]:
+        text = f"the daemon of home {home} is gone, and the agents of that home wait: start it there"
+        yield item("fleet", "middle", f"{text} (narval run)", link)
     own = next((row for row in latest.daemons if row.daemon == daemon.store.leases.daemon), None)
     other = [row.home for row in latest.daemons if own is not None and row.digest != own.digest]
     if other:

@@ -74,6 +74,18 @@ SELECT count(*) FROM (
 )
 """The number of agents that no daemon holds, up to the most that are counted."""
 
+LOST_HOMES = "".join(
+    (
+        GONE.format("d.until > clock_timestamp()"),
+        """
+SELECT DISTINCT one.home FROM gone g, LATERAL (
+    SELECT l.home FROM leases l WHERE l.owner = g.owner AND l.home > '' OFFSET 0) one ORDER BY one.home""",
+    )
+)
+"""The homes whose agents were never given back by a daemon that is gone. Only agents that no other home may
+have are read.
+"""
+
 CANDIDATES = "".join(
     (
         GONE.format("true"),

@@ -88,7 +88,8 @@ class Beat(NamedTuple):
     messages they have not taken, `published` the collections of the store, by name with their digests.
     `daemons` are those whose lease has not expired, including itself. `free` is how many agents `take` would
     find (some thousands at most), including those of expired daemons, and `unknown` how many of these it
-    holds without knowing it.
+    holds without knowing it. `lost` are the homes whose daemon is gone without having left, and that have
+    none now.
     """
 
     at: float
@@ -97,6 +98,7 @@ class Beat(NamedTuple):
     published: tuple[tuple[str, str], ...] = ()
     free: int = 0
     unknown: int = 0
+    lost: tuple[str, ...] = ()
 
 
 class DaemonNotices(Protocol):

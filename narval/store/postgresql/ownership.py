@@ -144,8 +144,11 @@ class ServerLeases(leases.Leases):
             asked_free = {"me": self.daemon, "home": self._home, "most": MOST_COUNTED}
             [(free,)] = connection.execute(statements.FREE.encode(), asked_free)
             unknown = self._unknown(connection)
+            homes = connection.execute(statements.LOST_HOMES.encode(), {"me": self.daemon}).fetchall()
         at, agents = known[0] - leases.LEASE, frozenset(agent for (agent,) in mail)
-        self.latest = leases.Beat(at, daemons, agents, tuple(published), free + unknown, unknown)
+        at_work = {row.home for row in daemons}
+        gone = tuple(home for (home,) in homes if home not in at_work and not stands_for_peer(home))
+        self.latest = leases.Beat(at, daemons, agents, tuple(published), free + unknown, unknown, gone)
         return self.latest
 
     def _unknown(self, connection: Connection[Rows]) -> int:

@@ -382,6 +382,24 @@ async def test_G52_a_store_that_is_slow_and_leases_that_were_lost_need_attention
     assert len((await ask(attic, "status"))["lost"]) == 2
 
 
+@on_machines
+async def test_G52_a_home_whose_daemon_is_gone_needs_attention_at_the_others(machines: Machines) -> None:
+    await machines.start("attic")
+    barn = await machines.start("barn")
+    await machines.beat()
+    assert await ask(barn, "attention") == []
+    await machines.kill("attic")
+    await machines.pass_time(5.0, "barn")
+    [lost] = await ask(barn, "attention")
+    assert (lost["what"], lost["text"]) == (
+        "fleet",
+        "the daemon of home attic is gone, and the agents of that home wait: start it there (narval run)",
+    )
+    await machines.start("attic")
+    await machines.beat("barn")
+    assert await ask(barn, "attention") == []
+
+
 def slow_down(daemon: Daemon, clock: SimulatedClock, seconds: float) -> None:
     """Have it take so long to restore an agent."""
     need = daemon.agents.supervisor.need
