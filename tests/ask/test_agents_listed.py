@@ -44,6 +44,14 @@ def test_M58_an_agent_besides_the_homes_own_tells_the_same_while_it_is_in_memory
     assert (row["state"], row["asked"], row["failed"], row["runs"]) == ("passive", None, None, 1)
 
 
+def test_agents_stand_in_the_order_of_the_numbers_in_their_names(agent: Agent) -> None:
+    for name in ("desk-10", "desk-2", "desk-1"):
+        agent.ask("add_agent", name=name)
+    assert [row["name"] for row in agent.ask("agents")[1:]] == ["desk-1", "desk-2", "desk-10"]
+    assert [row["name"] for row in agent.ask("agents", limit=2)[1:]] == ["desk-1"]
+    assert [row["name"] for row in agent.ask("agents", limit=2, after="desk-1")] == ["desk-2", "desk-10"]
+
+
 def test_M58_what_passive_agents_hold_is_counted_anew_once_one_was_in_memory(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -51,8 +51,9 @@ WAITS = "waits"
 async def agents(
     daemon: Daemon, limit: int | None = None, after: str | None = None, text: str | None = None
 ) -> list[dict[str, Any]]:
-    """The agents, the home's own first, then by name: their states and what they hold; for those in memory
-    also what is under way, what failed within a day, open work, faults, and their memory (M58).
+    """The agents, the home's own first, then by name (`a2` before `a10`): their states and what they hold;
+    for those in memory also what is under way, what failed within a day, open work, faults, and their memory
+    (M58).
 
     `limit` and `after` (a name) select a page, in which passive agents cost only their rows: what they hold
     is null. `text` keeps those whose names contain it, in any case.
@@ -64,20 +65,22 @@ async def agents(
     is_first = after is None and words in own_name.casefold()
     first = [{**own, **_held(daemon, daemon.agents.own)}] if is_first else []
 
+    start = None if after in (None, own_name) else _place(str(after))
+
     def follows(name: str) -> bool:
-        return (after in (None, own_name) or name > str(after)) and words in name.casefold()
+        return words in name.casefold() and (start is None or _place(name) > start)
 
     if daemon.store.is_shared:
         return await _of_all_daemons(daemon, first, limit, follows)
 
     if limit is not None:
-        names = sorted(filter(follows, rows.names()))
+        names = sorted(filter(follows, rows.names()), key=_place)
         return [*first, *(_form(daemon, rows[name]) for name in names[: limit - len(first)])]
     elements, active = Counter[int](), Counter[int]()
     for agent, number, runs in await daemon.agents.held_by_passive() if len(rows) else ():
         elements[agent] += number
         active[agent] += runs
-    there = sorted((row for row in rows.all() if follows(row.name)), key=attrgetter("name"))
+    there = sorted((row for row in rows.all() if follows(row.name)), key=lambda row: _place(row.name))
     return [*first, *(_form(daemon, row, (elements[row.agent], active[row.agent])) for row in there)]
 
 
@@ -99,7 +102,7 @@ async def _of_all_daemons(
         elements[agent] += number
         active[agent] += runs
     agents = (row for row in rows if row.agent != own and not stands_for_peer(row.name))
-    names = sorted(row.name for row in agents if follows(row.name))
+    names = sorted((row.name for row in agents if follows(row.name)), key=_place)
     known, there = {row.name: row for row in rows}, daemon.agents.rows
     forms = [_owned(form, owners.get(own)) for form in first]
     for name in names if limit is None else names[: limit - len(first)]:
@@ -110,6 +113,11 @@ async def _of_all_daemons(
             form["state"] = ELSEWHERE if owner is not None and owner.home else row.state
         forms.append(_owned(form, owner))
     return forms
+
+
+def _place(name: str) -> tuple[str, str]:
+    """The place of a name in a list: numbers in it count as numbers."""
+    return re.sub(r"\d+", lambda number: number[0].zfill(20), name), name
 
 
 def _owned(form: dict[str, Any], owner: Ownership | None) -> dict[str, Any]:
