@@ -110,7 +110,7 @@ class Interleaving:
         for task in self._tasks:
             task.cancel()
 
-    def renew(self) -> None:
+    def replace(self) -> None:
         """Modules have changed: nothing here has imported them."""
 
     def share(self, is_shared: Callable[[], bool]) -> None:
