@@ -196,6 +196,24 @@ class TestEveryPage:
             wide = page.evaluate("document.documentElement.scrollWidth")
             assert wide <= 320, (path, wide)
 
+    def test_the_page_of_memory_is_no_wider_for_a_step_with_a_long_name(
+        self, watched: Watched, household: Household
+    ) -> None:
+        step = f"a-step-{'x' * 63}"
+        recipe = f"""<recipe group="long" name="copies" start_step="{step}" end_step="{step}">
+            <step id="{step}" type="action" target="basic.copy">
+              <input id="element"><match>original</match></input></step></recipe>"""
+        (household.home / "recipes" / "long.xml").write_text(recipe)
+        household.add("<original/>")
+        with household.client() as client:
+            client.ask("reload")
+            client.ask("wait", run=household.start("long.copies"), timeout=60)
+        for width in (1440, 390):
+            page = watched.page(viewport={"width": width, "height": 800})
+            page.goto(f"{BASE}/memory")
+            page.get_by_role("link", name=step).first.wait_for()
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+
     def test_M92_on_a_telephone_an_item_is_answered_without_scrolling(
         self, watched: Watched, household: Household
     ) -> None:
