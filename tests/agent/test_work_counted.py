@@ -119,7 +119,7 @@ def test_a_program_costs_so_many_calls(tmp_path: Path, monkeypatch: pytest.Monke
         agent.start("w.w")
         agent.until_idle()
         fewest = inf
-        for _ in range(3):
+        for _ in range(6):
             with Work(agent) as work:
                 agent.start("w.w")
                 agent.until_idle()

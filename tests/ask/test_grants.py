@@ -213,7 +213,7 @@ def test_what_was_granted_is_taken_back(home: Path) -> None:
     with narval.open(home) as agent:
         agent.ask("grant", name="post.send")
         assert agent.ask("revoke", name="post.send") == ["recipe post.send"]
-        with pytest.raises(NarvalError, match="nobody has granted"):
+        with pytest.raises(NarvalError, match="is not granted"):
             agent.start("post.send")
         with pytest.raises(RequestError, match=r"nothing was granted to post\.send"):
             agent.ask("revoke", name="post.send")
@@ -239,7 +239,7 @@ def test_a_home_without_the_setting_asks_nothing(home: Path) -> None:
         agent.ask("reload")
         agent.until_idle()
         assert runs(agent, "post.send") == ["running"]
-        with pytest.raises(NarvalError, match="nobody has granted"):
+        with pytest.raises(NarvalError, match="is not granted"):
             agent.start("post.send")
         (home / "etc/narval.toml").write_text("")
         agent.ask("reload")
@@ -419,7 +419,7 @@ def test_a_run_that_begins_again_waits_for_its_grant_and_begins_as_soon_as_it_ha
         agent.until_idle()
         assert runs(agent, "post.send") == ["done"]
         said = agent.ask("why", run=first["eid"])["reason"]
-        assert "post.send begins again once it may: post.send needs what nobody has granted" in said
+        assert "starts again as soon as it is allowed to: post.send needs what is not granted" in said
         if not reopened:
             agent.ask("grant", name="post.send")
             agent.until_idle()

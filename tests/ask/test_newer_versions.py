@@ -204,7 +204,7 @@ def test_a_run_that_is_tried_again_says_that_the_file_of_its_module_is_newer(
         home.write("modules/n.py", BREAKS.replace("WORD", "mended"))
         reloaded(agent)
         assert agent.why(run)["newer_code"] == agent.run(run)["newer_code"] == ["modules/n.py"]
-        sentence = f"keeps modules/n.py as read when it began; the file is newer: `narval renew {run}` starts"
+        sentence = f"keeps modules/n.py as read when it began; the file is newer: `narval renew {run}`"
         assert f"it {sentence}" in told(agent, run)
         answers.run(agent.run(run))
         assert sentence in capsys.readouterr().out

@@ -244,7 +244,7 @@ async def test_G16_a_run_that_begins_again_waits_until_there_is_room(scene: Scen
     assert await begun() == 1
     again = next(run["eid"] for run in first if run["name"] == "w.again")
     said = "\n".join(why(await ask(daemon, "ada", "why", run=again)))
-    assert "w.again begins again once it may: over-limit: 1 of 1 active" in said
+    assert "w.again starts again as soon as it is allowed to: over-limit: 1 of 1 active" in said
     with pytest.raises(RequestError, match="ada has something to do"):
         await ask(daemon, "", "passivate", name="ada")
     await ask(daemon, "ada", "cancel", run=other)

@@ -106,7 +106,7 @@ async def test_K52_it_is_told_by_name_and_begins_runs_of_what_it_follows(scene: 
 async def test_K70_it_is_not_cancelled_and_nobody_from_outside_tells_it_to_reload(scene: Scene) -> None:
     daemon = await scene.open()
     [desk] = await ask(daemon, "runs", kind="countdown-desk")
-    with pytest.raises(RequestError, match=r"cannot be cancelled: it stands as long as c\.one is loaded"):
+    with pytest.raises(RequestError, match=r"cannot be cancelled: it lasts as long as c\.one is loaded"):
         await ask(daemon, "cancel", run=desk["eid"])
     with pytest.raises(RequestError, match="does not hear reload"):
         await ask(daemon, "signal", run=desk["eid"], name="reload")

@@ -43,7 +43,12 @@ def test_C14a_addresses_are_taken_away() -> None:
     ("text", "person", "address", "why"),
     [
         ("[people.ann]", "bob", ANN, r"there is no \[people.bob\] in etc/people.toml; there is 'ann'"),
-        ("[people]\nann = { name = 'Ann' }", "ann", ANN, r"ann stands in a line of .*: add there chat = \["),
+        (
+            "[people]\nann = { name = 'Ann' }",
+            "ann",
+            ANN,
+            r"ann is in a line of .*: add there chat = \[",
+        ),
         (f"[people.ann]\nchat = ['{ANN}']\n[people.ben]", "ben", ANN, "is that of ann already"),
         ("[people.ann]", "ann", "smoke:ann", "expected an address with its kind"),
     ],

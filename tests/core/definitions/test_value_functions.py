@@ -132,7 +132,7 @@ def test_N42_a_length_that_is_told_is_read_again(seconds: int) -> None:
         ("string-join($m/@a)", r"string-join\(\) takes 2 arguments, found 1", 1),
         ("string-join('a', ', ')", r"string-join\(\) takes nodes", 13),
         ("if($m, 1)", r"if\(\) takes 3 arguments, found 2", 1),
-        ("$m[if(@n, 1, 0)]", r"if\(\) stands outside predicates", 4),
+        ("$m[if(@n, 1, 0)]", r"if\(\) is outside of a predicate", 4),
         ("time-betwen($m, $m)", r"did you mean time-between\(\)", 1),
     ],
 )

@@ -93,7 +93,7 @@ def test_a_call_whose_daemon_ends_while_its_run_is_followed_names_the_run(mode: 
                 "UnansweredError",
                 7,
             )
-            assert "it began run 7, which goes on" in str(result.content)
+            assert "it began run 7, which continues" in str(result.content)
 
     run(call())
 

@@ -146,7 +146,7 @@ class _Moving:
         """The nodes and arcs of tokens that the new version lacks."""
         for token in self.before.nodes.values():
             if token.node not in self.nodes:
-                does = "stands on" if token.completed is None else "has passed"
+                does = "is on" if token.completed is None else "has passed"
                 why = f"a token {does} node {token.node}, and the new version has no such node"
                 yield NoPlace(token.node, why, self.old.nodes[token.node].line, True)
         for arc_token in self.before.arcs.values():
@@ -164,7 +164,7 @@ class _Moving:
         for token in self.before.nodes.values():
             before, then = self.old.nodes[token.node], self.new.nodes[self.nodes[token.node]]
             if token.parents and not self._joins_alike(before, then):
-                why = f"tokens have come together at node {then.id}, and its join is another now, or the arcs"
+                why = f"tokens have come together at node {then.id}, and its join has changed, or the arcs"
                 yield NoPlace(then.id, f"{why} that lead there are", then.line)
             if token.completed is None:
                 why = _under_way(token, before, then)
@@ -176,7 +176,7 @@ class _Moving:
             to = self.before.arcs[number].to
             before, then = self.old.nodes[to], self.new.nodes[self.nodes[to]]
             if _join(before) != _join(then):
-                why = f"a token waits at node {then.id} for others, and its join is another now"
+                why = f"a token waits at node {then.id} for others, and its join has changed"
                 yield NoPlace(then.id, why, then.line)
 
     def _begun_otherwise(self) -> Iterator[NoPlace]:
