@@ -68,7 +68,7 @@ async def work_list(visit: Visit) -> Shown:
 
 
 async def _acted(visit: Visit) -> dict[str, Any] | None:
-    """The item on which the visitor has just acted, by the address, and the words for its new state."""
+    """The item that the visitor has just acted on, by the address, with words for its new state."""
     if (number := visit.number("acted")) is None:
         return None
     try:
@@ -84,7 +84,7 @@ async def _acted(visit: Visit) -> dict[str, Any] | None:
 
 @page("/a/{agent}/work/{item:int}", roles=EVERYBODY, command="narval work show {item}")
 async def work_item(visit: Visit) -> Shown:
-    """Show one item: its text as kept, and the form of what the visitor may do."""
+    """Show one item: its recorded text, and the form of what the visitor may do."""
     return await _item(visit, {}, None)
 
 
@@ -117,7 +117,7 @@ async def _item(visit: Visit, typed: Mapping[str, list[str]], refused: WorkRefus
 
 
 async def _led(visit: Visit, item: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The causes of an item: the graph of the run that asks, and the elements of the item; None for a visitor
+    """The causes of an item: the graph of the asking run, and the elements of the item; None for a visitor
     who may not see them.
     """
     if visit.visitor.role not in READERS or not item["run"]:
@@ -154,7 +154,7 @@ def _problems(refused: WorkRefusedError | None) -> dict[str, str]:
 
 @act("/a/{agent}/work/{item:int}/{what}", roles=WORKERS)
 async def work_act(visit: Visit) -> Redirect | Shown:
-    """Act on an item, as its rules allow; if they refuse, what was typed is shown again (P52)."""
+    """Act on an item; if its rules refuse, show again what was typed (P52)."""
     what, number, form = visit.path["what"].replace("_", "-"), visit.path["item"], visit.fields
     if what not in ACTS_ON_ITEMS:
         raise RequestError(f"there is no act {what!r:.40} of items")

@@ -23,10 +23,10 @@ class PlanStarted(PlanChange, RunBegan, frozen=True):
 
 
 class PlanResumed(PlanChange, frozen=True):
-    """The plan continues from `step` of the plan `of`, with steps and transitions as they were there.
+    """The plan continues from `step` of the plan `of`, with the steps and transitions that it takes over.
 
-    `again` are the elements that parts may take although that plan has used them. `followed`: another plan
-    follows that one already.
+    `again` lists the elements that parts may take although the plan `of` has used them. `followed` is true if
+    another plan already follows that one.
     """
 
     of: int
@@ -48,7 +48,7 @@ class PlanResumed(PlanChange, frozen=True):
 
 
 class StepReady(PlanChange, frozen=True):
-    """The step is to run: it is the first one, or the transition `via` led to it."""
+    """The step is ready to run: it is the first one, or the transition `via` led to it."""
 
     step: str
     via: str = ""
@@ -70,7 +70,7 @@ class StepBlocked(PlanChange, frozen=True):
 
 
 class StepRunning(PlanChange, frozen=True):
-    """The step has its inputs, and its call was made; with `foreach`, none was made yet."""
+    """The step has its inputs and has made its call; with `foreach`, it has made no call yet."""
 
     step: str
     """The step."""
@@ -79,17 +79,17 @@ class StepRunning(PlanChange, frozen=True):
     inputs: tuple[int, ...] = ()
     """The elements that the call was given."""
     reserved: tuple[int, ...] = ()
-    """The elements that it is going to replace."""
+    """The elements that the call will replace."""
     source: bool = False
-    """True if it is a source."""
+    """True if the target is a source."""
     foreach: ForeachCalls | None = None
     """The common part of the calls of a `foreach`."""
     selected: tuple[int, ...] = ()
     """The elements that each get a call."""
     at: float = 0.0
-    """The moment, if the step may be called again."""
+    """The moment of the call, if the step may be called again."""
     fed: bool = False
-    """True if it uses up an element that the recipe, which restarts, did not make itself."""
+    """True if the recipe restarts, and the step uses up an element from outside it."""
 
     def apply(self, state: PlanState) -> None:
         run = state.move_step(self.step, "running")
@@ -109,8 +109,8 @@ class StepRunning(PlanChange, frozen=True):
 
 
 class CallMade(PlanChange, frozen=True):
-    """A call of a `foreach` was made, for the element `given`; or, without one, the next call of a step with
-    `until` (N40), at the moment `at`.
+    """A `foreach` made the call for the element `given`. Without `given`, a single source was called again,
+    or a step with `until` (N40) at the moment `at`.
     """
 
     step: str
@@ -136,8 +136,8 @@ class CallMade(PlanChange, frozen=True):
 
 
 class StepResting(PlanChange, frozen=True):
-    """The step has no call now: one is made at the moment `until`, unless an element fits its
-    pattern before.
+    """The step rests: its next call is due at the moment `until`, unless an element fits its pattern
+    earlier.
     """
 
     step: str
@@ -164,8 +164,8 @@ class RestEnded(PlanChange, frozen=True):
 
 
 class SelectionFollowed(PlanChange, frozen=True):
-    """A `foreach` over sources watches for further elements to select, and for replaced ones; a single source
-    watches for replacements of what it was given.
+    """A `foreach` over sources watches for new elements to select and for replaced ones; a single source
+    watches for replacements of its inputs.
     """
 
     step: str
@@ -177,7 +177,7 @@ class SelectionFollowed(PlanChange, frozen=True):
 
 
 class SelectionGrown(PlanChange, frozen=True):
-    """A `foreach` over sources is to make a call for this element too."""
+    """A `foreach` over sources has a further element to make a call for."""
 
     step: str
     element: int
@@ -212,7 +212,7 @@ class TryFailed(PlanChange, frozen=True):
 
 
 class NextTryMade(PlanChange, frozen=True):
-    """The call was made once more; for a source that has rested before, tries are not `counted`."""
+    """The call was made again. Tries of a source that has used up its retries are not `counted`."""
 
     call: str
     counted: bool = True
@@ -234,8 +234,8 @@ class CallExpired(PlanChange, frozen=True):
 
 
 class CallSpoilt(PlanChange, frozen=True):
-    """One of several sources gave an element that fits none of its outputs: it is given up, the others
-    continue.
+    """One of several sources gave an element that fits none of its outputs. That source is given up; the
+    others continue.
     """
 
     call: str
@@ -256,7 +256,7 @@ class TriesReset(PlanChange, frozen=True):
 
 
 class CallReturned(PlanChange, frozen=True):
-    """A call returned without ending the step: with what it produced, the errors it left, or a fault of its
+    """A call returned without ending the step, with its products, the errors it left, or a fault of its
     outputs.
     """
 
@@ -275,8 +275,8 @@ class CallReturned(PlanChange, frozen=True):
 
 
 class StepDone(PlanChange, frozen=True):
-    """All calls of the step did their work: those of a `foreach` have returned before; otherwise the one
-    `call` returns now, with what it produced.
+    """All calls of the step succeeded. Those of a `foreach` returned earlier; a single `call` returns with
+    this change, with what it produced.
     """
 
     step: str
@@ -287,7 +287,7 @@ class StepDone(PlanChange, frozen=True):
         run = state.end_step(self.step, "done")
         if self.call:
             del state.calls[self.call]
-            run.calls.clear()  # which gives back the room that it has for several
+            run.calls.clear()  # unlike `del`, it frees the table of a dict that held several
             if self.produced:
                 run.produced += self.produced
 
@@ -317,10 +317,10 @@ class StepFailed(PlanChange, frozen=True):
 
 
 class DateSet(PlanChange, frozen=True):
-    """The in-steps have ended: the transition waits for this moment, or for it in place of another.
+    """The in-steps have ended, and the transition waits for this moment, which may replace an earlier one.
 
-    `since` is when they ended, if the transition has appointments; `of` are the elements from which the date
-    was computed, by variable, and `watch` tells when one of them is replaced.
+    `since` is the moment they ended, if the transition has appointments. `of` has the elements that the date
+    was computed from, by variable; `watch` reports when one of them is replaced.
     """
 
     transition: str
@@ -339,7 +339,7 @@ class DateSet(PlanChange, frozen=True):
 
 
 class DateCome(PlanChange, frozen=True):
-    """The date has come; from now on the transition waits for its conditions only."""
+    """The date has come: the transition now waits only for its conditions."""
 
     transition: str
 
@@ -352,8 +352,8 @@ class DateCome(PlanChange, frozen=True):
 
 
 class DateGivenUp(PlanChange, frozen=True):
-    """No further date of the transition will come: it was missed, and is not made up for; or the elements
-    `gone`, from which it was computed, no longer count; or they have none.
+    """No further date of the transition will come: it was missed and is not made up for, the elements `gone`
+    that it was computed from no longer count, or they have no valid date.
     """
 
     transition: str
@@ -366,7 +366,9 @@ class DateGivenUp(PlanChange, frozen=True):
 
 
 class VersionFollowed(PlanChange, frozen=True):
-    """The plan continues with the replacement of an element: variables stand for that from now on."""
+    """The plan continues with an element's replacement: variables stand for `new` instead of `old` from now
+    on.
+    """
 
     old: int
     new: int
@@ -376,8 +378,8 @@ class VersionFollowed(PlanChange, frozen=True):
 
 
 class TransitionWaiting(PlanChange, frozen=True):
-    """The in-steps have ended, the conditions do not hold yet: a watch is set, or replaced by
-    another (N24).
+    """The in-steps have ended and the conditions do not hold yet: a watch is set, or replaces another
+    (N24).
     """
 
     transition: str
@@ -389,7 +391,7 @@ class TransitionWaiting(PlanChange, frozen=True):
 
 
 class DurationStarted(PlanChange, frozen=True):
-    """All conditions have elements, but some with `for` not long enough: they may at `until` (N38).
+    """All conditions have elements, but some with `for` have not held long enough: they may at `until` (N38).
 
     `satisfied` has, for each condition with `for`, the element that will be first.
     """
@@ -406,7 +408,7 @@ class DurationStarted(PlanChange, frozen=True):
 
 
 class DurationEnded(PlanChange, frozen=True):
-    """The moment of a duration has come, or an element on which it depended was replaced or taken."""
+    """The moment of a duration has come, or an element that it depended on was replaced or taken."""
 
     transition: str
 
@@ -415,10 +417,12 @@ class DurationEnded(PlanChange, frozen=True):
 
 
 class TransitionFired(PlanChange, frozen=True):
-    """The transition was taken: `took` are the elements of its conditions, in order; `counts` is the number
-    for each condition, if not one; `ends` are the in-steps, which are history now; `starts` the out-steps to
-    which no other transition had led. `fed`: it has waited for, or uses up, an element that the recipe, which
-    restarts, did not make itself.
+    """The transition fired.
+
+    `took` lists the elements of its conditions in order, and `counts` the number for each condition, if not
+    one. `ends` are the in-steps, which are history now; `starts` are the out-steps that no other transition
+    had led to. `fed` is true if the recipe restarts, and the transition waited for, or uses up, an element
+    from outside it.
     """
 
     transition: str
@@ -471,7 +475,7 @@ class TransitionFailed(PlanChange, frozen=True):
 
 
 class PlanRedefined(PlanChange, frozen=True):
-    """The plan, which had taken nothing, begins again by another version of its recipe."""
+    """The plan, which had taken nothing yet, starts again with another version of its recipe."""
 
     version: str
 

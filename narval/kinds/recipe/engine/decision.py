@@ -28,9 +28,11 @@ SHARED = "#"
 
 
 def bindings(recipe: Recipe, state: PlanState, variables: frozenset[str], element: Lookup) -> Bindings:
-    """The elements that variables stand for: for `$STEPID` the products of the step, or its errors if it had
-    some; for `$plan` the plan element; for the name of conditions what they took when they fired. An element
-    whose replacement the plan has followed gives way to that.
+    """The elements that variables stand for.
+
+    `$STEPID` stands for the products of the step, or for its errors if it has any; `$plan` for the plan
+    element; the name of conditions for the elements they took when they fired. An element gives way to a
+    replacement that the plan has followed.
     """
     bound: dict[str, tuple[Element, ...]] = {}
     for name in variables:
@@ -50,17 +52,17 @@ def bindings(recipe: Recipe, state: PlanState, variables: frozenset[str], elemen
 
 
 def _version(state: PlanState, eid: int) -> int:
-    """The element that stands for another: itself, or the replacement that the plan has followed."""
+    """The version of an element that the plan uses: itself, or the replacement that the plan has followed."""
     while eid in state.instead:
         eid = state.instead[eid]
     return eid
 
 
 def conditions_of(recipe: Recipe, state: PlanState, transition: Transition, element: Lookup) -> Wanted:
-    """The conditions of a transition, their variables resolved, in any state of it.
+    """The conditions of a transition, whatever its state, with their variables resolved.
 
-    If they use each other's names, what one of them uses is used for all of them: three failed logins of one
-    host must not count again in another order.
+    If they use each other's names, an element that one of them uses is used for all of them: three failed
+    logins of one host must not count again in another order.
     """
     names = partial(bindings, recipe, state, element=element)
     conditions = resolve(transition.conditions, recipe.full_name, transition.id, names)
@@ -71,14 +73,14 @@ def conditions_of(recipe: Recipe, state: PlanState, transition: Transition, elem
 
 
 class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=False):
-    """One advance of one plan, and the steps that are still to be run or followed."""
+    """One advance of one plan, with the steps still to run or to follow."""
 
     RUN: ClassVar[str] = "plan"
 
     to_run: list[Step] = msgspec.field(default_factory=list)
     to_follow: list[Step] = msgspec.field(default_factory=list)
     sources_to_end: tuple[str, ...] = ()
-    """Calls of sources that wait for another try, which is not to be made."""
+    """Calls of sources that wait for another try, which must not be made."""
 
     # --- memory ---------------------------------------------------------------------------------------
 
@@ -110,13 +112,15 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
         return bindings(self.definition, self.state, variables, self.view.element)
 
     def any_from_elsewhere(self, eids: Iterable[int]) -> bool:
-        """True if a recipe that restarts did not make one of these itself, so that its restarts end."""
+        """True if the recipe restarts, and some of these elements come from outside it, so that the restarts
+        end.
+        """
         return self.definition.restart != "no" and not all(self._is_homemade(eid) for eid in eids)
 
     def _is_homemade(self, eid: int) -> bool:
-        """True if a plan of this recipe, or a run that such a plan called, made an element.
+        """True if a plan of this recipe, or a run that such a plan called, made the element.
 
-        What its sources yield, and signals told to it, come from outside.
+        Elements that its sources yield, and signals to it, come from outside.
         """
         element, name = self.view.element(eid), self.definition.full_name
         origin = element.origin if element is not None and element.name != SIGNAL else None
@@ -156,12 +160,14 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
     # --- the end --------------------------------------------------------------------------------------
 
     def fail(self, error: int) -> None:
-        """Let the plan fail once its running steps have ended (N27); `error` is the element that says why."""
+        """Fail the plan as soon as its running steps have ended (N27); `error` is the element that says
+        why.
+        """
         if self.state.status == "running":
             self._wind_up("failed-end", error)
 
     def end_reached(self) -> None:
-        """Let the plan end, because the end step is done: at once, or when its running steps have ended."""
+        """End the plan because its end step is done: at once, or when its running steps have ended."""
         if self.state.calls:
             self._wind_up("end", None)
         else:
@@ -213,7 +219,7 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
     # --- the next plan of a recipe with `restart` -----------------------------------------------------
 
     def follow_end(self) -> None:
-        """Begin the plan that follows this one, which has ended."""
+        """Start the plan that follows this one, which has ended."""
         state, restart = self.state, self.definition.restart
         if restart == "no" or state.followed or (restart == "parallel" and state.has_fired):
             return
@@ -224,7 +230,7 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
             self.command(commands.Start(state.definition, state.first, at, state.attempt + 1))
 
     def begin_next(self) -> None:
-        """Begin the next plan: at once, or a second after this one began if this one waited for nothing."""
+        """Start the next plan: at once, or a second after this one began if this one waited for nothing."""
         state = self.state
         at = None if state.waited else state.started + commands.RESTART_PAUSE
         late = at is None or at <= self.event.at

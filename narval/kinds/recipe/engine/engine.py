@@ -4,7 +4,7 @@
 tables of moves. In `steps/`, `running.py` makes the calls of a step, with the inputs that `inputs.py` finds,
 and `returns.py` handles their returns and ends the step. In `transitions/`, `firing.py` decides how the plan
 continues, with `dates.py`, `conditions.py` and `impossible.py`. `_settle`, below, alternates between the two.
-`decision.py` is what they share in one advance.
+`decision.py` has what they share in one advance.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ decision_type = RecipeDecision
 
 
 def resumed_from(state: PlanState) -> tuple[int, str] | None:
-    """The plan, and its step, from which this one was begun again."""
+    """The plan and step that this plan was retried from; None for a plan that is not a retry."""
     return state.resumed
 
 
@@ -55,13 +55,13 @@ def dates_of(definition: Recipe, part: str) -> tuple[Time, ...]:
 
 
 def fail(decision: RecipeDecision, error: int) -> None:
-    """The end of a plan whose advance raised: it fails, and starts again if it is to."""
+    """Fail a plan whose advance raised, and start the next one if the recipe restarts."""
     decision.change(PlanMoved("failed", decision.event.at, error))
     _finish(decision)
 
 
 def advance(decision: RecipeDecision, event: events.Event) -> None:
-    """The changes and commands that follow from one event."""
+    """Record the changes and commands that follow from one event."""
     decide = _ON.get(type(event))
     if decide is not None and decision.state.ended is None:
         decide(decision, event)

@@ -10,12 +10,12 @@ from narval.kinds.recipe.engine.state import PlanState
 from narval.kinds.recipe.language.definition import Recipe, Step, Transition
 
 FOLLOWED = 4
-"""The transitions back through which the choice that left a step out is searched."""
+"""The most transitions that are followed back to the choice that left a step out."""
 
 
 def explain(definition: Recipe, state: PlanState, identifier: str | None) -> str | None:
-    """The reason for the state of a step or transition, or without an id of the plan; None if
-    there is none.
+    """The reason for the state of a step or transition, or of the plan if no id is given; None if there is
+    none.
     """
     if identifier is None:
         return _reason_of_plan(definition, state)
@@ -35,8 +35,8 @@ def _reason_of_plan(definition: Recipe, state: PlanState) -> str | None:
 
 
 def _ended_well(definition: Recipe, state: PlanState) -> str:
-    """The reason for a good end: the end step was reached, or nothing was left because a date was
-    given up.
+    """The reason why the plan ended well: it reached its end step, or a date was given up and nothing was
+    left.
     """
     if state.step(definition.end.id).state in ("done", "history"):
         return f"step {definition.end.id} was reached"
@@ -124,7 +124,7 @@ def _dead(definition: Recipe, state: PlanState, transition: Transition, depth: i
 
 
 def _instead(state: PlanState, transition: Transition, step: Step) -> str:
-    """Words for the rival that was taken instead, and ended the in-step that both have."""
+    """Words for the rival transition that fired instead, and ended the in-step that both share."""
     for rival in step.outs:
         if rival is not transition and state.transition(rival.id).state == "fired":
             took = taken(rival, state.transition(rival.id))
@@ -159,7 +159,9 @@ def _reason_of_transition(definition: Recipe, state: PlanState, transition: Tran
 
 
 def _failed(state: PlanState, transition: Transition, then: str = "") -> str:
-    """The reason why a transition failed: no date was left, or it was for errors and did not hold."""
+    """The reason why a transition failed: no date was left, or the conditions of an error link did not
+    hold.
+    """
     if transition.times and not state.transition(transition.id).come:
         return "none of its dates ever comes again"
     return f"its conditions did not hold{then}"

@@ -49,7 +49,7 @@ def _tone(run: StepRun) -> Tone:
 
 
 def _badge(run: StepRun) -> str:
-    """The number of calls under way, or the number of the try of a single one."""
+    """The number of calls under way, or for a single call the number of its try."""
     if len(run.calls) > 1:
         return f"{len(run.calls)} calls"
     tries = max((call.tries for call in run.calls.values()), default=1)
@@ -85,7 +85,7 @@ def _transition(
 
 
 def _condition(condition: TransitionCondition) -> str:
-    """A condition as it is written, with what it takes, its name, and how long it must last."""
+    """The text of a condition: what it takes, its name, and how long it must hold."""
     text = " and ".join(pattern.text for pattern in condition.condition.patterns)
     if condition.listed:
         text = f"all {text}"

@@ -1,9 +1,9 @@
 """A plan that continues with another version of its recipe, from where it is.
 
 The steps and transitions that the plan has reached are looked up in the new version by name. The result must
-be a state that a plan of the new version can reach: from the first step on, a transition that has fired led
-to each reached step, and each transition that has fired left steps that the plan has done. What is unchanged
-keeps waiting; what has changed is decided again.
+be a state that a plan of the new version can reach: from the first step on, each reached step has a fired
+transition that led to it, and each fired transition left steps that the plan has done. Unchanged parts keep
+waiting; changed parts are decided again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _UNDER_WAY = {
 """The fields of a step that must not change while it runs, with words for them."""
 
 _OF_PLACE = frozenset({"id", "line", "places", "ins", "outs", "sole", "_declared", "_narrowed"})
-"""The fields of a step that say where it is, and not what it does."""
+"""The fields of a step that say where it is, not what it does."""
 
 
 def migrated(old: Recipe, new: Recipe, state: PlanState, names: Mapping[str, str]) -> Migration:
@@ -55,7 +55,7 @@ def migrated(old: Recipe, new: Recipe, state: PlanState, names: Mapping[str, str
 
 
 def follow_version(decision: RecipeDecision, event: Migrated) -> None:
-    """Continue with another version: what has changed stops waiting, and is decided again."""
+    """Continue with another version: changed parts stop waiting, and are decided again."""
     state, after = decision.state, msgspec.msgpack.decode(event.state, type=PlanState)
     watches, wakes = _watches(state), _wakes(state)
     _reset_lost(after, watches, wakes)
@@ -108,7 +108,7 @@ def _wakes(state: PlanState) -> dict[str, None]:
 
 
 def _reset_lost(state: PlanState, watches: Iterable[str], wakes: Iterable[str]) -> None:
-    """Decide again what waits for something that is not in force."""
+    """Decide again the parts that wait for a watch or timer that is not in force."""
     for id in (*state.waiting, *state.awaiting_date):
         run = state.transition(id)
         if (run.watch and run.watch not in watches) or (run.wake and run.wake not in wakes):
@@ -120,7 +120,7 @@ def _reset_lost(state: PlanState, watches: Iterable[str], wakes: Iterable[str]) 
 
 
 def _decide_anew(state: PlanState, id: str, *, keeps_date: bool = True) -> None:
-    """End the waits of a transition; with `keeps_date` a date that had come stays so."""
+    """End the waits of a transition; with `keeps_date`, a date that has come still counts as come."""
     run = state.transitions.pop(id)
     for waiting in (state.waiting, state.awaiting_date, state.awaiting_duration):
         waiting.pop(id, None)
@@ -129,7 +129,7 @@ def _decide_anew(state: PlanState, id: str, *, keeps_date: bool = True) -> None:
         state.transitions[id] = anew
 
 
-# --- what it is in another version ------------------------------------------------------------------------
+# --- the plan in another version --------------------------------------------------------------------------
 
 
 class _Moving:
@@ -156,7 +156,7 @@ class _Moving:
         self.refused: list[NoPlace] = []
 
     def migration(self) -> Migration:
-        """The plan of the migration."""
+        """The migration: the state in the new version, and the fate of each part."""
         state = copied(self.before)
         for id, run in state.steps.items():
             self._move_step(id, run)
@@ -174,7 +174,7 @@ class _Moving:
         return Migration(self.after, *parts)
 
     def _move_step(self, id: str, run: StepRun) -> None:
-        if run.state in ("todo", "impossible"):  # that is computed again
+        if run.state in ("todo", "impossible"):  # computed again
             return
         step, name = self.old.steps[id], self.steps.get(id)
         if name is None:
@@ -202,7 +202,7 @@ class _Moving:
         self.kept.append(MovedPart(id, name, run.state))
 
     def _move_transition(self, id: str, run: TransitionRun) -> None:
-        if run.state == "impossible":  # that is computed again
+        if run.state == "impossible":  # computed again
             return
         before, name = self.old.transitions[id], self.transitions.get(id)
         if name is None:
@@ -223,7 +223,7 @@ class _Moving:
         self.kept.append(MovedPart(*part, after.transition(name).state))
 
     def _is_same(self, before: Transition, then: Transition) -> bool:
-        """True if a transition waits for the same, and leaves the same steps."""
+        """True if a transition waits for the same things and leaves the same steps."""
         variables = frozenset[str]().union(
             *(one.condition.variables for one in then.conditions),
             *(appointment.variables for appointment in then.appointments),
@@ -246,7 +246,7 @@ class _Moving:
         return variable not in self.old.steps and places == list(self.new.names.get(variable, ()))
 
     def _align(self, before: Transition, then: Transition, run: TransitionRun) -> None:
-        """Assign the elements that the conditions of a transition took to its present conditions."""
+        """Assign the elements that the old conditions of a transition took to its new conditions."""
         were, are = ([one.name for one in of.conditions] for of in (before, then))
         if were == are or not run.took:
             return
@@ -258,10 +258,12 @@ class _Moving:
         each = [took.get(name, ()) if name else () for name in are]
         run.took, run.counts = tuple(eid for eids in each for eid in eids), tuple(map(len, each))
 
-    # --- whether a plan of the new version can come to it -------------------------------------------------
+    # --- whether a plan of the new version can reach the state --------------------------------------------
 
     def _check(self) -> None:
-        """Refuse a state that no plan of the new version can reach; begin what follows at once."""
+        """Refuse a state that no plan of the new version can reach; make steps ready that fired transitions
+        now lead to.
+        """
         steps, new = self.after.steps, self.new
         if new.start.id not in steps:
             why = f"the plan has begun with another step than {new.start.id}, which is the first now"
@@ -290,7 +292,9 @@ class _Moving:
                 self.begins.append(id)
 
     def _leave(self, transition: Transition, left: dict[str, str]) -> None:
-        """Record that a transition has left its steps, which the plan must have done by then."""
+        """Record that a transition has left its steps; refuse it if the plan has not done them, or they were
+        left before.
+        """
         for id in transition.sources:
             run = self.after.steps.get(id)
             why = ""
@@ -311,8 +315,8 @@ class _Moving:
         return NoPlace(self.new.part_id(transition), why, transition.line)
 
     def _unreached(self, led_to: set[str], left: Mapping[str, str]) -> Iterator[NoPlace]:
-        """The steps to which no transition has led, those that are left though no transition left them, and
-        those from which none leads on.
+        """The faults of reached steps: no transition led to them, none left them although they are history,
+        or none leads on from them.
         """
         for id, run in self.after.steps.items():
             step = self.new.steps[id]
@@ -327,7 +331,7 @@ class _Moving:
 
 
 def _changed_under_way(step: Step, then: Step) -> str:
-    """Words for a change of a running step that is not allowed; "" if there is none."""
+    """Words for a forbidden change of a running step; "" if there is none."""
     if limit_of(step) != limit_of(then):  # the engine enforces it, and has a timer for it
         return "its `timeout`"
     changed = (words for field, words in _UNDER_WAY.items() if getattr(step, field) != getattr(then, field))

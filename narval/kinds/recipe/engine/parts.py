@@ -1,14 +1,14 @@
-"""The parts of a plan: the progress of its steps, calls and transitions; its moves, and theirs.
+"""The parts of a plan: the progress of its steps, calls and transitions; the tables of their moves.
 
 A plan        ready → running → end → done      running → failed-end → failed      running → done
-              any that is not over → cancelled, and failed when narval itself broke down
+              any that has not ended → cancelled, or failed when narval itself broke down
 A step        todo → ready → running → end → done → history
               todo → impossible      end → error → history      ready, end → failed
-A transition  wait-step → wait-time → wait-condition → fireable → fired, leaving out what it need not wait for
+A transition  wait-step → wait-time → wait-condition → fireable → fired, skipping what it need not wait for
               wait-step, wait-time, wait-condition → impossible
-              wait-step, wait-time → fail: an error link that does not hold, or no date comes any more
-              wait-time → wait-time: another date, the clock having been set
-              wait-condition → wait-condition: another watch, a variable having got its elements
+              wait-step, wait-time → fail: an error link does not hold, or no further date comes
+              wait-time → wait-time: another date, because the clock was set
+              wait-condition → wait-condition: another watch, because a variable got its elements
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ TRANSITION_MOVES: dict[str, frozenset[str]] = {
     "fail": frozenset(),
 }
 NOT_ENDED = frozenset({"todo", "ready", "running", "end"})
-"""The states of steps that have still to end."""
+"""The states of steps that have not ended."""
 
 
 class ForeachCalls(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The common part of the calls of a `foreach`.
 
-    `input` takes one element for each call, and says whether it uses or outdates it; a run has no inputs, and
-    takes `arguments` into its context besides the element. `reserved` are those of the `shared` inputs that
-    the step outdates when all its calls have returned.
+    `input` takes one element for each call; `use` and `outdates` say what it does to that element. A run has
+    no inputs: it takes the element and `arguments` into its context. `reserved` lists the elements of the
+    `shared` inputs that the step outdates when all its calls have returned.
     """
 
     input: str = ""
@@ -66,7 +66,7 @@ class ForeachCalls(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Satisfied(msgspec.Struct, frozen=True, gc=False):
-    """An element that fits the condition of a number, counted from 1, since a moment."""
+    """An element that has fitted a condition since a moment; conditions are counted from 1."""
 
     condition: int
     eid: int
@@ -79,25 +79,25 @@ class CallRun(msgspec.Struct, omit_defaults=True, gc=False):
     inputs: tuple[int, ...] = ()
     """The elements that it was given."""
     reserved: tuple[int, ...] = ()
-    """The elements that it is going to replace."""
+    """The elements that it will replace."""
     source: bool = False
     """True if it is a source."""
     tries: int = 1
-    """The times that it was made."""
+    """The number of times it was made."""
     until: float | None = None
-    """The moment of the next try, while it waits for that."""
+    """The moment of the next try, while it waits for one."""
     next_try: Call | None = None
-    """The call as it will be made then."""
+    """The call that the next try makes."""
     problem: Failure | None = None
     """The failure of the last try that was followed by another."""
     expired: bool = False
-    """True if it was given up for its time limit: it returns as soon as the run that answers it has ended."""
+    """True if it timed out and was given up: it returns as soon as the run that answers it has ended."""
     spoilt: Failure | None = None
-    """The reason why it was given up: a source that gave an element which fits no output."""
+    """The reason why it was given up: the source gave an element that fits no output."""
 
 
 class StepRun(msgspec.Struct, omit_defaults=True, gc=False):
-    """The progress of a step; one that is not in the state is `todo`."""
+    """The progress of a step; a step that is not in the state is `todo`."""
 
     state: str = "todo"
     """The state that it is in."""
@@ -110,7 +110,7 @@ class StepRun(msgspec.Struct, omit_defaults=True, gc=False):
     selected: tuple[int, ...] = ()
     """The elements of a `foreach`."""
     reached: int = 0
-    """The number of these that have had their call, or will have none."""
+    """The number of selected elements that have had their call, or will get none."""
     produced: tuple[int, ...] = ()
     """The elements that its calls gave."""
     errors: tuple[int, ...] = ()
@@ -118,7 +118,7 @@ class StepRun(msgspec.Struct, omit_defaults=True, gc=False):
     fault: int | None = None
     """The error element that says what is wrong with its outputs."""
     watch: str = ""
-    """The watch while it is blocked, rests, or follows what its `foreach` selects."""
+    """The watch while it is blocked, rests, or follows the selection of its `foreach`."""
     called: float = 0.0
     """The moment of the last call of a step that is called again."""
     until: float = 0.0
@@ -133,7 +133,7 @@ class StepRun(msgspec.Struct, omit_defaults=True, gc=False):
 
 
 class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
-    """The progress of a transition; one that is not in the state is `wait-step`."""
+    """The progress of a transition; a transition that is not in the state is `wait-step`."""
 
     state: str = "wait-step"
     """The state that it is in."""
@@ -142,7 +142,7 @@ class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
     counts: tuple[int, ...] = ()
     """The number of elements that each condition took, if not one."""
     watch: str = ""
-    """The watch for what its conditions lack, or for replacements of elements in `of`."""
+    """The watch for the elements that its conditions lack, or for replacements of elements in `of`."""
     date: float = 0.0
     """The moment that it waits for."""
     wake: str = ""
@@ -150,19 +150,19 @@ class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
     come: bool = False
     """True once its date has come."""
     satisfied: tuple[Satisfied, ...] = ()
-    """The elements that have to fit for some time, recorded because the elements that they replaced may be
-    forgotten.
+    """The elements that must fit for some time. They are recorded because the elements that they replaced may
+    be forgotten.
     """
     until: float = 0.0
-    """The moment at which these will have fitted long enough."""
+    """The moment at which the `satisfied` elements will have fitted long enough."""
     since: float = 0.0
     """The moment from which its appointments count."""
     given_up: bool = False
     """True if no further date of it will come."""
     of: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    """The elements of variables from which its date was computed."""
+    """The elements that its date was computed from, by variable."""
     gone: tuple[int, ...] = ()
-    """The elements among these that no longer count."""
+    """The elements in `of` that no longer count."""
 
     def taken_by(self, at: int) -> tuple[int, ...]:
         """The elements that the condition at a position took, counted from 0; none before it has fired."""

@@ -16,9 +16,9 @@ from narval.kinds.recipe.language.definition import Recipe, Step
 
 def is_untouched(recipe: Recipe, state: PlanState, find: Find) -> bool:
     """True while a plan waits at its beginning: no transition has fired, no date has come, and its first step
-    has done only what can be done again.
+    has done only what can be repeated.
 
-    An appointment counts from the beginning of the plan, so a plan with one set is kept.
+    A plan with an appointment set is not untouched: appointments count from the beginning of the plan.
     """
     start = state.step(recipe.start.id)
     return (
@@ -40,14 +40,14 @@ def _has_moved(recipe: Recipe, state: PlanState, transition: str) -> bool:
 
 
 def _does_nothing(step: Step, find: Find) -> bool:
-    """True for a step whose call may be made again unseen: it takes nothing, and has no effect outside."""
+    """True for a step whose call can be repeated unnoticed: it takes nothing, and has no effect outside."""
     target = find(step.kind, step.target) if step.kind == Action.kind and not step.agent else None
     return isinstance(target, Action) and not target.outside and not target.prototype.inputs
 
 
 def begun_anew(recipe: Recipe, state: PlanState, _: Recipe) -> tuple[tuple[int, ...], Inputs]:
-    """The first context of a plan. Raises RequestError if a plan that begins again would be an additional
-    listener.
+    """The first context of a plan that begins again. Raises RequestError if another plan waits in its
+    place.
     """
     if recipe.restart == "parallel" and not state.is_first:
         again = f"narval retry {state.eid} --from {recipe.start.id}"
@@ -59,7 +59,7 @@ def begun_anew(recipe: Recipe, state: PlanState, _: Recipe) -> tuple[tuple[int, 
 
 
 def redefined(decision: RecipeDecision, event: Redefined) -> None:
-    """Begin again by the version that counts now, and drop the plan's waits."""
+    """Start the plan again with the present version, and drop its waits."""
     decision.stop_waiting()
     decision.change(PlanRedefined(event.version))
     running.make_ready(decision, decision.definition.start)

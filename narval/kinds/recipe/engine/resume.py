@@ -1,9 +1,9 @@
 """A plan that continues from a step that an earlier plan of the recipe had reached (`narval retry`).
 
-`plan_resume` reads the progress of the earlier plan and says what the new one takes over; `resumed` begins
-the new one with that. Steps that were done are kept with what they produced, and the transitions that led on
-from them. The chosen step, and everything after it, is done again by the definition as it is now. If somebody
-says that the chosen step was done, it is kept too, and only what is after it is done again.
+`plan_resume` reads the progress of the earlier plan and says what the new one takes over; `resumed` starts
+the new one from that. Steps that were done are kept with their products, and so are the transitions that left
+them. The chosen step and everything after it are done again by the present definition. If the asker says that
+the chosen step was done, it is kept too, and only what is after it is done again.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ def plan_resume(
     find: Find,
     gave: tuple[int, ...] | None = None,
 ) -> Resume:
-    """The parts that a plan of `recipe` takes over from an earlier one. Raises RequestError if none can.
+    """The parts of an earlier plan that a new plan of `recipe` takes over. Raises RequestError if it cannot
+    continue from the chosen step.
 
-    `chosen` is the step to begin again from; by default, the one that failed. `reusable` are the elements
-    that the calls of the earlier plan were given: they may be taken again, although they are marked as used.
+    `chosen` is the step to begin again from; by default, the one that failed. `reusable` has the elements
+    that calls of the earlier plan were given: they may be taken again, although they are marked as used.
     `gave` says that the chosen step was done, and which elements it gave.
     """
     if chosen is None:
@@ -77,8 +78,8 @@ def plan_resume(
 def _raise_unless_done(
     step: Step, before: PlanState, gave: tuple[int, ...], element: Lookup, find: Find
 ) -> None:
-    """Raise RequestError unless a step that was done could have given these elements: each is there and fits
-    an output of it, and none is missing that it always gives.
+    """Raise RequestError unless the step could have given these elements: each exists and fits one of its
+    outputs, and each mandatory output has one.
     """
     elements = [found for eid in gave if (found := element(eid)) is not None]
     if len(elements) < len(gave):
@@ -105,7 +106,7 @@ def _raise_unless_done(
 
 
 def _is_followed(recipe: Recipe, before: PlanState) -> bool:
-    """True if another plan has begun after the earlier one, or is going to, because the recipe restarts."""
+    """True if another plan follows the earlier one, or will, because the recipe restarts."""
     begun_beside = recipe.restart == "parallel" and before.has_fired
     return before.followed or begun_beside or before.status != "cancelled"
 
@@ -145,12 +146,12 @@ def _ready(decision: RecipeDecision, step: Step, via: str) -> None:
         decision.to_run.append(step)
 
 
-# --- what an earlier plan had come to -------------------------------------------------------------------
+# --- the progress of an earlier plan --------------------------------------------------------------------
 
 
 class _Past:
-    """The steps that an earlier plan had done, the transitions that fired between them, and the steps to
-    which those led.
+    """The steps that an earlier plan had done, the transitions that fired between them, and the steps that
+    these led to.
     """
 
     def __init__(self, recipe: Recipe, before: PlanState, without: frozenset[str] = frozenset()) -> None:
@@ -206,7 +207,7 @@ def _is_done(before: PlanState, step: Step) -> bool:
 
 
 def _what_came_of(recipe: Recipe, before: PlanState, step: Step) -> frozenset[str]:
-    """A step, and those to which transitions led on from it."""
+    """The step, and all steps that fired transitions led to from it."""
     found: set[str] = set()
     pending = [step]
     while pending:
@@ -219,7 +220,7 @@ def _what_came_of(recipe: Recipe, before: PlanState, step: Step) -> frozenset[st
 
 
 def _broken_step(recipe: Recipe, before: PlanState) -> str:
-    """The default step to begin again from: one that failed, or that was to be done next."""
+    """The default step to begin again from: one that failed, or the next one due."""
     frontier = list(_Past(recipe, before).frontier)
     broken = [step for step in (*frontier, *before.steps) if before.step(step).state in BROKEN]
     if broken or frontier:
@@ -248,7 +249,7 @@ def _unreached(recipe: Recipe, before: PlanState, past: _Past, step: str) -> str
 def _again(
     before: PlanState, past: _Past, reusable: Iterable[Reusable], element: Lookup
 ) -> Iterable[Reusable]:
-    """The elements given to parts that are done again, without arguments, which the definition has."""
+    """The elements given to parts that are done again, except arguments, which come from the definition."""
     earlier = (
         Reusable(part, slot, eids) for part, slots in before.again.items() for slot, eids in slots.items()
     )

@@ -1,4 +1,4 @@
-"""Signals to a plan: each becomes an element, for which a condition may wait.
+"""Signals to a plan: each becomes an element that a condition may wait for.
 
 `<signal name="approve" run="12">` contains the elements that came with it. It is addressed: the plan, and the
 plans it calls, find it in their contexts. The search through all of memory skips it, so that approving one
@@ -38,8 +38,8 @@ def signalled(decision: RecipeDecision, event: Signalled) -> None:
 
 
 def _offer(decision: RecipeDecision, eid: int) -> str | None:
-    """The transition that took the signal at once, or the step that it ended; None if nothing
-    waited for it.
+    """The transition that took the signal at once, or the step that it ended; None if nothing waited
+    for it.
     """
     for identifier in tuple(decision.state.waiting):
         watch = decision.state.transition(identifier).watch

@@ -23,8 +23,8 @@ class PlanState(RunState, omit_defaults=True, gc=False):
     MOVES: ClassVar[Moves] = PLAN_MOVES
 
     waited: bool = False
-    """True once it has waited for a date, or for an element that was not free; or, in a recipe that restarts,
-    has waited for an element from elsewhere, or used one up.
+    """True once it has waited for a date, a next call or a reserved element; in a recipe that restarts, also
+    once it has waited for, or used up, an element from outside.
     """
     steps: dict[str, StepRun] = {}
     """The steps that were reached."""
@@ -41,17 +41,17 @@ class PlanState(RunState, omit_defaults=True, gc=False):
     blocked: dict[str, None] = {}
     """Steps that are ready and wait for a reserved element."""
     following: dict[str, None] = {}
-    """Steps of sources, which follow changes of what their `foreach` selects, or of what they were given."""
+    """Steps of sources that follow changes of their `foreach` selection, or of their inputs."""
     resting: dict[str, None] = {}
     """Steps with `until` that wait for their next call."""
     in_error: dict[str, None] = {}
     """Steps in error that no transition has handled yet."""
     followed: bool = False
-    """True if another plan already follows the one from which this one was begun again: none follows this."""
+    """True if another plan already follows the plan that this one retries; none follows this one then."""
     resumed: tuple[int, str] | None = None
-    """The plan, and its step, from which this one was begun again."""
+    """The plan and step that this plan was retried from."""
     again: dict[str, dict[str, tuple[int, ...]]] = {}
-    """The elements that plan had used, which this one may take, by part and input or condition."""
+    """The elements used by the retried plan that this one may take, by part and input or condition."""
     instead: dict[int, int] = {}
     """Replaced elements, each with its replacement."""
 
@@ -80,7 +80,7 @@ class PlanState(RunState, omit_defaults=True, gc=False):
         return any(transition.state == "fired" for transition in self.transitions.values())
 
     def taken_before(self, part: str, slot: str) -> tuple[int, ...]:
-        """The elements that an input or condition may take although they are marked there."""
+        """The elements that an input or condition may take although they are marked as used."""
         return self.again.get(part, {}).get(slot, ())
 
     def progress(self) -> Iterator[tuple[str, str]]:

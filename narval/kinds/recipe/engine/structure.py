@@ -32,7 +32,7 @@ def structure(recipe: Recipe) -> Structure:
 
 
 def exits(recipe: Recipe) -> Iterator[Exit]:
-    """The transitions on from each step, and those that take its errors."""
+    """The transitions that lead on from each step, and those that take its errors."""
     for step in recipe.steps.values():
         ways: dict[bool, list[tuple[Condition, ...]]] = {False: [], True: []}
         for transition in step.outs:

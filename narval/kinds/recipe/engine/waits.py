@@ -1,4 +1,4 @@
-"""The waits of a plan, and the conditions behind what did not happen."""
+"""The waits of a plan, and the conditions that decided about its parts."""
 
 from __future__ import annotations
 
@@ -84,9 +84,7 @@ def _calls(step: Step, run: StepRun) -> Iterator[Wait]:
 
 
 def _date_text(transition: Transition, state: PlanState) -> str:
-    """The appointments of a transition as they are written, the fields of its dates, and the elements of
-    these.
-    """
+    """The text of a transition's appointments and dates, with the elements that they are computed from."""
     of = (f"${name} is element {listed(eids)}" for name, eids in state.transition(transition.id).of if eids)
     ways = [appointment.text for appointment in transition.appointments]
     ways += [time.text for time in transition.times]
@@ -114,7 +112,7 @@ def _kind_of_wait(transition: Transition, bounds: tuple[Bound, ...]) -> tuple[st
 
 
 def _then(transition: Transition) -> str:
-    """Words for the conditions of a transition, for when it waits for nothing else; "" if it has none."""
+    """Words for a transition that waits only for its conditions; "" if it has none."""
     absent = [condition.absent for condition in transition.conditions]
     if all(absent):
         return "nothing to fit any more" if absent else ""
@@ -124,8 +122,8 @@ def _then(transition: Transition) -> str:
 
 
 def _words(transition: Transition) -> dict[str, Any]:
-    """The seconds for which each condition must hold, and the conditions of absence; each is left out if it
-    is empty.
+    """The seconds for which each condition must hold, and which conditions are absences; each is left out if
+    empty.
     """
     lasting = tuple(condition.lasting for condition in transition.conditions)
     absent = tuple(condition.absent for condition in transition.conditions)
@@ -148,7 +146,7 @@ def _joins(definition: Recipe, state: PlanState) -> Iterator[Wait]:
 
 
 def _lacking(definition: Recipe, state: PlanState, transition: Transition) -> str:
-    """The in-steps that have still to end, each with the reason why it has not."""
+    """The in-steps that have not ended, each with the reason."""
     reasons = []
     for link in transition.ins:
         word = state.step(link.step.id).state
@@ -164,7 +162,7 @@ def diagnose(
     """The conditions of the transitions that decide about a part, whether it waits for them or not.
 
     A fired transition has none: `explain` names what it took, which may be used up by now. A step that failed
-    because an input was empty has its inputs.
+    because an input was empty has its inputs instead.
     """
     for step in definition.steps.values():
         if identifier in (None, step.id):

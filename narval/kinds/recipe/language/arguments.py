@@ -36,14 +36,14 @@ from narval.core.trust.paths import TEXT, local_part
 from narval.core.trust.reads import Bound, BoundElements, Source, sources
 
 FOREACH = "foreach"
-"""The attribute that repeats an element within an argument for each of some elements."""
+"""The attribute that repeats an element within an argument, once for each selected element."""
 
 REPEAT = re.compile(r"\s*\$([^\W\d][\w.-]*)\s+in\s+(\S.*?)\s*", re.DOTALL)
 _MOST_REPEATS, _MOST_BYTES = 1_000, 4_000_000
-"""The most elements for which one argument repeats others, and their most bytes."""
+"""The most elements that one argument repeats others for, and the most bytes of these."""
 
 NOW = "now"
-"""The variable that stands for the moment at which a step is run."""
+"""The variable that stands for the moment when a step is run."""
 
 
 def now_element(at: float, zone: str) -> Element:
@@ -54,8 +54,8 @@ def now_element(at: float, zone: str) -> Element:
 
 
 class ReadArgument(NamedTuple):
-    """An argument as it is written: its bytes, the variables of its values (None if there is nothing to fill
-    in), and its place.
+    """An argument as written: its bytes, the variables of its values (None if there is nothing to fill in),
+    and its place.
     """
 
     xml: bytes
@@ -66,9 +66,9 @@ class ReadArgument(NamedTuple):
 def read_argument(
     reading: Reading, patterns: Patterns, node: XmlNode, own: frozenset[str]
 ) -> ReadArgument | None:
-    """An argument; `own` are the variables that it has besides those of patterns.
+    """Read an argument; `own` are the variables that it has besides those of patterns.
 
-    None, and a fault, if it cannot be an element.
+    Return None, and record a fault, if it cannot be an element.
     """
     if (repeat := REPEAT.fullmatch(node.attributes.get(FOREACH, ""))) is not None:
         own |= {repeat[1]}
@@ -137,15 +137,16 @@ def _repeated(
 
 
 def fill(xml: bytes, bindings: Bindings, zone: str) -> bytes:
-    """An argument with its values filled in. Raises ElementError if the result is no element."""
+    """An argument with its values filled in. Raises ElementError if the result is not an element."""
     root = parse_untrusted(xml)
     _Filling(zone).fill(root, bindings)
     return canonical(root)
 
 
 def sources_of(xml: bytes, bound: BoundElements, zone: str) -> dict[str, frozenset[Source]]:
-    """The parts of elements of memory from which the values of an argument come, by its own parts; text of
-    the author has no source.
+    """The parts of elements in memory that the values of an argument come from, by part of the argument.
+
+    Text by the author has no source.
     """
     made: dict[str, frozenset[Source]] = {}
     _note_sources(made, parse_untrusted(xml), "", bound, zone, frozenset())
@@ -160,7 +161,7 @@ def _note_sources(
     zone: str,
     chosen_by: frozenset[Source],
 ) -> None:
-    """Record the sources of the parts of an element; `chosen_by` are the sources because of which it is
+    """Record the sources of the parts of an element; `chosen_by` are the sources that decided that it is
     there.
     """
     texts = [(f"@{local_part(name)}", str(text)) for name, text in node.attrib.items()]
@@ -193,7 +194,7 @@ def _note(made: dict[str, frozenset[Source]], path: str, of: frozenset[Source]) 
 
 
 class _Filling:
-    """The filling in of one argument, which counts repetitions."""
+    """The filling in of one argument, with a count of repetitions."""
 
     def __init__(self, zone: str) -> None:
         self._zone, self._repeats, self._bytes = zone, 0, 0

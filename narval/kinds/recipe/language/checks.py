@@ -103,7 +103,7 @@ def check_step(
     path: str,
 ) -> list[Fault]:
     """The faults of a step that does not fit its target: forbidden overrides, a `foreach` without input, a
-    source that is to be called again, inputs that use an unknown input, prompts that cannot be asked.
+    source called again, inputs that use an unknown input, prompts that cannot be asked.
     """
     prototype: Prototype | None = getattr(target, "prototype", None)
     if prototype is None:
@@ -144,7 +144,7 @@ def _of_prompts(
 def _check_dependencies(
     dependencies: Iterable[Dependency], prototype: Prototype, target: Definition
 ) -> Iterator[tuple[Place, str]]:
-    """The variables that are the id of no input, and inputs that depend on themselves."""
+    """The variables that name no input, and inputs that depend on themselves."""
     ids = [slot.id for slot in prototype.inputs]
     after: dict[str, list[tuple[str, Place]]] = {}
     for input, uses, place in dependencies:
@@ -161,8 +161,8 @@ def _check_dependencies(
 def _misfit(
     foreach: Condition, prototype: Prototype, target: Definition, is_in_arguments: bool
 ) -> str | None:
-    """The fault that the elements of `foreach` can go to several inputs, or to none while no argument is made
-    from them; None if none is proved.
+    """The fault of a `foreach` whose elements fit several inputs, or none while no argument is made from
+    them; None if no fault is proved.
     """
     names = foreach.names
     if not is_in_arguments and not any(_may_fit(names, slot) for slot in prototype.inputs):
@@ -188,9 +188,9 @@ def _surely_fits(names: frozenset[str] | None, slot: Input) -> bool:
 
 
 def warnings(recipes: Iterable[Recipe], library: Library) -> list[Fault]:
-    """Warnings about recipes that can only call themselves, directly or through others, or begin again
-    without end; about steps that lead nowhere; about outcomes that nothing handles, or answers that may
-    belong to others; and about arguments that nothing takes, or whose attributes nothing reads.
+    """Warnings about recipes that can only call themselves, directly or through others, or that restart for
+    ever; about steps that lead nowhere; about outcomes that nothing handles, or answers that may belong to
+    others; and about arguments that nothing takes, or with attributes that nothing reads.
     """
     recipes = list(recipes)
     endless = _endless(library)
@@ -245,7 +245,7 @@ def _misfitting(recipe: Recipe, library: Library) -> Iterator[Fault]:
 
 
 def _ungiven(recipe: Recipe, library: Library) -> Iterator[Fault]:
-    """A warning for each argument that no input of the target can be given."""
+    """A warning for each argument that no input of the target takes."""
     for step in recipe.steps.values():
         prototype = getattr(library.get(step.kind, step.target), "prototype", None)
         if not isinstance(prototype, Prototype) or not step.arguments or step.agent:
@@ -260,7 +260,7 @@ def _ungiven(recipe: Recipe, library: Library) -> Iterator[Fault]:
 
 
 def _why_not_given(step: Step, at: int, prototype: Prototype) -> str:
-    """The reason why no input can be given an argument, as far as that is known before it is filled in."""
+    """The reason why no input takes an argument, as far as it is known before the argument is filled in."""
     argument = Element(0, step.arguments[at])
     asking = [slot for slot in prototype.inputs if argument.name in (slot.condition.names or ())]
     if not asking:
@@ -303,9 +303,7 @@ def _anybodys(recipe: Recipe, library: Library) -> Iterator[Fault]:
 
 
 def _begins_again(recipe: Recipe, library: Library) -> Iterator[Fault]:
-    """A warning if a recipe begins again for ever, because nothing in it waits for a date, or uses anything
-    up.
-    """
+    """A warning if a recipe restarts for ever, because nothing in it waits for a date or uses anything up."""
     if recipe.restart == "no" or any(map(_waits, recipe.transitions.values())):
         return
     if all(_comes_back_alike(step, library) for step in recipe.steps.values()):
@@ -318,7 +316,9 @@ def _begins_again(recipe: Recipe, library: Library) -> Iterator[Fault]:
 
 
 def _fed(recipe: Recipe, library: Library) -> Iterator[Fault]:
-    """A warning for a step that gives by its arguments what the first transition of its recipe waits for."""
+    """A warning for a step whose arguments give the very element that the first transition of its recipe
+    waits for.
+    """
     if (step := feeding(recipe, library)) is not None:
         gives = f"step {step.id!r} gives by its arguments what recipe {recipe.full_name!r} waits for"
         mend = "give it the element that came, or one of another name, or leave restart out"
@@ -326,27 +326,25 @@ def _fed(recipe: Recipe, library: Library) -> Iterator[Fault]:
 
 
 def _waits(transition: Transition) -> bool:
-    """True if a transition waits for a date, or for an element that it uses up, or that has to
-    last or to go.
-    """
+    """True if a transition waits for a date, or for an element that it uses up, or that must last or go."""
     conditions = transition.conditions
     return bool(transition.times) or any(each.use or each.absent or each.lasting for each in conditions)
 
 
 def _comes_back_alike(step: Step, library: Library) -> bool:
-    """True if a step calls an action once, which returns by itself and uses up nothing."""
+    """True if a step calls an action once, and the action returns by itself and uses up nothing."""
     target = comes_back(step, library)
     if target is None:
         return False
     try:
         inputs = step.prototype(target.prototype).inputs
-    except DefinitionError:  # told by check_step
+    except DefinitionError:  # reported by check_step
         return False
     return not any(slot.use or slot.outdates for slot in inputs)
 
 
 def _wakes_itself(recipe: Recipe, ring: list[str]) -> str:
-    """The words for a ring of recipes, each woken by what the one before makes."""
+    """The words for a ring of recipes, each woken by an element that the one before makes."""
     way, alone = " → ".join(ring), len(ring) == 2
     made = "what each of its runs makes" if alone else "what a run of the one before makes"
     mend = "it does not make" if alone else "the others do not make"

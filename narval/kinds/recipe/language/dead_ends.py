@@ -1,4 +1,4 @@
-"""Dead ends: steps after which nothing leads on to the end step, so that a plan that comes there is stuck."""
+"""Dead ends: steps from which nothing leads to the end step, so that a plan gets stuck there."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from narval.core.definitions.reading.walks import reached
 from narval.kinds.recipe.language.definition import Recipe, Step
 
 FAILS = "basic.error"
-"""The action that only fails, so that nothing is to follow it."""
+"""The action that only fails, so that nothing needs to follow it."""
 
 
 def lead_nowhere(recipe: Recipe) -> Iterator[Step]:
-    """The steps that no transition leaves once they are done, without the end step."""
+    """The steps, except the end step, that no transition leaves once they are done."""
     for step in recipe.steps.values():
         links = (link for transition in step.outs for link in transition.ins if link.step is step)
         if step is not recipe.end and step.target != FAILS and all(link.on_error for link in links):
@@ -20,7 +20,7 @@ def lead_nowhere(recipe: Recipe) -> Iterator[Step]:
 
 
 def dead_ends(recipe: Recipe) -> Iterator[Step]:
-    """The steps of these that a plan can come to while no branch of it is on a way to the end step."""
+    """The dead ends that a plan can reach while none of its branches leads to the end step."""
     transitions = recipe.transitions.values()
     backwards = (((target,), way.sources) for way in transitions for target in way.targets)
     ending = reached([recipe.end.id], backwards)

@@ -1,8 +1,8 @@
 """Recipe: steps, and transitions between them (§2.1.1, tables 2.3-2.11, N12).
 
 A recipe is linked once, when it is loaded: steps and transitions point at each other, so that following a
-plan needs no look-ups. Nothing here is altered afterwards; steps, transitions and recipes are equal only to
-themselves.
+plan needs no look-ups. Nothing here is altered afterwards; steps, transitions and recipes compare by
+identity.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ EACH = "each"
 
 
 class Sending(NamedTuple):
-    """The way in which a step sends (G27): to the agents that its target names, or that `select`, an XPath,
-    names in each element. With `taken` the step is done when everything is taken; what waits for longer than
-    `keep` seconds is no longer taken (None: as the sender's settings say).
+    """The way a step sends (G27): to the agents that its target names, or that `select`, an XPath,
+    names in each element.
+
+    With `taken`, the step is done when everything is taken. An element that waits for longer than `keep`
+    seconds is no longer taken (None: as the sender's settings say).
     """
 
     select: str = ""
@@ -50,11 +52,11 @@ class Step(msgspec.Struct, eq=False):
     target: str
     """The name of the target; with `sending`, names of agents."""
     foreach: Condition | None = None
-    """The condition of the elements for each of which the target is called."""
+    """The condition of elements: the target is called for each one that fits."""
     arguments: tuple[bytes, ...] = ()
     """The elements that are written in the step."""
     context: Context | None = None
-    """The elements that its inputs are looked for in first."""
+    """The elements that are searched first for its inputs."""
     inputs: tuple[Narrowing, ...] = ()
     """The inputs of the target as this step narrows them."""
     outputs: tuple[Narrowing, ...] = ()
@@ -66,7 +68,7 @@ class Step(msgspec.Struct, eq=False):
     backoff: float | None = None
     """Seconds before the second attempt; doubled for each further one."""
     on_restart: Literal["", "retry", "error"] = ""
-    """The treatment of a call that was cut off by a crash; "": as its target says."""
+    """The treatment of a call that was cut off by a crash; "" means as its target says."""
     max_parallel: int | None = None
     """The most calls at once of a step with `foreach`."""
     until: Condition | None = None
@@ -78,7 +80,7 @@ class Step(msgspec.Struct, eq=False):
     ins: tuple[Transition, ...] = ()
     """The transitions that lead to it."""
     outs: tuple[Transition, ...] = ()
-    """The transitions that leave it, in the order in which they are tried."""
+    """The transitions that leave it, in the order they are tried."""
     sole: Transition | None = None
     """The only transition out of it, if that waits for nothing but this step and fires as soon as the step is
     done.
@@ -88,23 +90,23 @@ class Step(msgspec.Struct, eq=False):
     values: Mapping[int, frozenset[str]] = {}
     """The variables of arguments that are filled in when the step is run, by position."""
     agent: str = ""
-    """The agent whose definition is called; "": its own."""
+    """The agent whose definition is called; "" for its own agent."""
     own_inputs: Prototype = EMPTY
-    """The inputs that this step itself states, for what goes to another agent."""
+    """The inputs that this step itself states, for calls and sends to another agent."""
     sending: Sending | None = None
-    """The elements that are sent to other agents, if any are."""
+    """The way it sends to other agents; None if it calls its target."""
     approve: str = ""
     """The work by which a person agrees before its calls are made (P72)."""
     on_withdraw: str = ""
     """The treatment of its run when an element that it was given is withdrawn: ignore, signal, fail or undo;
-    "": as the recipe says.
+    "" means as the recipe says.
     """
     undo: str = ""
-    """The action that undoes what its calls have done; "": as its target says."""
+    """The action that undoes what its calls have done; "" means as its target says."""
     _declared: Prototype | None = None
     """The prototype of the target."""
     _narrowed: Prototype = EMPTY
-    """The same as this step narrows it."""
+    """The same prototype, as narrowed by this step."""
 
     def prototype(self, target: Prototype) -> Prototype:
         """The target's prototype as this step narrows it. Raises DefinitionError."""
@@ -144,7 +146,7 @@ class Transition(msgspec.Struct, eq=False):
     conditions: tuple[TransitionCondition, ...] = ()
     """The conditions that must hold in memory."""
     context: Context | None = None
-    """The elements that its conditions are looked for in first."""
+    """The elements that are searched first for its conditions."""
     times: tuple[Time, ...] = ()
     """The dates at which it may fire."""
     line: int = 1
@@ -154,13 +156,13 @@ class Transition(msgspec.Struct, eq=False):
     targets: tuple[str, ...] = ()
     """The ids of the steps that it leads to."""
     rivals: tuple[Transition, ...] = ()
-    """The transitions that share a source, itself among them, in the order in which they are tried."""
+    """The transitions that share a source, itself included, in the order they are tried."""
     names: tuple[str, ...] = ()
     """The names of its conditions."""
     inner_names: frozenset[str] = frozenset()
     """The names among `names` that others of its conditions use."""
     plain: bool = True
-    """True if each condition needs one element, whatever the others have."""
+    """True if each condition needs one element, independently of the others."""
     appointments: tuple[Appointment, ...] = ()
     """The dates that are read from elements."""
     dated: bool = False
@@ -171,7 +173,7 @@ class Transition(msgspec.Struct, eq=False):
 
 
 def link(steps: Mapping[str, Step], transitions: Mapping[str, Transition]) -> None:
-    """Point steps and transitions, given by id, at each other, in the order in which they are tried."""
+    """Point steps and transitions, given by id, at each other, in the order they are tried."""
     ins: dict[str, list[Transition]] = {id: [] for id in steps}
     outs: dict[str, list[Transition]] = {id: [] for id in steps}
     for transition in transitions.values():
@@ -214,7 +216,7 @@ def in_order(transitions: Iterable[Transition]) -> tuple[Transition, ...]:
 
 
 def _sole(step: Step) -> Transition | None:
-    """The transition out of a step that has no rival and waits for nothing else."""
+    """The only transition out of a step, if it waits for nothing else."""
     if len(step.outs) != 1:
         return None
     only = step.outs[0]
@@ -225,10 +227,10 @@ def _sole(step: Step) -> Transition | None:
 class Recipe(RunDefinition, frozen=True, eq=False):
     """The definition that a plan follows (table 2.3). Steps and transitions are by id, as in the file.
 
-    `restart` says when another plan begins: once this one has ended, or `parallel` to it, as soon as its
-    first transition has fired. `names` are those of conditions, each with the transitions and the conditions
-    of that name. `on_withdraw` is the treatment of its runs when an element on which they relied is
-    withdrawn; None: those under way are told by a signal.
+    `restart` says when another plan begins: when this one has ended, or `parallel` to it, as soon as its
+    first transition has fired. `names` has the names of conditions, each with the transitions and positions
+    of the conditions of that name. `on_withdraw` is the treatment of its runs when an element that they
+    relied on is withdrawn; None: those under way get a signal.
     """
 
     kind: ClassVar[str] = "recipe"
@@ -247,7 +249,7 @@ class Recipe(RunDefinition, frozen=True, eq=False):
         return step.line if step is not None else self.line
 
     def fails_with(self, part: str) -> bool:
-        """True of a step that no link for errors leaves."""
+        """True for a step that no error link leaves."""
         links = (link for transition in self.transitions.values() for link in transition.ins)
         return part in self.steps and not any(link.on_error and link.step.id == part for link in links)
 

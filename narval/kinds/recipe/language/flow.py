@@ -34,7 +34,7 @@ _PLAN, _EACH, _NOW = "plan", "each", "now"
 
 
 def flow(recipe: Recipe, library: Library) -> Flow:
-    """The ways of elements through a recipe."""
+    """The flow of elements through a recipe."""
     waits = [wait for way in recipe.transitions.values() for wait in way.conditions if not wait.absent]
     until = [step.until for step in recipe.steps.values() if step.until is not None]
     found = (wait.condition for wait in waits)
@@ -48,7 +48,9 @@ def flow(recipe: Recipe, library: Library) -> Flow:
 
 
 def _found(recipe: Recipe, condition: Condition) -> list[Origin]:
-    """The origins of the elements that a condition finds: what a step gave, if it asks for nothing else."""
+    """The origins of the elements that a condition finds: the output of a step if it asks for nothing else,
+    or memory.
+    """
     steps = [step for pattern in condition.patterns if (step := variable_of(pattern.text)) in recipe.steps]
     if len(steps) == len(condition.patterns) == 1:
         return [GivenBy(steps[0], errors=True)]
@@ -56,8 +58,9 @@ def _found(recipe: Recipe, condition: Condition) -> list[Origin]:
 
 
 def _first(recipe: Recipe) -> Iterator[tuple[Condition, ...]]:
-    """The conditions that a plan meets from its start step on, as far as no date and no other one is before
-    them: those of a transition together, and that of each step which is done for each element.
+    """The conditions that a plan meets first: no date and no other condition is before them.
+
+    Those of a transition are together; the `foreach` of a step is alone.
     """
     reached = [recipe.start.id]
     for id in reached:
@@ -145,7 +148,9 @@ class _Steps:
         return step.foreach is not None and may_be(step.foreach, slot.condition)
 
     def _is_for(self, slot: Input, written: Written, prototype: Prototype) -> bool:
-        """True if this input takes an argument, or it is an error: nothing else can come in its place."""
+        """True if an argument can go only to this input, or else is an error: no other element can take its
+        place.
+        """
         asking = [
             one
             for one in prototype.inputs

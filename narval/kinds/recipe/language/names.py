@@ -1,4 +1,4 @@
-"""Names of conditions: `as`, and where `$NAME` may stand."""
+"""Names of conditions: `as`, and where `$NAME` may appear."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _check_order(
     transitions: Mapping[str, Transition],
     start: Step,
 ) -> None:
-    """Record variables that stand for nothing, because no transition with the name can have fired before."""
+    """Record variables that have no value, because no transition with the name can have fired before."""
     outers = entry.of("transition", "step")
     inner = {id(part): outer for outer in outers for part in outer.of(*PARTS)}
     for pattern, locate, within in patterns.read:

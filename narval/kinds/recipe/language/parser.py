@@ -63,7 +63,9 @@ def _definitions(reading: Reading, node: XmlNode) -> Iterator[Definition | None]
 
 
 class _RecipeBuilder:
-    """Makes one recipe from its entry; a part with a fault is left out, and the others are still checked."""
+    """The builder of one recipe from its entry; a part with a fault is left out, and the others are still
+    checked.
+    """
 
     def __init__(self, reading: Reading, entry: Entry) -> None:
         self._reading, self._entry = reading, entry
@@ -112,7 +114,7 @@ class _RecipeBuilder:
 
 
 class _StepReader:
-    """Reads `step` entries."""
+    """The reader of `step` entries."""
 
     def __init__(self, reading: Reading, patterns: Patterns, recipe: str) -> None:
         self._reading, self._patterns, self._recipe = reading, patterns, recipe
@@ -221,7 +223,7 @@ class _StepReader:
             return EMPTY
 
     def _check_repetition(self, entry: Entry) -> None:
-        """Record what a step that is called again lacks, or must not have."""
+        """Record what a step that is called again lacks, or may not have."""
         written = entry.written
         if "until" in written and "every" not in written:
             message = 'until needs every, the time from one call to the next; add every="1d"'
@@ -265,7 +267,7 @@ class _StepReader:
 
 
 class _TransitionReader:
-    """Reads `transition` entries between steps, which are given by id."""
+    """The reader of `transition` entries between steps, which are given by id."""
 
     def __init__(self, reading: Reading, patterns: Patterns, steps: Mapping[str, Step]) -> None:
         self._reading, self._patterns, self._steps = reading, patterns, steps
@@ -336,7 +338,7 @@ _OF_CALLING = ("target", "agent")
 
 
 def read_sending(reading: Reading, patterns: Patterns, entry: Entry) -> Sending | None:
-    """The way in which a step sends; None if it calls something."""
+    """The way a step sends; None if it calls something."""
     if entry.get("type") != SEND:
         _check_calling(reading, entry)
         return None

@@ -37,7 +37,7 @@ def slips(prompt: XmlNode) -> tuple[Slip, ...]:
 
 
 def _among_instructions(prompt: XmlNode) -> Iterator[Slip]:
-    """The values in instructions: a stranger's words would be among the author's."""
+    """The values in instructions, where a stranger's words would mix with the author's."""
     yield from _values(prompt, text=True)
     for part in prompt.children:
         name = local_name(part.tag)
@@ -58,7 +58,7 @@ def _values(node: XmlNode, *, text: bool, but: str = "") -> Iterator[Slip]:
 
 
 def _of_parts(prompt: XmlNode) -> Iterator[Slip]:
-    """The unknown parts, and those whose name another has."""
+    """The unknown parts, and those with a name that another part has."""
     data: set[str] = set()
     attributes: set[str] = set()
     for part in prompt.children:

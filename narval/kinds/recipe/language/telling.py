@@ -1,4 +1,4 @@
-"""Description of recipes: how they begin, their steps in order, and the ways on from these."""
+"""Descriptions of recipes: how they begin, their steps in order, and the ways on from each."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def sentences(recipe: Recipe, library: Library) -> Iterator[Sentence]:
 
 
 def _as_tool(tool: Tool) -> Iterator[str]:
-    """The sentences for the way in which clients of MCP may start it."""
+    """The sentences about how clients of MCP may start it."""
     made = f"a `{tool.element}` made of {listed(map(_argument, tool.arguments))}"
     yield f"Clients of MCP that may start it give it {made}; {_ASKED[tool.approve]}"
     yield f"They are told how its run ends if it does within {length(tool.wait)}."
@@ -132,7 +132,7 @@ def _passes(step: Step, library: Library) -> bool:
 
 
 def _in_order(recipe: Recipe) -> Iterator[Step]:
-    """The steps in order from the first, which leads to all."""
+    """The steps, breadth first from the first one."""
     line, seen = [recipe.start], {recipe.start.id}
     for step in line:
         yield step
@@ -296,7 +296,7 @@ def _errors(recipe: Recipe) -> Iterator[Sentence]:
 
 
 def _outside(recipe: Recipe, steps: list[Step], library: Library) -> Iterator[Sentence]:
-    """The acts of the recipe itself outside the home."""
+    """The recipe's own acts outside the home."""
     acting: dict[str, list[str]] = {}
     for step in steps:
         found = target_of(step.kind, step.target, step.agent, library) if step.sending is None else None

@@ -32,7 +32,7 @@ SEND = "send"
 
 
 def step_type(text: str) -> str:
-    """The kind of what a step calls, or `send`."""
+    """The kind of a step's target, or `send`."""
     return text if text == SEND else kind(text)
 
 
@@ -47,7 +47,7 @@ argument_name = matching(
 )
 
 ON_WITHDRAW = Attribute(one_of("ignore", "signal", "fail", "undo"))
-"""The treatment of a run when something on which it relied is withdrawn."""
+"""The treatment of a run when something that it relied on is withdrawn."""
 
 WORDS: Words = {
     **COMMON,

@@ -1,7 +1,8 @@
-"""Waking: which restarting recipes are surely woken by what a run of another recipe, or their own, makes.
+"""Waking: which restarting recipes are surely woken by the products of a run of another recipe, or of their
+own.
 
-Only certainties count, for a wrong warning is worse than none: the parts that each run has to pass, the
-outputs that each call has to give, and conditions that every such element fits.
+Only certainties count, for a wrong warning is worse than none: parts that each run must pass, outputs that
+each call must give, and conditions that every such element fits.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from narval.kinds.recipe.language.definition import Recipe, Step, Transition
 
 
 def waking(library: Library) -> dict[str, tuple[str, ...]]:
-    """The recipes that each recipe surely wakes: each of its runs makes all that a run of theirs uses up and
-    waits for.
+    """The recipes that each recipe surely wakes: each of its runs makes everything that one of their runs
+    uses up and waits for.
     """
     needs, makes = dict[str, list[Condition]](), dict[str, list[Output]]()
     for name, recipe in library.of("recipe").items():
@@ -42,8 +43,8 @@ def waking(library: Library) -> dict[str, tuple[str, ...]]:
 
 
 def feeding(recipe: Recipe, library: Library) -> Step | None:
-    """The step whose arguments are all that the first transition of a restarting recipe waits for and uses
-    up, so that each run begins the next one.
+    """The step whose arguments are everything that the first transition of a restarting recipe waits for and
+    uses up, so that each run starts the next one.
     """
     ways = recipe.transitions.values()
     if recipe.restart == "no" or any(way.times or way.appointments for way in ways):
@@ -88,13 +89,13 @@ def _prototypes(recipe: Recipe, library: Library) -> dict[str, Prototype] | None
             return None
         try:
             prototypes[step.id] = step.prototype(target.prototype)
-        except DefinitionError:  # told by check_step
+        except DefinitionError:  # reported by check_step
             return None
     return prototypes
 
 
 def _needs(recipe: Recipe, prototypes: dict[str, Prototype]) -> list[Condition]:
-    """The conditions for which a run may wait; [] if it may wait for a date, or uses nothing up."""
+    """The conditions that a run may wait for; [] if it may wait for a date, or uses nothing up."""
     needs, uses = list[Condition](), False
     for transition in recipe.transitions.values():
         if transition.times or transition.appointments:
@@ -115,7 +116,7 @@ def _needs(recipe: Recipe, prototypes: dict[str, Prototype]) -> list[Condition]:
 
 
 def _must_pass(recipe: Recipe, step: str) -> bool:
-    """True if each run that reaches its end has done a step."""
+    """True if each run that reaches the end step has done this step."""
     if step in (recipe.start.id, recipe.end.id):
         return True
     return recipe.end.id not in reached([recipe.start.id], _ways_without(step, recipe.transitions.values()))

@@ -57,13 +57,13 @@ def _items(context: click.Context, incomplete: str) -> completion.Choices:
 
 
 def _outcomes(context: click.Context, incomplete: str) -> completion.Choices:
-    """The outcomes of the item named before."""
+    """The outcomes of the item on the command line."""
     for outcome in completion.asked(context, "work_item", item=context.params["item"])["outcomes"]:
         yield outcome["name"], ""
 
 
 def _states(context: click.Context, incomplete: str) -> completion.Choices:
-    """The states to which the task that asks, of the item named before, may be moved."""
+    """The states that the asking task of the item on the command line may be moved to."""
     states = completion.asked(context, "work_item", item=context.params["item"])["states"]
     for state in states["moves"] if states else ():
         yield state, f"from {states['now']}"
@@ -261,7 +261,7 @@ def _print_item(item: Row) -> None:
 
 
 def _votes(item: Row) -> str:
-    """The answers so far, where several answer; only by whom, if what they answered is not shown yet."""
+    """The answers so far, where several people answer; only their names while the answers are hidden."""
     if item["answers"] is None:
         return f"by {', '.join(item['voters'])}"
     counts = (
@@ -273,13 +273,13 @@ def _votes(item: Row) -> str:
 
 
 def _where(states: Row) -> str:
-    """The state of the task that asks, and what may be done about it."""
+    """The state of the asking task, and the states that it may be moved to or end in."""
     moves = f", may be moved to {' or '.join(states['moves'])}" if states["moves"] else ""
     return f"is in {states['now'] or 'no state'}{moves}, may end in {' or '.join(states['ends'])}"
 
 
 def _by_right(right: Row | None) -> str:
-    """The role that counts, and the absent person for whom one answers."""
+    """The role by which a person may act, and the absent person they act for."""
     details = right or {}
     role = f"as {details['role']}" if details.get("role") else ""
     absent = f"for {details['for']}" if details.get("for") else ""
@@ -303,7 +303,7 @@ def show(answer: Row) -> None:
 def log(rows: list[Row]) -> None:
     """Show who did what, by which right, in which way, and with which result.
 
-    It is about one ITEM, or about all that you may see.
+    With ITEM, the log of that item; without it, of all items that you may see.
     """
     listing(LOG, rows, "nothing is recorded")
 

@@ -120,7 +120,7 @@ def _move(decision: WorkDecision, event: Signalled) -> None:
 
 
 def _no_way(ways: TaskWays, word: str) -> str:
-    """The sentence that says why a task cannot be moved to a state, and to which it can."""
+    """The sentence that says why a task cannot be moved to a state, and which states it can be moved to."""
     if word in ways.ends:
         return f"{word!r:.80} ends the task: answer with it"
     end = f"; to end it, answer {' or '.join(ways.ends)}" if ways.ends else ""
@@ -190,14 +190,14 @@ def _answer(decision: WorkDecision, event: Signalled) -> None:
 
 
 def _check_may(decision: WorkDecision, event: Signalled, act: Act) -> None:
-    """Raise NotSoError unless whoever acts on an item may do such an act."""
+    """Raise NotSoError unless the person who acts on an item may do such an act."""
     assert event.act is not None, event
     if why := refusal(act, event.act.who or known_as(decision.people, event.by), event.by, event.actor):
         raise NotSoError("not-eligible", why)
 
 
 def _check_always(decision: WorkDecision, event: Signalled, outcome: WorkOutcome) -> None:
-    """Raise NotSoError if a person may not agree to all such future calls, or no rule describes them."""
+    """Raise NotSoError if a person may not agree to all such future calls, or no rule can describe them."""
     caller = decision.state.caller
     held = caller.held if caller is not None else None
     if held is None or not held.parts or outcome.name != ALWAYS:
@@ -209,7 +209,7 @@ def _check_always(decision: WorkDecision, event: Signalled, outcome: WorkOutcome
 
 
 def _outcome(decision: WorkDecision, event: Signalled) -> WorkOutcome:
-    """The intended outcome; the only one need not be named. Raises NotSoError."""
+    """The chosen outcome; if there is only one, it need not be named. Raises NotSoError."""
     outcomes, name = decision.definition.outcomes, event.text("outcome")
     chosen = decision.definition.outcome(name) if name or len(outcomes) > 1 else outcomes[0]
     if chosen is None:
@@ -229,7 +229,7 @@ def _take_back(decision: WorkDecision, event: Signalled) -> None:
 
 
 def _refuse(decision: WorkDecision, event: Signalled) -> None:
-    """Take a person out for good; excluded people may do so as well (P29)."""
+    """Record that a person refuses for good; excluded people may do so as well (P29)."""
     state = decision.state
     right = decision.right_of(event.by, state.refused.keys())
     if right is None:

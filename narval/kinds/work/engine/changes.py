@@ -1,7 +1,7 @@
 """The facts that change a work item (P36), each with its effect. Applying one decides nothing.
 
-Each act has its moment, the person (`by`), the actor in that person's name (`actor`), the way, and the number
-of the session, mail or file.
+Each act has its moment, the person (`by`), the actor who acted in that person's name (`actor`), the way, and
+the number of the session, mail or file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Asked(WorkChange, RunBegan, frozen=True):
 
 
 class Offered(WorkChange, frozen=True):
-    """The item is offered. Its text is here, in the journal, and nowhere else."""
+    """The item is offered. Its text is kept only here, in the journal."""
 
     at: float
     """The moment."""
@@ -62,12 +62,12 @@ class Offered(WorkChange, frozen=True):
 
 
 class WakeSet(WorkChange, frozen=True):
-    """The next moment that the item waits for, under the name `wake`; None for none."""
+    """The next moment that the item waits for, under the name `wake`; None if there is none."""
 
     wake: str = ""
     at: float | None = None
     put_off: float | None = None
-    """The moment to which a missed deadline is put off; None if none is, or was before."""
+    """The moment to which a missed deadline is postponed; None for no change."""
 
     def apply(self, state: WorkState) -> None:
         state.wake, state.wake_at = self.wake, self.at
@@ -88,7 +88,7 @@ class PersonAct(WorkChange, frozen=True):
 
 
 class Claimed(PersonAct, frozen=True):
-    """A person has the item, until a moment if the claim has a lease; `back` because a delegation ended."""
+    """A person claimed the item, until a moment if there is a lease; `back`: because a delegation ended."""
 
     until: float | None = None
     back: bool = False
@@ -100,7 +100,7 @@ class Claimed(PersonAct, frozen=True):
 
 
 class Renewed(PersonAct, frozen=True):
-    """The claimant did something: the lease begins again."""
+    """The claimant did something, which renews the lease."""
 
     until: float | None = None
 
@@ -163,7 +163,7 @@ class Delegated(PersonAct, frozen=True):
 
 
 class DelegationEnded(WorkChange, frozen=True):
-    """A delegation returned to its maker."""
+    """A delegated item returned to the person who delegated it."""
 
     at: float
     of: str = ""
@@ -177,7 +177,7 @@ class DelegationEnded(WorkChange, frozen=True):
 
 
 class Voted(PersonAct, frozen=True):
-    """One of several answered."""
+    """One of several people answered."""
 
     outcome: str = ""
     fields: Values = {}
@@ -188,7 +188,7 @@ class Voted(PersonAct, frozen=True):
 
 
 class VoteChanged(PersonAct, frozen=True):
-    """One of several changed an answer, or took it back (`outcome` is "")."""
+    """One of several people changed an answer, or took it back (`outcome` is "")."""
 
     outcome: str = ""
     fields: Values = {}
@@ -218,7 +218,7 @@ class ItemAnswered(PersonAct, frozen=True):
 
 
 class Refused(PersonAct, frozen=True):
-    """A person took themselves out for good."""
+    """A person refused the item for good."""
 
     why: str = ""
 
@@ -229,7 +229,7 @@ class Refused(PersonAct, frozen=True):
 
 
 class Reassigned(PersonAct, frozen=True):
-    """An administrator had the item offered to others."""
+    """An administrator reassigned the item to other people."""
 
     to: tuple[str, ...] = ()
     why: str = ""
@@ -263,7 +263,7 @@ class Escalated(WorkChange, frozen=True):
 
 
 class Expired(WorkChange, frozen=True):
-    """The deadline came, and has no outcome."""
+    """The deadline passed, and has no outcome."""
 
     at: float
     error: int | None = None
@@ -288,7 +288,7 @@ class Withdrawn(WorkChange, frozen=True):
 
 
 class GivenUp(WorkChange, frozen=True):
-    """The item ended in a state, because no one is left, or it cannot be offered."""
+    """The item ended in `status`, because nobody is left to answer it, or it cannot be offered."""
 
     at: float
     status: str = "failed"
@@ -299,8 +299,8 @@ class GivenUp(WorkChange, frozen=True):
 
 
 class NoticeAsked(WorkChange, frozen=True):
-    """A person is to be written to by `call`, in a way, for a reason. The notice counts `until` a moment,
-    None for one that asks nothing.
+    """A notice was requested: `call` sends it to a person, in a way, for a reason. It is valid `until` a
+    moment; None for a notice that asks nothing.
     """
 
     at: float
@@ -315,7 +315,7 @@ class NoticeAsked(WorkChange, frozen=True):
 
 
 class NoticePutOff(WorkChange, frozen=True):
-    """A notice was not sent, and is tried again at `due`; None once that is under way."""
+    """A notice was not sent, and is tried again at `due`; None as soon as that try is under way."""
 
     at: float
     call: str
@@ -329,7 +329,7 @@ class NoticePutOff(WorkChange, frozen=True):
 
 
 class NoticeGivenUp(WorkChange, frozen=True):
-    """A notice was not sent, and is not tried again; with the reason."""
+    """A notice was not sent, and is not tried again; `why` is the reason."""
 
     at: float
     call: str
@@ -356,7 +356,7 @@ class Notified(WorkChange, frozen=True):
 
 
 class TokensVoided(WorkChange, frozen=True):
-    """The tokens of these notices no longer count."""
+    """The tokens of these notices are no longer valid."""
 
     at: float
     calls: tuple[str, ...]
@@ -380,7 +380,7 @@ class TokenSpent(WorkChange, frozen=True):
 
 
 class Fruitless(WorkChange, frozen=True):
-    """A mail with the token of a notice was no answer."""
+    """A mail with the token of a notice was not an answer."""
 
     at: float
     call: str
@@ -390,7 +390,7 @@ class Fruitless(WorkChange, frozen=True):
 
 
 class TurnedAway(PersonAct, frozen=True):
-    """An act that was tried in vain, and why; after the first twenty they are only counted."""
+    """An act that was refused, and why; after the first twenty, refused acts are only counted."""
 
     act: str = ""
     kind: str = ""

@@ -40,7 +40,7 @@ def give(decision: WorkDecision, right: Right, *, back: bool = False) -> None:
 
 
 def take(decision: WorkDecision, event: Signalled) -> Right:
-    """Claim an item, or begin the lease again."""
+    """Claim an item, or renew the lease of its claim."""
     right = may_answer(decision, event.by)
     until = lease_from(decision)
     change = Claimed if decision.state.claim is None else Renewed
@@ -49,7 +49,7 @@ def take(decision: WorkDecision, event: Signalled) -> Right:
 
 
 def hand_back(decision: WorkDecision) -> None:
-    """Return an item to the person who had delegated it, claimed again if that person may still answer."""
+    """Return an item to the person who delegated it, and claim it again if that person may still answer."""
     last = decision.state.handed[-1]
     decision.change(DelegationEnded(decision.event.at, last.by, last.to))
     right = decision.right(last.by)
@@ -58,7 +58,9 @@ def hand_back(decision: WorkDecision) -> None:
 
 
 def escalate(decision: WorkDecision) -> None:
-    """Take the next escalation: others may act too, or instead of those before, whose claim then ends."""
+    """Take the next escalation: others may act too, or instead of the people before, whose claim then
+    ends.
+    """
     state, at = decision.state, decision.event.at
     escalation = decision.definition.escalations[state.level]
     if escalation.instead and state.claim is not None:

@@ -1,7 +1,7 @@
 """The moments of an item (P22, P25, P32–P34): lease, reminder, escalation, deadline, in this order.
 
-One timer is set, for the next of them. Those that passed while no daemon was running come once; a deadline
-missed this way comes five minutes after the start, so that answers waiting in mailboxes and folders
+One timer is set, for the next of them. Moments that passed while no daemon was running are handled once. A
+deadline missed this way comes five minutes after the start, so that answers waiting in mailboxes and folders
 count.
 """
 

@@ -18,10 +18,10 @@ from narval.kinds.work.engine.state import WorkState
 from narval.kinds.work.language.definition import WorkDefinition
 
 MOST_TURNED_AWAY = 20
-"""The failed attempts on an item that are recorded; more are only counted."""
+"""The most refused acts on an item that are recorded; further ones are only counted."""
 
 NO_ACT = "turned-away"
-"""The signal of a surface that something which came to it is no act."""
+"""The signal by which a surface reports that a message was not an act."""
 
 
 class NotSoError(Exception):
@@ -33,7 +33,7 @@ class NotSoError(Exception):
 
 
 class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True, eq=False, dict=True):
-    """One advance of one item: what is known of the item and of people, and what has been decided."""
+    """One advance of one item, with the rules about who may act."""
 
     # --- who may act (P17, P18, P19, P29) -------------------------------------------------------------
 
@@ -58,7 +58,7 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
         return reasons
 
     def right_of(self, person: str, out: Collection[str]) -> Right | None:
-        """The right by which a person may act while those in `out` may not; None without any."""
+        """The right by which a person may act while those in `out` may not; None if there is none."""
         if self.people.person(person) is None:
             return None
         day = self.day
@@ -83,11 +83,11 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
         return {*self.excluded, *self.state.refused, *answered}
 
     def right(self, person: str) -> Right | None:
-        """The right by which a person may answer; None without any."""
+        """The right by which a person may answer; None if there is none."""
         return self.right_of(person, self.out(person))
 
     def eligible(self, level: int | None = None) -> dict[str, Right]:
-        """All who may answer now and have not, each with the right that counts."""
+        """Everybody who may answer now and has not, each with the right that counts."""
         out, day, rights = self.out(), self.day, dict[str, Right]()
         for audience in offers(self.definition, self.state, level):
             for name, right in self.people.eligible(*audience, out, day).items():
@@ -100,7 +100,7 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
         return (claim.by,) if claim is not None else tuple(self.eligible())
 
     def to_be_written_to(self) -> tuple[str, ...]:
-        """Of these, the people who are written to: those who may answer in their own name."""
+        """The people of `to_be_told` who are written to: those who may answer in their own name."""
         act = agreement(self.definition, self.state)
         return tuple(name for name in self.to_be_told() if not refusal(act, known_as(self.people, name)))
 

@@ -1,4 +1,4 @@
-"""The people to whom an item is offered. The directory says who holds which role, at each act (P18)."""
+"""The people that an item is offered to. At each act, the directory says who holds which role (P18)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from narval.kinds.work.language.definition import Audience, WorkDefinition
 
 
 class Asking(NamedTuple):
-    """People and roles: with both, one of the people who also holds one of the roles; with
-    neither, anybody.
-    """
+    """People and roles: with both, those people who also hold one of the roles; with neither, anybody."""
 
     people: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()
@@ -29,10 +27,10 @@ class Asking(NamedTuple):
 def offers(
     work: WorkDefinition, state: WorkState, level: int | None = None, before: Handed | None = None
 ) -> list[Asking]:
-    """The people to whom the item is offered: by the work itself or by name, and by the escalations taken.
+    """The people that the item is offered to: by the work itself or by name, and by the escalations taken.
 
-    `level` is the number of escalations that count; by default those taken by now. With `before`, as before
-    that delegation.
+    `level` is the number of escalations that count; by default those taken by now. With `before`, the people
+    before that delegation.
     """
     named, since = (state.named, state.named_level) if before is None else (before.named, before.level)
     people = state.people
@@ -47,8 +45,9 @@ def offers(
 
 
 def agreement(work: WorkDefinition, state: WorkState) -> Act:
-    """The act of whoever answers an item, by which the table says who may; a home that gives `trust.ask` an
-    audience of its own decides itself who agrees.
+    """The act that answering this item counts as; the table of agreeing says who may do it.
+
+    A home that gives `trust.ask` an audience of its own decides itself who agrees.
     """
     name, caller = work.full_name, state.caller
     if name == GRANTING and caller is None:
@@ -60,8 +59,8 @@ def agreement(work: WorkDefinition, state: WorkState) -> Act:
 
 
 class TaskWays(NamedTuple):
-    """The state of the task that asks, the states to which a person may move it, and those in which it may
-    end now.
+    """The state of the asking task, the states that a person may move it to, and those that it may end in
+    now.
     """
 
     at: str
@@ -70,7 +69,7 @@ class TaskWays(NamedTuple):
 
 
 def task_ways(state: WorkState, element: Lookup) -> TaskWays | None:
-    """The ways of the task that asks, by its element in memory; None if no task asks."""
+    """The ways of the asking task, by its element in memory; None if no task asks."""
     task = element(state.caller.run) if state.caller is not None else None
     if task is None or "ends" not in (says := task.attributes):
         return None

@@ -22,7 +22,9 @@ from narval.kinds.work.engine.state import Values, Vote, WorkState
 
 
 def answer(decision: WorkDecision, event: Signalled, right: Right, outcome: str, fields: Values) -> None:
-    """End an item by a person's answer, checked before anything is recorded (P13). Raises NotSoError."""
+    """End an item with a person's answer, which is checked before anything is recorded (P13). Raises
+    NotSoError.
+    """
     way = event.act.way if event.act is not None else ""
     element = _element(decision, outcome, event.by, way, fields)
     eid = _enter(decision, element)
@@ -61,7 +63,7 @@ def _end_by_rule(decision: WorkDecision, outcome: str, by: str, fields: Values) 
 
 
 def end_if_nobody_is_left(decision: WorkDecision) -> None:
-    """End an item as refused if no one who may answer is left; but take the next escalation first (P23)."""
+    """End an item as refused if nobody is left who may answer, after all escalations are taken (P23)."""
     state, definition = decision.state, decision.definition
     while not decision.eligible():
         if state.level >= len(definition.escalations):
@@ -86,14 +88,14 @@ def withdraw(decision: WorkDecision, event: Cancelled) -> None:
 
 
 def give_up(decision: WorkDecision, kind: str, message: str, status: str = "failed") -> None:
-    """End an item with an error of a kind."""
+    """End an item with an error of this kind."""
     error = decision.add_error_element(kind, message, inputs=decision.given())
     decision.change(GivenUp(decision.event.at, status, error))
     report(decision, ())
 
 
 def report(decision: WorkDecision, result: tuple[int, ...]) -> None:
-    """Tell the caller of an item that has ended: it gets the answer, or the error."""
+    """Report the end of an item to its caller, which gets the answer, or the error."""
     if decision.state.wake:
         decision.command(commands.CancelTimer(decision.state.wake))
     error = decision.state.error
@@ -101,7 +103,7 @@ def report(decision: WorkDecision, result: tuple[int, ...]) -> None:
 
 
 def over(state: WorkState, zone: str) -> str:
-    """The end of an item, for a person who comes too late; its moment is told in a zone."""
+    """The end of an item, for a person who comes too late; its moment is given in a zone."""
     ended = f"it is {state.status}"
     whom = f" by {state.ended_by}" if state.ended_by else ""
     answered = f": {state.outcome}" if state.outcome else ""

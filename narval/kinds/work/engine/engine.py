@@ -1,7 +1,7 @@
 """The engine of work: items that people are offered, and answer (P1–P43).
 
 `table` says what each act does in each state, and `acts` does them. `claims` decides who has an item, `votes`
-what several have answered, `deadlines` what happens by itself, `ending` how it ends.
+counts the answers of several people, `deadlines` does what is due, and `ending` ends items.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ instead_of_retry = "retry the run that asked, from the step that did: it asks ag
 
 
 def heeds_people(state: WorkState) -> str:
-    """The signal that tells a claimed item that the directory has changed."""
+    """The signal that tells a claimed item of a changed directory; "" for any other item."""
     return "review" if state.claim is not None and not state.over else ""
 
 
@@ -71,7 +71,7 @@ def advance(decision: WorkDecision, event: Event) -> None:
 
 
 def fail(decision: WorkDecision, error: int) -> None:
-    """Decide the end of an item whose advance raised."""
+    """End an item whose advance raised."""
     decision.change(GivenUp(decision.event.at, "failed", error))
     ending.report(decision, ())
 
@@ -113,11 +113,11 @@ def _signalled(decision: WorkDecision, event: Signalled) -> None:
             tokens.refused(decision, event, failure)
 
 
-# --- what narval itself tells an item --------------------------------------------------------------------
+# --- signals of narval itself ----------------------------------------------------------------------------
 
 
 def _note(decision: WorkDecision, event: Signalled) -> bool:
-    """Record what narval itself tells an item; False if it is an act of a person."""
+    """Handle a signal of narval itself; False if it is an act of a person."""
     if event.name not in _NOTES:
         return False
     if decision.state.status != "ready":

@@ -52,7 +52,7 @@ def is_overdue(state: WorkState) -> bool:
 
 
 def urged(state: WorkState) -> str:
-    """The word for what has come of an open item that waits too long; "" for nothing yet."""
+    """The word for an open item that waits too long, reminded or escalated; "" if it is neither."""
     if state.over or not is_overdue(state):
         return ""
     return "escalated" if state.level else "reminded"
@@ -78,7 +78,7 @@ def _answered(definition: WorkDefinition, state: WorkState) -> str:
 
 
 MOST_NAMED = 5
-"""The most people written to that are named; for more there is the number."""
+"""The most people named of those who were written to; the others are counted."""
 
 
 def _ways_of_asking(state: WorkState) -> dict[str, list[str]]:
@@ -91,7 +91,7 @@ def _ways_of_asking(state: WorkState) -> dict[str, list[str]]:
 
 
 def _asked_by_ways(state: WorkState) -> str:
-    """The words that say who is asked in writing, and in which way; "" if no one is."""
+    """The words that say who is asked in writing, and how; "" if nobody is."""
     ways = _ways_of_asking(state)
     named = [f"{person} by {' and '.join(names)}" for person, names in list(ways.items())[:MOST_NAMED]]
     more = [f"{len(ways) - MOST_NAMED} more"] if len(ways) > MOST_NAMED else []

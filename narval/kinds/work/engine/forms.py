@@ -92,7 +92,7 @@ def checked(decision: WorkDecision, outcome: WorkOutcome, typed: Values) -> Valu
 
 
 def by_default(decision: WorkDecision, explicit: Values | Mapping[str, tuple[str, ...]]) -> Values:
-    """The values of an answer that no one gave: those in the deadline, and the defaults that fit."""
+    """The values of an answer that nobody gave: those in the deadline, and the defaults that fit."""
     found: Values = {}
     for field in decision.definition.fields.values():
         values = explicit.get(field.name, decision.state.defaults.get(field.name, ()))

@@ -35,8 +35,8 @@ def _look(definition: WorkDefinition, state: WorkState, at: float, view: View) -
 def acts_open_to(
     definition: WorkDefinition, state: WorkState, person: str, at: float, view: View, who: Who
 ) -> tuple[str, ...]:
-    """The acts that the rules let a person who comes as `who` try now; their arguments are checked only when
-    an act is tried.
+    """The acts that the rules let a person, who comes as `who`, try now. Arguments are checked only when an
+    act is tried.
     """
     if state.over or state.status == "ready" or view.people.person(person) is None:
         return ()
@@ -69,15 +69,17 @@ def acts_open_to(
 def right_to_answer(
     definition: WorkDefinition, state: WorkState, person: str, at: float, view: View
 ) -> Right | None:
-    """The right by which a person may answer now; None without any."""
+    """The right by which a person may answer now; None if there is none."""
     return None if state.over or state.status == "ready" else _look(definition, state, at, view).right(person)
 
 
 def could_have(
     definition: WorkDefinition, state: WorkState, person: str, at: float, view: View
 ) -> tuple[str, ...]:
-    """The people to whom a person may hand an open item; of one that was handed on, all who may come into
-    question, for the rules look at each when it is tried.
+    """The people that a person may hand an open item to.
+
+    For an item that was handed on already, everybody who is not excluded: the rules check a person when the
+    item is handed to them.
     """
     if state.over or state.status == "ready" or definition.rules.delegate == "no":
         return ()
@@ -102,8 +104,8 @@ def may_see(definition: WorkDefinition, state: WorkState, person: str, at: float
 
 
 def is_withheld(definition: WorkDefinition, state: WorkState, who: Who) -> bool:
-    """True of an item that shows what would leave the home, such as a secret, for a person who may neither
-    answer it nor read the home.
+    """True for an item that shows data that would leave the home, such as a secret, to a person who may
+    neither answer it nor read the home.
     """
     act = agreement(definition, state)
     needed: tuple[Act, ...] = (act, "read")
@@ -122,7 +124,7 @@ def people_in(state: WorkState) -> set[str]:
 
 
 def waits_for_nobody(definition: WorkDefinition, state: WorkState, at: float, view: View) -> bool:
-    """True for an open item that no one may answer now (P24)."""
+    """True for an open item that nobody may answer now (P24)."""
     return state.claim is None and not _look(definition, state, at, view).eligible()
 
 

@@ -13,7 +13,7 @@ LAST_MOMENT = 253_402_214_400.0
 
 
 def next_moment(decision: WorkDecision) -> float | None:
-    """The next moment of an item; None if it waits for people alone."""
+    """The next moment of an item; None if it waits only for people."""
     moments = (
         lease_end(decision),
         reminder_at(decision),
@@ -33,7 +33,7 @@ def lease_end(decision: WorkDecision) -> float | None:
 
 
 def reminder_at(decision: WorkDecision) -> float | None:
-    """The next reminder."""
+    """The moment of the next reminder."""
     state, reminder = decision.state, decision.definition.reminder
     if reminder is None or (reminder.times is not None and state.reminded >= reminder.times):
         return None
@@ -51,8 +51,9 @@ def escalation_at(decision: WorkDecision) -> float | None:
 
 
 def deadline_at(decision: WorkDecision) -> float | None:
-    """The moment at which the item ends: its deadline, or soon after the start if that was missed; later
-    starts do not put it off again, unless they come after that moment.
+    """The moment at which the item ends: its deadline or, if that was missed, soon after the daemon's start.
+
+    Later starts do not postpone it again, unless they come after that moment.
     """
     ends_at, view = decision.state.ends_at, decision.view
     if ends_at is None or ends_at <= decision.state.started or not view.was_missed(ends_at):

@@ -28,7 +28,7 @@ class ItemClaim(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Vote(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The answer of one of several; `instead_of` is the absent person for whom it was given."""
+    """The answer of one of several people; `instead_of` is the absent person for whom it was given."""
 
     by: str
     outcome: str
@@ -39,7 +39,9 @@ class Vote(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Handed(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One delegation: by whom, to whom, and the people to whom the item was offered before, if by name."""
+    """One delegation: by whom, to whom, and the people that the item was offered to by name before, if
+    any.
+    """
 
     by: str
     to: str
@@ -49,10 +51,11 @@ class Handed(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Notice(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A notice to a person: its reason, until when it counts (None: it asks nothing), its tries, and its way.
+    """A notice to a person: its reason, until when it is valid (None: it asks nothing), its tries, and its
+    way.
 
     `due` is the moment of the next try. Its `standing` is live, spent, or void; `fruitless` counts the mails
-    that had its token and were no answer.
+    that had its token and were not answers.
     """
 
     to: str
@@ -99,19 +102,19 @@ class WorkState(RunState, omit_defaults=True):
     wake_at: float | None = None
     """The next moment that it waits for."""
     put_off: float | None = None
-    """The moment to which its deadline was put off, once, because no daemon was running when it came."""
+    """The moment to which its deadline was postponed, once, because no daemon was running when it came."""
     claim: ItemClaim | None = None
     """The claim of the person who has it."""
     named: tuple[str, ...] = ()
-    """The people to whom it was reassigned or delegated."""
+    """The people that it was reassigned or delegated to."""
     named_level: int = 0
     """The number of escalations taken by then."""
     handed: tuple[Handed, ...] = ()
     """The delegations in force."""
     refused: dict[str, str] = {}
-    """The people who took themselves out, each with the reason."""
+    """The people who refused, each with the reason."""
     votes: dict[str, Vote] = {}
-    """The answers of several, by person."""
+    """The answers of several people, by person."""
     drafts: dict[str, Values] = {}
     """The values that people have saved, by person."""
     level: int = 0
@@ -125,7 +128,7 @@ class WorkState(RunState, omit_defaults=True):
     spent: tuple[str, ...] = ()
     """The hashes of the tokens that were used."""
     turned_away: int = 0
-    """The number of failed attempts at acts."""
+    """The number of refused acts."""
     outcome: str = ""
     """The outcome that was chosen."""
     answer: int = 0
@@ -158,7 +161,7 @@ class WorkState(RunState, omit_defaults=True):
         yield from ((person, "refused") for person in self.refused)
 
     def voters(self, outcome: str) -> list[str]:
-        """The people who have answered so, where several answer."""
+        """The people who have answered with an outcome, where several people answer."""
         return [vote.by for vote in self.votes.values() if vote.outcome == outcome]
 
     def free(self) -> None:

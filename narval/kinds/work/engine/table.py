@@ -58,8 +58,8 @@ VALUES = Field("fields", "dict[str, str | list[str]] | None", None)
 
 
 class ActOnItem(NamedTuple):
-    """A row: who may do the act, the cells for an item that is offered, claimed by oneself, or by another,
-    the fields of the act, and what it does.
+    """A row: the people who may do the act, the cells for an item that is offered, claimed by oneself, or
+    claimed by another, the fields of the act, and what it does.
 
     An item that several people answer is never claimed; its cell is `voted`. In an item that has ended, every
     act gets `over`.

@@ -1,5 +1,5 @@
-"""Answers by several people (P26–P28): one each, which may be changed or taken back while the
-item is open.
+"""Answers by several people (P26–P28): one each, which may be changed or taken back while the item is
+open.
 """
 
 from __future__ import annotations
@@ -26,18 +26,20 @@ def vote(
 
 
 def take_back(decision: WorkDecision, event: Signalled, *, settled: bool = True) -> None:
-    """Stop counting an answer."""
+    """Take back an answer."""
     decision.change(VoteChanged(**claims.by_whom(event)))
     if settled:
         settle(decision)
 
 
 def answered(definition: WorkDefinition, state: WorkState, person: str) -> dict[str, Plain] | None:
-    """The answer of a person to an open item, how many have answered so, and how many must."""
+    """The answer of a person to an open item, with the number of people who gave it, and the number
+    needed.
+    """
     if state.over or person not in state.votes:
         return None
     outcome = definition.outcome(state.votes[person].outcome)
-    if outcome is None:  # the definition is another one now
+    if outcome is None:  # the definition has changed
         return None
     return {"outcome": outcome.name, "has": len(state.voters(outcome.name)), "needs": outcome.needs}
 

@@ -17,7 +17,7 @@ _ANY_DAY = date(2000, 1, 1)
 
 
 def warnings(works: Iterable[WorkDefinition], _: Library) -> list[Fault]:
-    """Warnings about work as it is written."""
+    """Warnings about work, from its definitions alone."""
     return [
         Fault(work.path, line, 1, message, warning=True)
         for work in works
@@ -38,7 +38,7 @@ def _too_late(work: WorkDefinition) -> Iterator[tuple[int, str]]:
 
 
 def _only_for_yes(work: WorkDefinition) -> Iterator[tuple[int, str]]:
-    """Fields that only the outcome yes needs, which may be meant to be needed always."""
+    """Fields that only the outcome yes requires, although all may have been intended to."""
     for field in work.fields.values() if len(work.outcomes) > 1 else ():
         if field.required == {"yes"}:
             text = f"field {field.name!r} is required for the outcome yes alone"
@@ -53,12 +53,13 @@ _NO_SERVER: Mapping[str, str] = {
     MAIL: "mail is a way, and there is no server to send by; add [mail] to etc/narval.toml",
     CHAT: "chat is a way, and there is no chat; add [chats.NAME] to etc/narval.toml",
 }
-"""The warning about a way in which no one can be written to."""
+"""The warning about a way in which nobody can be written to."""
 
 
 def doubts(works: Iterable[WorkDefinition], people: Directory, by: Collection[str]) -> list[Fault]:
-    """Warnings about work for the people of a home, which can write to them in the ways `by`; the shipped
-    work for rules and grants is for any home.
+    """Warnings about work for the people of a home, which can write to them in the ways `by`.
+
+    The shipped work for rules and grants is for any home: it gets no warning about ways.
     """
     works = list(works)
     own = [work for work in works if work.full_name not in (BY_A_RULE, GRANTING)]
@@ -90,7 +91,7 @@ def _audiences(work: WorkDefinition) -> Iterator[tuple[int, Audience]]:
 
 
 def _unheld_roles(work: WorkDefinition, people: Directory) -> Iterator[tuple[int, str]]:
-    """Roles that no one holds."""
+    """Roles that nobody holds."""
     held_roles = {role for person in people.people for role in people.roles_of(person.name)}
     for line, audience in _audiences(work):
         for role in audience.roles:

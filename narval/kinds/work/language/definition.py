@@ -18,13 +18,13 @@ DONE = "done"
 """The only outcome of work that names none (P12)."""
 
 DECISION = "decision"
-"""The default name of the answer's element, if no output says another."""
+"""The default name of the answer's element, if no output declares another."""
 
 REQUESTER = "requester"
-"""The exclusion of whoever asked."""
+"""The exclusion of the people who asked."""
 
 OF_STEP = "step:"
-"""The prefix of an exclusion of whoever answered the item of a step."""
+"""The prefix of an exclusion of the people who answered the item of a step."""
 
 ACTS = (
     "claim",
@@ -70,7 +70,7 @@ class Reminder(msgspec.Struct, frozen=True):
 
 
 class Escalation(msgspec.Struct, frozen=True):
-    """Others who may act after the time `after`; with `instead`, in place of those before."""
+    """Other people who may act after the time `after`; with `instead`, in place of the people before."""
 
     after: Appointment
     audience: Audience
@@ -92,10 +92,10 @@ class Deadline(msgspec.Struct, frozen=True):
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """The rules for those who may act: `excluded` are `requester` and `step:ID`.
+    """The rules about who may act: `excluded` has `requester` and `step:ID`.
 
-    `requester` gives names of others who asked. `delegate` says to whom work may be delegated, `open_votes`
-    that all may see the votes of others.
+    `requester` gives the names of other people who asked. `delegate` says to whom work may be delegated, and
+    `open_votes` that everybody may see the votes of others.
     """
 
     excluded: tuple[str, ...] = ()
@@ -105,12 +105,12 @@ class Rules(msgspec.Struct, frozen=True):
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """The steps whose answers exclude their givers."""
+        """The steps whose answerers may not answer this work."""
         return tuple(rule.removeprefix(OF_STEP) for rule in self.excluded if rule.startswith(OF_STEP))
 
     @property
     def excludes_requester(self) -> bool:
-        """True if whoever asked may not answer."""
+        """True if the people who asked may not answer."""
         return REQUESTER in self.excluded
 
 
@@ -170,5 +170,5 @@ class WorkDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
         return tuple(dict.fromkeys((*self.ways, *people.ways))) if people.ways else self.ways
 
     def outcome(self, name: str) -> WorkOutcome | None:
-        """The outcome of a name."""
+        """The outcome of this name; None if there is none."""
         return next((outcome for outcome in self.outcomes if outcome.name == name), None)

@@ -28,12 +28,12 @@ _DIGITS = 30
 _INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})")
 _UNPLAIN = re.compile(rf"[^0-9.,'’{BLANKS}+-]")
-"""A character that a number without a currency does not have."""
+"""A character that does not occur in a number without a currency."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _DATE_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:\d\d)?")
 _TRUTH: Mapping[str, str] = MappingProxyType({"true": "true", "yes": "true", "false": "false", "no": "false"})
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]")
-"""A character that XML does not have."""
+"""A character that XML does not allow."""
 
 ORDERED = frozenset({"integer", "decimal", "date", "dateTime"})
 """The types whose values have an order, to which `least` and `most` apply."""
@@ -60,20 +60,20 @@ class FormField(msgspec.Struct, frozen=True):
     most: str = ""
     """The greatest value."""
     length: int | None = None
-    """The number of characters that a text may have."""
+    """The most characters of a text."""
     pattern: str = ""
     """A regular expression of XML Schema that a text must fit."""
     options: TextTemplate | None = None
     """The words of a choice, or the expression that gives them."""
     match: Condition | None = None
-    """The condition that the element whose number is the value must fit."""
+    """The condition for the element whose number is the value."""
     list: bool = False
     """True if it takes several values."""
 
     def read(self, text: str, options: tuple[str, ...] = ()) -> str:
-        """A value as the answer has it. Raises ValueError with what was expected.
+        """The value as the answer will have it. Raises ValueError with what was expected.
 
-        Persons and elements are looked up by the caller.
+        The caller looks up persons and elements.
         """
         if len(text) > LONGEST:
             raise ValueError(f"at most {LONGEST:,} characters")
@@ -114,7 +114,7 @@ def whole(pattern: str) -> str:
 
 
 def _order(type: str, value: str) -> Any:
-    """A value in the order of its type; a date and time without a zone counts as UTC."""
+    """The sort key of a value of a type; a date and time without a zone counts as UTC."""
     if type in ("integer", "decimal"):
         whole, _, rest = value.lstrip("+-").partition(".")
         size = int((whole or "0") + rest.ljust(_DIGITS, "0"))
@@ -141,8 +141,9 @@ def _read_by(pattern: re.Pattern[str], expectation: str) -> Callable[[str], str]
 
 
 def _decimal(text: str) -> str:
-    """A number with a point before its decimals, whatever sign is there and between thousands; a text that
-    could be two numbers, such as 1,250, is refused.
+    """A number with a point before its decimals, whatever separators the text uses.
+
+    A text that could be two numbers, such as 1,250, is refused.
     """
     if not _DECIMAL.fullmatch(value := text.strip()):
         value = "" if _UNPLAIN.search(value) else NumberForm(is_currency=True).plain(value) or ""

@@ -1,4 +1,4 @@
-"""The flow of work: people are shown its inputs, and their answers have the labels of these."""
+"""The flow of work: people are shown its inputs, and their answers have the labels of the inputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from narval.kinds.work.language.definition import WorkDefinition
 
 
 def flow(work: WorkDefinition, library: Library) -> Flow:
-    """The ways of elements through items of work."""
+    """The flow of elements through items of work."""
     takes = tuple(InMemory(slot.condition) for slot in work.prototype.inputs)
     answers = tuple(output.condition for output in work.prototype.outputs)
     made = answers or (condition(work.answer_name),)

@@ -1,4 +1,4 @@
-"""Fields of forms as they are written: each type has its own attributes."""
+"""Fields of forms as they are written; each type has its own attributes."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _field(reading: Reading, patterns: Patterns, entry: Entry, outcomes: Mapping
 
 
 def _required(reading: Reading, entry: Entry, outcomes: Mapping[str, Any]) -> frozenset[str]:
-    """The outcomes that need a field; yes and no mean all and none where no outcome is called so."""
+    """The outcomes that need a field; yes and no mean all and none if no outcome has that name."""
     words = entry.get("required", ())
     if words == (ALL,) or (words == ("yes",) and "yes" not in outcomes):
         return frozenset(outcomes)
@@ -81,7 +81,9 @@ def _required(reading: Reading, entry: Entry, outcomes: Mapping[str, Any]) -> fr
 
 
 def _check_limit(reading: Reading, entry: Entry, field: FormField, name: str) -> bool:
-    """True, and a fault is recorded, for a limit that is no value of its type, or an invalid pattern."""
+    """Record a fault for a limit that is not a value of its type, or for an invalid pattern; True if there is
+    one.
+    """
     text = entry.get(name)
     try:
         if name == "pattern":

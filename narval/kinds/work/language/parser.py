@@ -42,10 +42,10 @@ def _alone(reading: Reading, node: XmlNode) -> Iterator[WorkDefinition | None]:
 
 
 def read_within(reading: Reading, node: XmlNode, group: str, name: str) -> WorkDefinition | None:
-    """The work of a node in another file: `group` is that of its cookbook, but it may have its own.
+    """The work of a node in another file: `group` is that of its cookbook, unless the node has its own.
 
-    With a `name` it is the work of a step, and has neither of its own. References and names are recorded in
-    the reading of the file.
+    With a `name`, it is the work of a step, and has no group or name of its own. References and names are
+    recorded in the reading of the file.
     """
     inner = Reading(reading.source, WORDS, reading.faults)
     work = _build(inner, node, group, name)
@@ -71,7 +71,9 @@ def _build(reading: Reading, node: XmlNode, group: str, name: str) -> WorkDefini
 
 
 class _WorkBuilder:
-    """Makes work from its entry; a part with a fault is left out, and the others are still checked."""
+    """The builder of work from its entry; a part with a fault is left out, and the others are still
+    checked.
+    """
 
     def __init__(self, reading: Reading, entry: Entry) -> None:
         self._reading, self._entry = reading, entry
@@ -124,7 +126,7 @@ class _WorkBuilder:
         )
 
     def _check_output(self, prototype: Prototype) -> None:
-        """Record what keeps the output from being the answer: it must be the only one, of one name."""
+        """Record the faults of the output, which is the answer: there must be only one, of one name."""
         declared = list(self._entry.of("output"))
         for extra in declared[1:]:
             message = f"work has one answer, and so one output, found another on line {declared[0].node.line}"
@@ -237,7 +239,9 @@ class _WorkBuilder:
     def _defaults(
         self, entry: Entry, outcome: str, fields: Mapping[str, FormField]
     ) -> dict[str, tuple[str, ...]]:
-        """The fields in a deadline; the fields that its outcome requires are there, or have a default."""
+        """The values of fields in a deadline; fields that its outcome requires must be there, or have a
+        default.
+        """
         defaults: dict[str, tuple[str, ...]] = {}
         for node in entry.node.children:
             name = local_name(node.tag) or node.tag

@@ -1,4 +1,4 @@
-"""Description of work: who is asked what, what may be answered, and what happens if nobody answers."""
+"""Descriptions of work: who is asked what, what may be answered, and what happens if nobody answers."""
 
 from __future__ import annotations
 

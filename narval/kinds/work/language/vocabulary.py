@@ -37,7 +37,7 @@ field_name = matching(
 
 _field_type = one_of(*get_args(FieldType))
 _OF_MODELS = {"yes-no": "boolean", "number": "decimal"}
-"""The types of fields by the names that the answers of language models have for them."""
+"""The types of fields, by their names in answers of language models."""
 
 
 def field_type(text: str) -> str:
@@ -85,7 +85,7 @@ def ways(text: str) -> tuple[str, ...]:
 
 
 def lease(text: str) -> Appointment | None:
-    """The time that a claim lasts; None, for one that lasts for ever, if the text is empty."""
+    """The time that a claim lasts; None if the text is empty, for a claim that lasts for ever."""
     return interval(text) if text else None
 
 

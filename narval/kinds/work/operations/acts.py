@@ -29,9 +29,9 @@ TERMINAL = "terminal"
 
 
 async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: Plain) -> dict[str, Any]:
-    """Tell an item what a person does, and return the result. Raises WorkRefusedError."""
+    """Send a person's act to an item, and return the result. Raises WorkRefusedError."""
     person = person_of(daemon, asker)
-    run, _, _ = WorkView(daemon, person, "owner").item(item)  # which refuses others in words of its own
+    run, _, _ = WorkView(daemon, person, "owner").item(item)  # raises if the person may not see it
     way = TERMINAL if asker.way in ("", "socket", PYTHON) else asker.way
     event = Signalled(
         0,
@@ -57,7 +57,7 @@ async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: P
             raise RequestError("no daemon runs to take this; start one with `narval run`")
     raise WorkRefusedError(
         "over", over(state_of(daemon.agent, run), daemon.agent.clockwork.zone)
-    )  # perhaps in the turn before
+    )  # perhaps it ended in the turn before
 
 
 def _operation(name: str) -> Operation[..., Coroutine[Any, Any, dict[str, Any]]]:

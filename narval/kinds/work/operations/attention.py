@@ -1,4 +1,4 @@
-"""Work of people that needs attention: what they are reminded of, what no one may answer, what waits."""
+"""Work that needs attention: items that people were reminded of, that nobody may answer, or that wait."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ LOOKED_AT = 200
 
 
 def open_work(daemon: Daemon) -> tuple[Sequence[Form], Sequence[Form]]:
-    """The items that people were reminded of or that no one may answer; and those that wait for people, in
-    one sentence.
+    """The items that people were reminded of or that nobody may answer, and, in one sentence, those that wait
+    for people.
     """
     return daemon.host.listings.once(OpenWork).look(daemon)
 
@@ -58,7 +58,7 @@ def _sentences(look: WorkView) -> tuple[list[Form], list[Form]]:
         elif waits_for_nobody(definition, state, look.at, look.view):
             text = f"{title} has no person who may do it: {_title(look, run)}"
             wrong.append(item("nobody", "middle", text, link, run.started))
-        elif run.name != GRANTING or run.caller is not None:  # the line of the definition tells of it
+        elif run.name != GRANTING or run.caller is not None:  # the definition's line reports it
             waiting.append(run)
     if len(wrong) > SHOWN:
         more = f"{counted(len(wrong) - SHOWN, 'more item')} of work, reminded of or without a person for it"
@@ -86,5 +86,5 @@ def _waiting(look: WorkView, items: list[Run]) -> Form:
 
 
 def _title(look: WorkView, run: Run) -> str:
-    """The title of an item; the name of the work where chats do not tell the title."""
+    """The title of an item; the name of the work if chats may not show the title."""
     return run.name if is_untold(look.agent, run.eid) else run.state.title or run.name

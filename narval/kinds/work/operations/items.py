@@ -43,19 +43,20 @@ MOST_CHOICES = 50
 """The most elements that are named as possible values of a field."""
 
 TRIED = 500
-"""The most elements that are tried for that, the newest of their names."""
+"""The most elements that are tested for that, the newest of their names."""
 
 
 def _no_item(item: int) -> WorkRefusedError:
-    """The error for an item that does not exist or may not be seen: both have the same words, so that numbers
+    """The error for an item that does not exist or may not be seen: both get the same words, so that numbers
     reveal nothing.
     """
     return WorkRefusedError("no-item", f"there is no item {item} that you may see; `narval work` lists yours")
 
 
 class WorkView:
-    """The items of an agent as a person may see them now, who comes as `who`, by default by their name alone;
-    None stands for an asker who may see all.
+    """The items of an agent as a person may see them now.
+
+    The person comes as `who`, by default by their name alone. None is an asker who may see everything.
     """
 
     def __init__(self, daemon: Daemon, person: str | None, who: Who | None = None) -> None:
@@ -120,12 +121,13 @@ class WorkView:
         return list(acts_open_to(definition, state, self.person, self.at, self.view, self._who))
 
     def delegates(self, definition: WorkDefinition, state: WorkState) -> list[str]:
-        """The people to whom the person may hand an item."""
+        """The people that the person may hand an item to."""
         return list(could_have(definition, state, self.person, self.at, self.view)) if self.person else []
 
     def choices(self, field: FormField) -> dict[str, str]:
-        """The people, or the newest elements that fit, which may be the value of a field, with their titles;
-        elements only for those who may read the home.
+        """The possible values of a field, with their titles: the people, or the newest elements that fit.
+
+        Only people who may read the home get elements.
         """
         if field.type == "person":
             return {person.name: person.full_name for person in self.view.people.people}
@@ -136,7 +138,7 @@ class WorkView:
         return {str(eid): title(self.agent, eid) for eid in islice(fitting, MOST_CHOICES)}
 
     def right(self, definition: WorkDefinition, state: WorkState) -> Right | None:
-        """The right by which the person may answer; None without any."""
+        """The right by which the person may answer; None if there is none."""
         return right_to_answer(definition, state, self.person or "", self.at, self.view)
 
 
@@ -161,12 +163,12 @@ async def worklist(
 ) -> list[dict[str, Any]]:
     """The items offered to the asker, and those they have: overdue first, then by deadline, oldest first.
 
-    Somebody who has answered is not asked while it waits for the answers of others: with `answered` those
-    items, with `every` all that the asker may see. `person` is for the home's owner and administrators. A
-    `state` of ended items lists those, newest first; a state that no item has raises RequestError. `limit`
-    and `after`, an item, select a page. With `wait`, it waits that many seconds for the list to differ from
-    the `known` items. With `secrets`, items that say anything else that is secret are left out; a chat is
-    not told the title of what is secret.
+    Items that the asker has answered and that wait for others are left out: `answered` lists those, `every`
+    lists all that the asker may see. `person` is for the home's owner and administrators. A `state` of ended
+    items lists those, newest first; an unknown state raises RequestError. `limit` and `after`, an item,
+    select a page. With `wait`, the operation waits up to `wait` seconds until the list differs from the
+    `known` items. With `secrets`, items that show any other secret are left out; a chat does not get the
+    title of an item that shows a secret.
     """
     if state is not None and state not in (*MOVES, *PHASES):
         raise RequestError(f"no item is ever {state!r}{closest(state, (*MOVES, *PHASES))}")
@@ -186,8 +188,9 @@ async def worklist(
 
 
 class _Viewer(NamedTuple):
-    """The person whose items are listed, and how they come, if they ask themselves; None, for all items, if a
-    program of the home's owner asks.
+    """The person whose items are listed, and how they come if they ask for themselves.
+
+    None stands for all items, if a program of the home's owner asks.
     """
 
     person: str | None
@@ -195,7 +198,7 @@ class _Viewer(NamedTuple):
 
 
 class _Shown(NamedTuple):
-    """The items that are asked for: of a person, in a state, of a name, one page."""
+    """The items to list: of a person, in a state, of a name, one page."""
 
     every: bool
     answered: bool
@@ -230,19 +233,19 @@ class _Shown(NamedTuple):
                 yield row if is_wanted else None
 
     def _is_listed(self, look: WorkView, run: Run, state: WorkState) -> bool:
-        """True for an item of the name and state that are asked for, which says nothing secret but these."""
+        """True for an item of the requested name and state that shows no secret except these."""
         if self.state not in (None, state.status) or self.name not in (None, run.name):
             return False
         return self.secrets is None or secrets_shown(look.agent, run.eid) <= self.secrets
 
 
 def _as_by_chat(daemon: Daemon, row: Form) -> Form:
-    """An item in a list without a title that is not told by chat."""
+    """A row of the list, without a title that chats may not show."""
     return row | {"title": row["work"]} if is_untold(daemon.agent, row["item"]) else row
 
 
 def _listed(daemon: Daemon, asker: Asker, person: str | None) -> _Viewer:
-    """Whose items are listed. Raises RequestError."""
+    """The viewer whose items are listed. Raises RequestError."""
     own, people = onlooker(daemon, asker), daemon.agent.lookup.people
     if person in (None, own):
         return _Viewer(own, who_acts(daemon, asker))
@@ -260,7 +263,7 @@ def _is_mine(state: WorkState, row: Form, person: str | None) -> bool:
 
 
 def _row(run: Run, definition: WorkDefinition, state: WorkState, look: WorkView) -> Form:
-    """An item in a list; `answered` is the answer of a person who looks, among several that it needs."""
+    """An item in a list; `answered` is the viewer's own answer, if the item needs several."""
     caller, claim = run.caller, state.claim
     return {
         "item": run.eid,
@@ -324,7 +327,7 @@ async def work_item(daemon: Daemon, item: int, *, asker: Asker = PROGRAM) -> dic
 
 
 def _states(state: WorkState, look: WorkView) -> Form | None:
-    """The state of the task that asks, and those to which a person may move it, or in which it may end."""
+    """The state of the asking task, and the states that a person may move it to, or that it may end in."""
     ways = None if state.over else task_ways(state, look.view.element)
     return None if ways is None else {"now": ways.at or None, "moves": [*ways.moves], "ends": [*ways.ends]}
 

@@ -31,7 +31,7 @@ _TOLD = {kind.__name__ for kind in changes.__args__} - {
 
 _VOTES = frozenset({"Voted", "VoteChanged", "TurnedAway"})
 _NO_ANSWERS = frozenset({"no-answer", "not-authentic"})
-"""The kinds of attempts that nobody's vote can be read from."""
+"""The kinds of refused acts that reveal no vote."""
 
 _MOMENTS = frozenset({"until", "due", "deadline"})
 _NOT_SHOWN = frozenset({"what", "run", "text", "id", "inputs", "defaults", "options"})
@@ -48,7 +48,8 @@ async def work_log(
 ) -> list[dict[str, Any]]:
     """The acts on items, in order: who did what, when, by which right and way, and with which result.
 
-    Of one item, or of all that the asker may see; of one person; from a moment on (ISO 8601).
+    With `item`, only those on that item, else on all that the asker may see; with `person`, only those of
+    that person; with `since`, only those from that moment on (ISO 8601).
     """
     look = WorkView(daemon, onlooker(daemon, asker), who_acts(daemon, asker))
     if item is not None:

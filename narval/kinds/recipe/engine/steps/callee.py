@@ -1,4 +1,4 @@
-"""The callee of a step: its target as the step narrows it, and all that is the same in each call."""
+"""The callee of a step: its target as narrowed by the step, and the common part of its calls."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from narval.kinds.recipe.language.definition import Step
 class Callee(msgspec.Struct, frozen=True):
     """The target of a step, prepared once for each library.
 
-    `prototype` is that of the target as the step narrows it, None if it has none or has a `failure`: the
-    reason why the step cannot be run. Calls of a `source` run on and yield elements. `call` has what is the
-    same in each call. A `plain` callee is called once, given nothing, and has no time limit; one that
-    `gives_nothing` has no outputs.
+    `prototype` is that of the target, as narrowed by the step; None if the target has none, or there is a
+    `failure`: the reason why the step cannot run. Calls of a `source` run on and yield elements. `call` is
+    the common part of all calls. A `plain` callee is called once, without inputs and without a time limit;
+    one that `gives_nothing` has no outputs.
     """
 
     call: Call
@@ -42,7 +42,7 @@ def callee_of(decision: RecipeDecision, step: Step) -> Callee:
             callee = library.built[step] = _callee(step, None)
         elif step.kind not in NESTS_CURRENT and (target := library.get(step.kind, step.target)) is not None:
             callee = library.built[step] = _callee(step, target)
-        else:  # another library has a say
+        else:  # the answer depends on another library
             callee = _callee(step, decision.view.definition(step.kind, step.target))
     return callee
 

@@ -1,7 +1,8 @@
 """Inputs that depend on others, by `$INPUT`, or on the element of a call of a `foreach`, by `$each` (N47).
 
-They are assigned in turn: first the inputs that use no other, then, from what is left, those that use what
-these got. In a `foreach`, inputs that depend on the element of a call are assigned when that call is made.
+They are assigned in order: first the independent inputs, then, from the remaining elements, those that use
+what the earlier inputs got. In a `foreach`, inputs that depend on the element of a call are assigned when
+that call is made.
 """
 
 from __future__ import annotations
@@ -43,8 +44,9 @@ def depends(decision: RecipeDecision, step: Step, prototype: Prototype) -> bool:
 
 
 def _dependencies(decision: RecipeDecision, step: Step, prototype: Prototype) -> Dependencies:
-    """The inputs that depend on others, or take an argument that is made for each call; ids of steps and
-    names of conditions have precedence.
+    """The inputs that depend on others, or take an argument made for each call, with the names that they use.
+
+    Ids of steps and names of conditions have precedence.
     """
     if not depends(decision, step, prototype):
         return {}
@@ -82,8 +84,8 @@ class DependentSearch(InputSearch):
         return tuple(slot for slot in self.inputs if slot.id not in self._depends)
 
     def assign(self, without: Input | None = None) -> Assignment:
-        """The elements of each input, except `without`, which takes one element for each call, and inputs
-        that depend on it.
+        """The elements of each input, except of `without`, which takes one element for each call, and of
+        inputs that depend on it.
         """
         later = self._later(without)
         return self._in_turn([slot for slot in self.inputs if slot.id not in later], {})
@@ -104,8 +106,8 @@ class DependentSearch(InputSearch):
         return Assignment({id: eids for id, eids in rest.given.items() if id not in inputs}, rest.missing)
 
     def _later(self, slot: Input | None) -> frozenset[str]:
-        """The inputs that are assigned for each call: the one for its element, and those that
-        depend on it.
+        """The inputs that are assigned for each call: the one for its element, and those that depend on
+        it.
         """
         found = {EACH} if slot is None else {EACH, slot.id}
         while more := {id for id, names in self._depends.items() if id not in found and names & found}:
@@ -131,8 +133,8 @@ class DependentSearch(InputSearch):
         return Assignment(inputs)
 
     def _check_arguments(self, now: list[Input], inputs: dict[str, tuple[int, ...]]) -> None:
-        """Raise ElementError for an argument that no input asking for its name takes, once the last of these
-        inputs is assigned `now`.
+        """Raise ElementError for an argument that no input of its name takes, as soon as the last of these
+        inputs is assigned, in `now`.
         """
         for argument in self._arguments:
             asking = asking_for(self.inputs, argument)
@@ -142,7 +144,7 @@ class DependentSearch(InputSearch):
                 check_taken(argument, ((slot, self._bound(slot)) for slot in asking))
 
     def _slot(self, slot: Input, taken: set[int]) -> Slot:
-        """An input with the elements that it may take, without those that others have."""
+        """An input with the elements that it may take, except those that other inputs have."""
         scope, again = (self.scope(slot), self._again(slot)) if slot.use else (None, ())
         search = around(self.decision, self.step, self._arguments)
         ranks = search.ranks(self._bound(slot), scope, again, slot.newest)
@@ -154,7 +156,7 @@ class DependentSearch(InputSearch):
         )
 
     def _elements(self, eids: tuple[int, ...]) -> tuple[Element, ...]:
-        """Elements by eid, arguments among them."""
+        """Elements by eid, including arguments."""
         elements = (
             self.decision.view.element(eid) if eid >= 0 else self._arguments[-1 - eid] for eid in eids
         )

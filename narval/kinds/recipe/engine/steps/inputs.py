@@ -55,10 +55,10 @@ def arguments_of(
     prototype: Prototype | Failure | None = None,
     each: int | None = None,
 ) -> tuple[Element, ...]:
-    """The arguments of a step, not in memory yet, their values filled in; their eids are negative. Those made
-    from the element of a call are included if it is given as `each`.
+    """The arguments of a step with their values filled in, not yet in memory; their eids are negative.
 
-    Raises ElementError if the result is no element, or, with a prototype, does not fit it.
+    Arguments made from the element of a call are included if it is given as `each`. Raises ElementError if a
+    result is not an element, or does not fit the prototype, if one is given.
     """
     arguments: list[Element] = []
     zone, labels = decision.view.zone, decision.view.labels
@@ -86,8 +86,9 @@ def arguments_of(
 
 
 class Argument(Element):
-    """An argument in a memory with labels: `parts` has, by path, the parts of elements from which its values
-    come. Text of the author has no source.
+    """An argument in a memory with labels.
+
+    `parts` has, by path, the parts of elements that its values come from. Text by the author has no source.
     """
 
     parts: Mapping[str, frozenset[Source]] = {}
@@ -99,7 +100,7 @@ def _traced(decision: RecipeDecision, step: Step, xml: bytes, bindings: Bindings
     filled = fill(xml, bindings, zone)
     made_of = dict.fromkeys(each.eid for elements in bindings.values() for each in elements if each.eid)
     elements = [each for elements in bindings.values() for each in elements]
-    # an element made just now gets its labels only at the end of this turn, by its sources
+    # a new element gets its labels, from its sources, only at the end of this turn
     before = [*made_of, *(eid for each in elements if each.origin for eid in each.origin.inputs)]
     if not labels.coming and not labels.of(before):
         return Element(eid, filled, origin=Origin(run, step.id, inputs=tuple(made_of)))
@@ -128,8 +129,10 @@ def _value_bindings(decision: RecipeDecision, variables: frozenset[str], each: i
 
 
 def _check_fit(decision: RecipeDecision, prototype: Prototype, argument: Element) -> None:
-    """Raise ElementError for an argument that its schema refuses, or that does not fit the input of its name,
-    as far as that depends on no other input. An argument whose name no input asks for is ignored.
+    """Raise ElementError for an argument that its schema refuses, or that does not fit the input of its name.
+
+    The fit is not checked if an input of that name depends on others. An argument whose name no input asks
+    for is ignored.
     """
     if (fault := decision.view.schema_fault(argument.xml)) is not None:
         raise ElementError("invalid", f"{argument.name} is refused by its schema: {fault}")
@@ -192,7 +195,7 @@ class InputSearch:
         self.inputs, self._outdating = prototype.inputs, prototype.outdating
         self._arguments = arguments
         self._selected: tuple[str, Bound] | None = None
-        """The input that takes what `foreach` selects, and the condition of the latter."""
+        """The input that takes the elements selected by `foreach`, and the condition of both."""
 
     def assign(self, without: Input | None = None) -> Assignment:
         """The element or elements of each input (N16)."""
@@ -262,7 +265,7 @@ class InputSearch:
         return (eid for slot, eids in settled if slot in ends for eid in eids)
 
     def fitting(self, element: Element) -> list[Input]:
-        """The inputs that an element fits, used or not, without those that depend on others."""
+        """The independent inputs that an element fits, whether used or not."""
         return [slot for slot in self.independent if self.decision.view.fits(element, self._bound(slot))]
 
     @property
@@ -271,7 +274,7 @@ class InputSearch:
         return self.inputs
 
     def restrict(self, slot: Input, selected: Condition) -> None:
-        """Let an input take only elements that `foreach` selects."""
+        """Restrict an input to the elements that `foreach` selects."""
         condition = Condition((*selected.patterns, *slot.condition.patterns))
         self._selected = slot.id, condition.bind(self.decision.bindings(condition.variables))
 
@@ -293,8 +296,8 @@ class InputSearch:
         return all(self.decision.view.reserved(self._bound(slot), self.scope(slot)) for slot in slots)
 
     def watch(self, watch: str, until: tuple[Bound, ...] = ()) -> commands.Watch:
-        """The watch of a blocked step: it may continue because of any mandatory input, or of the pattern
-        `until`.
+        """The watch of a blocked step, which may continue if an element fits a mandatory input, or the
+        pattern `until`.
         """
         mandatory = [slot for slot in self.inputs if not slot.optional]
         bounds = (*until, *(self._bound(slot) for slot in mandatory))
@@ -302,7 +305,7 @@ class InputSearch:
         return commands.Watch(watch, bounds, scopes, or_outdated=True, unless_reserved=True)
 
     def standing_watch(self, watch: str, slots: tuple[Input, ...]) -> commands.Watch:
-        """The watch of sources: further elements that they could be given, and replaced ones."""
+        """The watch of sources, for new elements that they could be given and for replaced ones."""
         bounds, scopes = tuple(map(self._bound, slots)), tuple(map(self.scope, slots))
         return commands.Watch(watch, bounds, scopes, or_outdated=True, standing=True)
 
@@ -316,9 +319,7 @@ class InputSearch:
         return f"nothing in memory fits input {slot.id} ({bound.text})"
 
     def _again(self, slot: Input) -> tuple[int, ...]:
-        """The marked elements that the input may take: they were used by an earlier run that is begun again
-        here.
-        """
+        """The marked elements that the input may take: the earlier run that this one retries used them."""
         return self.decision.state.taken_before(self.step.id, slot.id)
 
     def _bound(self, slot: Input) -> Bound:

@@ -1,9 +1,9 @@
 """Steps that are called again until memory has what they wait for (`until` and `every`, N40).
 
 Before each call, including the first, memory is queried: an element that fits `until` ends the step as done.
-Between two calls the step is running without a call; a watch reports elements that fit, and one timer the
-moment of the next call. That moment is counted from the call before, and recorded: for moments that passed
-without a daemon one call is made. Each call searches for its inputs again.
+Between two calls the step is running without a call: a watch reports elements that fit, and a timer the
+moment of the next call. That moment is computed from the previous call, and recorded; moments that passed
+without a daemon are made up for by one call. Each call searches for its inputs again.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def is_satisfied(decision: RecipeDecision, step: Step) -> bool:
 
 
 def bound_of(decision: RecipeDecision, step: Step) -> Bound:
-    """The pattern of `until`, its variables resolved: `$STEP` of the step itself is all that it
-    has produced.
+    """The pattern of `until`, its variables resolved; `$STEP` of the step itself is everything it has
+    produced.
     """
     assert step.until is not None, step
     return step.until.bind(decision.bindings(step.until.variables))
@@ -37,7 +37,7 @@ def call_again(decision: RecipeDecision, step: Step) -> None:
     """Continue with a step whose call has returned: it is done, rests until its next call, or is called at
     once.
 
-    When the plan winds up the step is given up, like a waiting transition.
+    When the plan winds up, the step is given up, like a waiting transition.
     """
     if is_satisfied(decision, step):
         decision.to_run.append(step)
@@ -50,7 +50,7 @@ def call_again(decision: RecipeDecision, step: Step) -> None:
 
 
 def matched(decision: RecipeDecision, watch: str) -> bool:
-    """End the rest of a step if the new element fits; False if the watch is not of such a step."""
+    """End the rest of a step if the new element fits; False if no resting step has this watch."""
     for identifier in decision.state.resting:
         if decision.state.step(identifier).watch == watch:
             step = decision.definition.steps[identifier]
@@ -61,7 +61,7 @@ def matched(decision: RecipeDecision, watch: str) -> bool:
 
 
 def timer_fired(decision: RecipeDecision, wake: str) -> bool:
-    """Call a step whose moment has come again; False if the timer is not of such a step.
+    """Call a resting step when its moment has come; False if no resting step has this timer.
 
     A timer that fires early, because the clock was set back or the zone changed, is set again.
     """
@@ -94,7 +94,7 @@ def bind_anew(decision: RecipeDecision, *names: str) -> None:
 
 
 def _next_call(decision: RecipeDecision, step: Step) -> float:
-    """The moment of the next call, counted from the last one by the calendar."""
+    """The moment of the next call, computed from the last one by the calendar."""
     assert step.every is not None, step
     moment = step.every.moment(decision.state.step(step.id).called, decision.view.zone)
     return LAST_MOMENT if moment is None else moment

@@ -1,9 +1,9 @@
 """Retries: how often a call is made, the waits in between, and the time limit of a run (N29).
 
 A call that returned with a problem is made again while its step has retries left. Between two tries it is
-neither under way nor returned: it keeps its id, its elements and its reservations. The moment of the next try
-and the time limit of a run that answers are both timers under the id of the call, which never waits for both
-at once. So they are recorded, and hold across restarts.
+neither under way nor returned: it keeps its id, its elements and its reservations. The next try and the time
+limit of the answering run are both timers under the id of the call, which never waits for both at once.
+Timers are recorded, and so hold across restarts.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ def rest(decision: RecipeDecision, call: CallRun, identifier: str, problem: Fail
     if asked is None:
         return False
     until = decision.event.at + seconds
-    # lines for people are in the journal with the event; a state may have thousands of such calls
+    # `detail` is in the journal with the event; a state may have thousands of such calls
     decision.change(TryFailed(identifier, until, replace(problem, detail=""), asked))
     decision.command(commands.SetTimer(identifier, until, keeps=call.inputs))
     return True
 
 
 def timer_fired(decision: RecipeDecision, identifier: str) -> bool:
-    """Make the next try of a call, or give up the run that answers it; False if the timer is of no call."""
+    """Make the next try of a call, or give up the run that answers it; False if no call has this timer."""
     if identifier not in decision.state.calls:
         return False
     step = decision.definition.steps[decision.state.calls[identifier]]
@@ -66,7 +66,7 @@ def timer_fired(decision: RecipeDecision, identifier: str) -> bool:
         decision.to_run.append(step)
     elif call.next_try is not None:
         asked = replace(call.next_try, attempt=call.tries + 1, always="", begun=False)
-        # A number that grew for ever would make each state of the plan different, and exploration endless.
+        # An unbounded counter would make each state of the plan unique, and exploration endless.
         decision.change(NextTryMade(identifier, counted=call.tries <= step.retries + 1))
         ask(decision, step, asked)
     else:

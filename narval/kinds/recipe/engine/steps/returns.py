@@ -20,7 +20,7 @@ from narval.kinds.recipe.language.definition import Step
 
 BAD_OUTPUT = "bad-output"
 _MOST_SHOWN = 100
-"""The characters shown of what an action gave."""
+"""The most characters shown of an action's output."""
 
 
 class Left(msgspec.Struct, frozen=True, gc=False):
@@ -61,7 +61,7 @@ def produced(decision: RecipeDecision, event: Produced) -> None:
 
 
 def returned(decision: RecipeDecision, event: Returned) -> None:
-    """Check a call's outputs, and end its step with the last call; or have the call tried again."""
+    """Check a call's outputs and end its step with the last call, or schedule another try."""
     state = decision.state
     place = state.calls.get(event.call)
     if place is None:
@@ -105,7 +105,7 @@ def _end_call(
     left: Left,
     is_last: bool = True,
 ) -> None:
-    """Replace or free what the call reserved, and continue with the step, or end it.
+    """Replace or free the call's reservations, then continue the step or end it.
 
     A step does not end with the call of a source whose element was replaced: then `is_last` is False. A step
     with `until` may be called again.
@@ -128,7 +128,7 @@ def _end_call(
 
 
 def _failed_call(decision: RecipeDecision, step: Step, call: CallRun, event: Returned) -> Left | None:
-    """The errors of a failed call, none of a source that was given up; None if it is tried again."""
+    """The errors of a failed call; none for a source that was given up; None if the call is tried again."""
     problem = _problem_of(step, call, event)
     if problem is None:
         return _LEFT_NOTHING
@@ -158,7 +158,7 @@ def _in_error(decision: RecipeDecision, step: Step, call: CallRun, event: Return
         decision.add_to_context(event.eids)
         return Left(errors=event.eids)
     kind, message, detail, tries = problem.kind, problem.message, problem.detail, call.tries
-    if kind == BAD_OUTPUT and not detail:  # it was raised by what takes the result, not in the action
+    if kind == BAD_OUTPUT and not detail:  # raised where the result is taken, not in the action
         detail = _place_of(decision, step)
     error = decision.add_error(
         kind, message, step, detail=detail, call=event.call, inputs=call.inputs, tries=tries
@@ -188,8 +188,8 @@ def _with_outputs(
 
 
 def _reserved(decision: RecipeDecision, step: Step, call: CallRun) -> tuple[int, ...]:
-    """The inputs of a call that its outputs replace: its reservations, or those of its `foreach` for all
-    calls.
+    """The inputs that a call's outputs replace: its own reservations, and those shared by the calls of its
+    `foreach`.
     """
     run = decision.state.step(step.id)
     shared = run.foreach.reserved if run.foreach is not None else ()
@@ -197,7 +197,7 @@ def _reserved(decision: RecipeDecision, step: Step, call: CallRun) -> tuple[int,
 
 
 def _of_run(decision: RecipeDecision, step: Step, eids: tuple[int, ...]) -> Verdict:
-    """The check of what a run returned against the outputs, as the step narrows them (N14)."""
+    """Check the result of a run against the outputs, as narrowed by the step (N14)."""
     prototype, view = callee_of(decision, step).prototype, decision.view
     if prototype is None:
         return NOTHING
@@ -249,6 +249,6 @@ def _bad_output(
 
 
 def _place_of(decision: RecipeDecision, step: Step, then: str = "") -> str:
-    """The file and line of the action of a step, and more; "" for any other target."""
+    """The file and line of a step's action, followed by `then`; "" for any other target."""
     action = decision.view.definition(step.kind, step.target) if not step.agent else None
     return f"{action.path}:{action.line} {action.full_name}{then}" if isinstance(action, Action) else ""

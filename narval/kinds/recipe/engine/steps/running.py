@@ -31,7 +31,7 @@ from narval.kinds.recipe.engine.steps.repeats import bound_of, is_satisfied
 from narval.kinds.recipe.language.definition import Step
 
 ANSWERED_BY_CODE = frozenset(name for name, kind in KINDS.items() if not kind.engine)
-"""The kinds of targets that the executor answers; for any other a run is nested (§1.3.1)."""
+"""The kinds of targets that the executor answers; any other target is a nested run (§1.3.1)."""
 
 
 def make_ready(decision: RecipeDecision, step: Step) -> None:
@@ -41,7 +41,7 @@ def make_ready(decision: RecipeDecision, step: Step) -> None:
 
 
 def run(decision: RecipeDecision, step: Step) -> None:
-    """Find the step's target and inputs, and make its calls; or fail it, or block it.
+    """Find the step's target and inputs and make its calls, or fail or block the step.
 
     A step with `until` is done if an element already fits.
     """
@@ -117,10 +117,10 @@ def _call_for_each(
     *,
     source: bool,
 ) -> None:
-    """Make a call for each selected element, given to the one input it fits; all calls share the other
+    """Make a call for each selected element, which goes to the one input it fits; all calls share the other
     inputs.
 
-    If arguments are made from the element, it may fit no input. Calls of sources run on: the selection is
+    If arguments are made from the element, it may fit no input. Calls of sources run on, so the selection is
     followed from then on, even if it is empty at first.
     """
     search = input_search(decision, step, prototype, arguments)
@@ -273,8 +273,9 @@ def _inputs_for(
     foreach: ForeachCalls,
     eid: int,
 ) -> Inputs | None:
-    """The inputs that depend on the element of a call; None, with an error in place of the call, if one is
-    left empty.
+    """The inputs that depend on the element of a call.
+
+    None if one is left empty: then an error takes the place of the call.
     """
     slot = next((slot for slot in search.inputs if slot.id == foreach.input), None)
     try:
@@ -311,8 +312,9 @@ def _refuse(
 
 
 def _arguments_for(decision: RecipeDecision, step: Step, eid: int) -> tuple[int, ...] | None:
-    """The arguments of a run that are made from the element of its call; None, with an error in place of the
-    call, if one cannot be made.
+    """The arguments of a run that are made from the element of its call.
+
+    None if one cannot be made: then an error takes the place of the call.
     """
     later = names_each(decision, step)
     try:
@@ -360,7 +362,7 @@ def ask(decision: RecipeDecision, step: Step, asked: commands.Call) -> None:
 
 
 def limit_of(step: Step) -> float | None:
-    """The time limit that the engine enforces: that of a run; executors enforce those of other calls."""
+    """The time limit that the engine enforces: that of a run. Executors enforce those of other calls."""
     if step.agent:
         return limit_of_remote(step.timeout)
     return None if step.kind in ANSWERED_BY_CODE else step.timeout
@@ -382,7 +384,7 @@ def finish(decision: RecipeDecision, step: Step) -> None:
         decision.to_follow.append(step)
 
 
-# --- what it is called with -----------------------------------------------------------------------------
+# --- the inputs of its calls ----------------------------------------------------------------------------
 
 
 def _missing(decision: RecipeDecision, step: Step, search: InputSearch, slots: tuple[str, ...]) -> None:
@@ -398,7 +400,7 @@ def _missing(decision: RecipeDecision, step: Step, search: InputSearch, slots: t
 
 
 def _selected(decision: RecipeDecision, selected: Condition) -> tuple[int, ...]:
-    """The elements that `foreach` selects: all fitting ones of memory, oldest first (§1.3.2)."""
+    """The elements that `foreach` selects: all that fit in memory, oldest first (§1.3.2)."""
     return tuple(decision.view.matching(selected.bind(decision.bindings(selected.variables)), None))
 
 
@@ -429,7 +431,7 @@ def _fits_any(decision: RecipeDecision, search: InputSearch, eids: tuple[int, ..
 
 
 def _likely_input(inputs: tuple[Input, ...], selected: Condition) -> Input | None:
-    """The likely input of a `foreach` that selects nothing: one that takes elements of such a name."""
+    """The likely input of a `foreach` that selects nothing: one that takes elements of a selected name."""
     for slot in inputs:
         if selected.names and slot.condition.names and selected.names & slot.condition.names:
             return slot
@@ -439,8 +441,9 @@ def _likely_input(inputs: tuple[Input, ...], selected: Condition) -> Input | Non
 def _near_to_run(
     decision: RecipeDecision, step: Step, arguments: tuple[int, ...]
 ) -> tuple[tuple[int, ...], ...]:
-    """The elements nearest to the step, which the run it calls searches after its own context; another agent
-    sees none of them (G33).
+    """The elements nearest to the step.
+
+    The run that it calls searches them after its own context; a run of another agent sees none of them (G33).
     """
     if step.agent:
         return ()

@@ -16,8 +16,8 @@ _ANYTHING = condition("*").bind()
 
 
 def give_up_spoilt(decision: RecipeDecision, step: Step, identifier: str, problem: Failure) -> bool:
-    """Give up one of several sources that gave an element which fits no output; False if it is
-    the only one.
+    """Give up one of several sources, which gave an element that fits no output; False if it is the
+    only one.
     """
     if step.foreach is None or step.id not in decision.state.following:
         return False
@@ -27,11 +27,12 @@ def give_up_spoilt(decision: RecipeDecision, step: Step, identifier: str, proble
 
 
 def rests(decision: RecipeDecision, step: Step, identifier: str, problem: Failure) -> bool:
-    """Report that a source has failed, and schedule its next beginning; False if it has ended.
+    """Report the failure of a source, and schedule its next start; False if it has ended.
 
-    It begins again in a plan of a recipe that restarts, while others of its `foreach` are at work: the plan
-    continues, and its restart would come too late for this one. If none is at work the resting ones end with
-    this one, and the plan with them. The same failure is reported once, until the source has given something.
+    In a recipe that restarts, a failed source starts again while others of its `foreach` are running: the
+    plan continues, and its restart would come too late for this one. If none is running, the resting ones end
+    with this one, and the plan with them. The same failure is reported once, until the source has given
+    something.
     """
     run = decision.state.step(step.id)
     call = run.calls[identifier]
@@ -66,8 +67,8 @@ def rests(decision: RecipeDecision, step: Step, identifier: str, problem: Failur
 
 
 def follow_selection(decision: RecipeDecision, step: Step, eid: int) -> None:
-    """Make a call for a further element that a `foreach` over sources selects; end the calls of replaced
-    ones.
+    """Make a call for a newly selected element of a `foreach` over sources; end the calls of a replaced
+    one.
     """
     run, selected = decision.state.step(step.id), step.foreach
     if selected is None:
@@ -92,7 +93,7 @@ def follow_selection(decision: RecipeDecision, step: Step, eid: int) -> None:
 
 
 def _follow_inputs(decision: RecipeDecision, step: Step, eid: int) -> None:
-    """Begin a source again when an element that it was given is replaced, or one that it lacks comes."""
+    """Start a source again when an element that it was given is replaced, or one that it lacks arrives."""
     calls = decision.state.step(step.id).calls
     if not calls:
         decision.to_run.append(step)

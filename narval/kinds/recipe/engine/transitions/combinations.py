@@ -1,14 +1,14 @@
 """Conditions that depend on others of their transition (N42), take all that fit (N43), or nothing (N44).
 
-If a later condition uses the name of an earlier one, what fits it depends on what the earlier one takes. So
+If a later condition uses the name of an earlier one, its matches depend on what the earlier one takes. So
 elements are chosen in order: for each condition whose name is used, the candidates are tried in turn, nearest
-rank and oldest first, and the others must then have an element. The first choice under which all conditions
-have one is taken, so one is found whenever there is any.
+rank and oldest first, and the other conditions must then have an element. The first choice that gives each
+condition an element is taken, so a choice is found whenever there is one.
 
 A watch cannot wait for each choice separately. It binds a name to all candidates at once: if the condition
-grows in the name, an element that fits it by one candidate fits it by all together, and is found by its
-values. If it does not grow, or candidates are many, any element of the right name wakes the transition. A new
-candidate wakes it too, and the watch is set again.
+grows in the name, an element that fits with one candidate fits with all of them together, and is found by its
+values. If it does not grow, or there are many candidates, any element of the right name wakes the transition.
+A new candidate wakes it too, and the watch is set again.
 """
 
 from __future__ import annotations
@@ -46,14 +46,12 @@ def elements_for(decision: RecipeDecision, transition: Transition) -> Found | No
 
 
 def relaxed(decision: RecipeDecision, transition: Transition) -> Wanted:
-    """The conditions as a watch has them: every element that could let the transition fire fits
-    one of these.
-    """
+    """The conditions for a watch: every element that could let the transition fire fits one of these."""
     return _Combination(decision, transition).relaxed()
 
 
 def also_watched(transition: Transition) -> Wanted:
-    """The additional conditions to watch if runs are to be absent.
+    """The additional conditions to watch if runs must be absent.
 
     A run is one element for its whole life: it may stop fitting although nothing replaced it (N2).
     """
@@ -88,7 +86,7 @@ class _Combination:
     # --- choosing -------------------------------------------------------------------------------------
 
     def found(self) -> Found | None:
-        """The first choice under which each condition has what it needs."""
+        """The first choice that satisfies each condition."""
         return self._choose(0) if self._admit(None) else None
 
     def _choose(self, depth: int) -> Found | None:
@@ -138,12 +136,12 @@ class _Combination:
         return next(candidates, None) is not None or self._decision.view.reserved(bound, None)
 
     def _last_needed(self, at: int) -> int | None:
-        """The position of the last condition on which one depends; None if it depends on none."""
+        """The position of the last condition that this one depends on; None if it depends on none."""
         used = self._conditions[at].condition.variables
         return max((key for key in self._keys if self._conditions[key].name in used), default=None)
 
     def _free(self, at: int) -> Iterator[int]:
-        """The candidates of a condition that no condition so far has taken; a list leaves some."""
+        """The candidates of a condition that no condition has taken so far; those in a list stay free."""
         taken = {
             eid for held, eids in self._held.items() if not self._conditions[held].listed for eid in eids
         }
@@ -192,7 +190,7 @@ class _Combination:
             own = condition.condition.variables & self._transition.inner_names
             bound = self._bound(at)
             growing = own.isdisjoint(many) and condition.condition.grows_in(own)
-            # What one of them leaves room for, all of them at once may not.
+            # Room for one candidate may not be room for all of them at once.
             if own and not (growing and all(most is None for most in bound.room)):
                 bound = named_one_of(condition.condition.names)
             relaxed.append((bound, self._scopes[at]))

@@ -1,10 +1,10 @@
 """The conditions of transitions (N23), and those that must last (`for`, N38).
 
 A condition with `for` holds once an element has fitted it for that long. The time counts from when the
-element was added, or the first of those that it replaced in turn, if they all fitted. When all conditions of
-a transition have elements and only time is missing, one timer is set for the moment at which the last of them
-will have lasted. It is an absolute moment: time without a daemon counts, and setting the clock does not move
-it. When it comes, the transition is tried again.
+element was added or, if its predecessors fitted too, from when the first of these was added. When all
+conditions of a transition have elements and only time is missing, one timer is set for the moment when the
+last of them will have held long enough. It is an absolute moment: time without a daemon counts, and setting
+the clock does not move it. When it comes, the transition is tried again.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def wanted(decision: RecipeDecision, transition: Transition) -> Wanted:
 
 
 def watched_conditions(decision: RecipeDecision, transition: Transition) -> Wanted:
-    """The conditions of a transition as its watch has them, if no step has ended since.
+    """The conditions of a transition, from its watch if it has one; valid while no step has ended since.
 
-    The element of `$plan` may change at any time.
+    Conditions that use `$plan` are always resolved again: its element may change at any time.
     """
     if transition.plain and transition.id in decision.state.waiting and PLAN not in variables_of(transition):
         watch = decision.view.active_watch(decision.state.transition(transition.id).watch)
@@ -77,7 +77,7 @@ def _nothing(slot: Slot) -> Slot:
 
 
 def is_told_of_gone(transition: Transition) -> bool:
-    """True if a transition must be told of elements that no longer count, not only of new ones."""
+    """True if a transition must be told of outdated elements, not only of new ones."""
     return has_durations(transition) or any(condition.absent for condition in transition.conditions)
 
 
@@ -106,7 +106,9 @@ def slot_of(
 
 
 class _Candidate(NamedTuple):
-    """An element, the moment since which it fits a condition, and the moment at which it will have lasted."""
+    """An element, the moment since which it fits a condition, and the moment when it will have fitted long
+    enough.
+    """
 
     until: float
     eid: int
@@ -123,7 +125,7 @@ def lasted(
 ) -> list[Slot]:
     """The slots of the conditions, those with `for` reduced to elements that have fitted long enough.
 
-    The element that was the first to have lasted comes first.
+    The first element to have fitted long enough comes first.
     """
     candidates = _candidates(decision, transition, conditions, slots)
     return [
@@ -139,7 +141,7 @@ def _reduced(decision: RecipeDecision, slot: Slot, candidates: list[_Candidate])
 
 
 def set_duration(decision: RecipeDecision, transition: Transition, conditions: Wanted) -> None:
-    """Wait for the moment when the conditions of a waiting transition may have lasted.
+    """Set a timer for the moment when the conditions of a waiting transition may have held long enough.
 
     No timer is set while a condition has no element at all: the watch reports new elements.
     """
@@ -166,10 +168,10 @@ def set_duration(decision: RecipeDecision, transition: Transition, conditions: W
 
 
 def _next_moment(found: dict[int, list[_Candidate]], now: float) -> float | None:
-    """The moment from which each condition has an element that has lasted; None if there is none.
+    """The moment when each condition will have an element that has fitted long enough; None if there is none.
 
-    If each has one already, two conditions need the same element: then the next moment at which one will have
-    lasted.
+    If each has one already, two conditions need the same element: then the next moment when any candidate
+    will have fitted long enough.
     """
     moment = max(candidates[0].until for candidates in found.values())
     if moment > now:
@@ -183,7 +185,9 @@ def _next_moment(found: dict[int, list[_Candidate]], now: float) -> float | None
 def _candidates(
     decision: RecipeDecision, transition: Transition, conditions: Wanted, slots: list[Slot]
 ) -> dict[int, list[_Candidate]]:
-    """The elements that fit each condition with `for`, by its position; the first to have lasted is first."""
+    """The elements that fit each condition with `for`, by its position; those that have fitted longest
+    first.
+    """
     return {
         at: _lasting(decision, transition, at, conditions[at], slots[at])
         for at, condition in enumerate(transition.conditions)
@@ -198,7 +202,7 @@ def _lasting(
     conditions: tuple[Bound, MarkScope | None],
     slot: Slot,
 ) -> list[_Candidate]:
-    """The elements that fit a condition with `for`; the first to have lasted is first."""
+    """The elements that fit a condition with `for`; those that have fitted longest first."""
     known = {
         satisfied.eid: satisfied.since
         for satisfied in decision.state.transition(transition.id).satisfied

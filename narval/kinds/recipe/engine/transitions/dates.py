@@ -22,7 +22,7 @@ from narval.kinds.recipe.language.definition import Transition
 
 
 def compute(decision: RecipeDecision, transition: Transition) -> ComputedDates | None:
-    """The moments of the appointments of a transition, by the present elements, if any."""
+    """The moments of a transition's appointments, by the present elements; None if it has no appointments."""
     if not transition.appointments:
         return None
     run = decision.state.transition(transition.id)
@@ -46,7 +46,7 @@ def is_early(decision: RecipeDecision, transition: Transition) -> bool:
 
 
 def set_date(decision: RecipeDecision, transition: Transition, reckoning: ComputedDates | None) -> None:
-    """Let a transition wait for its next date; without one it fails, or gives its appointments up.
+    """Let a transition wait for its next date; without one, fail it or give up its appointments.
 
     An element without an expected date fails the plan.
     """
@@ -94,7 +94,7 @@ def _watch_elements(
 
 
 def has_come(decision: RecipeDecision, transition: Transition, reckoning: ComputedDates | None) -> bool:
-    """True if the date that was set has come, or was missed and is not to be dropped for that."""
+    """True if the set date has come, or was missed but must still be made up for."""
     now, view = decision.event.at, decision.view
     date = decision.state.transition(transition.id).date
     if transition.times and dates.has_come(transition.times, date, now, view):
@@ -103,14 +103,14 @@ def has_come(decision: RecipeDecision, transition: Transition, reckoning: Comput
 
 
 def come(decision: RecipeDecision, transition: Transition, reckoning: ComputedDates | None) -> None:
-    """Handle that the date of a transition has come; replacements of its elements are near from then on."""
+    """Record that the date of a transition has come; replacements of its elements are near from then on."""
     if reckoning is not None:
         _follow_versions(decision, reckoning)
     decision.change(DateCome(transition.id))
 
 
 def _follow_versions(decision: RecipeDecision, reckoning: ComputedDates) -> None:
-    """Continue with the replacements of elements: a condition that had used one of these has used its
+    """Continue with the replacements of elements: a condition that used an element has then used its
     replacement.
     """
     for pair in reckoning.new:

@@ -53,8 +53,8 @@ def follow(decision: RecipeDecision, step: Step) -> None:
 
 
 def matched(decision: RecipeDecision, watch: str) -> None:
-    """Try a waiting transition and its rivals, because an element came that it may take, or one
-    was replaced.
+    """Try a waiting transition and its rivals: an element that it may take has arrived, or one was
+    replaced.
     """
     for identifier in decision.state.waiting:
         if decision.state.transition(identifier).watch == watch:
@@ -113,8 +113,8 @@ def _set_date_anew(decision: RecipeDecision, identifier: str, *, fired: bool = F
 
 
 def _let_rivals_come(decision: RecipeDecision, transition: Transition, date: float) -> None:
-    """Let the same date come for rivals that wait for it too, so that priority decides, not the order of
-    timers.
+    """Record the same date as come for rivals that wait for it too, so that priority decides, not the order
+    of timers.
     """
     for rival in transition.rivals:
         run = decision.state.transition(rival.id)
@@ -132,7 +132,7 @@ def _try_watched(decision: RecipeDecision, identifier: str) -> None:
 
 
 def fail_if_stuck(decision: RecipeDecision) -> None:
-    """Fail a plan in which nothing can ever fire again."""
+    """End a plan in which nothing can fire any more: it fails, unless a date was given up."""
     state = decision.state
     transitions = state.waiting or state.awaiting_date
     waits = state.calls or transitions or state.blocked or state.following or state.resting
@@ -158,7 +158,7 @@ def handles_errors(transition: Transition) -> bool:
 
 
 def _rivals(transitions: Iterable[Transition]) -> tuple[Transition, ...]:
-    """These transitions and those that share an in-step with one: by priority, then as in the file."""
+    """These transitions and their rivals: by priority, then as in the file."""
     return in_order({rival.id: rival for transition in transitions for rival in transition.rivals}.values())
 
 
@@ -167,8 +167,8 @@ def _choose(
     transitions: Iterable[Transition],
     look_up: Callable[[RecipeDecision, Transition], Wanted] = conditions.wanted,
 ) -> None:
-    """Fire the first that can, and each that is no rival of it; the others wait, or fail if they are for
-    errors.
+    """Fire the first transition that can, and each other that is not its rival; the rest wait, or fail if
+    they handle errors.
 
     `look_up` returns the conditions of a transition; by default they are resolved again.
     """
@@ -261,7 +261,7 @@ def _go(
     counts: tuple[int, ...] = (),
     fed: bool = False,
 ) -> None:
-    """Fire a transition: go from its in-steps to those out-steps to which no other transition has led."""
+    """Fire a transition: go from its in-steps to the out-steps that no other transition has led to."""
     first = decision.definition.restart == "parallel" and decision.state.is_first
     steps = decision.state.steps
     starts, reached = transition.outs, transition.targets
@@ -297,7 +297,7 @@ def _waiting_for(decision: RecipeDecision, *names: str) -> list[Transition]:
 
 
 def _wait_anew(decision: RecipeDecision, transition: Transition) -> None:
-    """Try a waiting transition, or set its watch again, because one of its variables has got elements."""
+    """Try a waiting transition, or set its watch again, because one of its variables now has elements."""
     if transition.id in decision.state.waiting:
         _choose(decision, transition.rivals)
     if transition.id in decision.state.waiting:

@@ -1,4 +1,4 @@
-"""Transitions that will never fire, and what only they lead to (N22; §2.4).
+"""Transitions that will never fire, and the steps that only they lead to (N22; §2.4).
 
 A transition is *impossible* if an in-step can no longer end as its link requires, or its date was given up;
 *undetermined* while an in-step has yet to end; and *potential* otherwise.
@@ -31,7 +31,7 @@ def classify(decision: RecipeDecision, transition: Transition) -> str:
 
 
 def spread_impossible(decision: RecipeDecision, transitions: Iterable[Transition]) -> None:
-    """Mark transitions that cannot fire, steps that nothing else leads to, and so on."""
+    """Mark transitions that can no longer fire, steps that nothing else leads to, and so on."""
     pending = list(transitions)
     dead: dict[str, None] = {}
     lost: dict[str, None] = {}

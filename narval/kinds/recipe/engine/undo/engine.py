@@ -1,8 +1,7 @@
 """The engine of undoing: calls of actions undo what a run has done, last first.
 
-It follows the definition of the run that is undone, but needs nothing of it: when it begins it is told which
-calls are undone, by which actions, with which elements. A call that fails does not keep the others from being
-made.
+It has the definition of the undone run, but needs nothing from it: at its start it is told which calls to
+undo, by which actions, with which elements. A call that fails does not stop the others.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class UndoStarted(UndoChange, RunBegan, frozen=True):
     steps: tuple[tuple[str, str, tuple[int, ...]], ...] = ()
 
     def apply(self, state: UndoState) -> None:
-        """Record what is to be undone."""
+        """Record the calls to undo."""
         state.begin(self)
         state.move("undoing")
         state.undoes, state.steps = self.undoes, [Undoing(*step) for step in self.steps]
@@ -64,7 +63,7 @@ class UndoCalled(UndoChange, frozen=True):
 
 
 class UndoSettled(UndoChange, frozen=True):
-    """A step was undone, or was not."""
+    """The undoing of a step ended: it was undone, it failed, or there is no undo."""
 
     at_step: int
     state: str
@@ -128,9 +127,7 @@ class UndoDecision(Decision[Recipe, UndoState, UndoChange], kw_only=True, eq=Fal
         return True
 
     def _inputs(self, prototype: Prototype, eids: tuple[int, ...]) -> tuple[tuple[str, tuple[int, ...]], ...]:
-        """The elements that the step was given and produced, by the inputs that they fit, each
-        element once.
-        """
+        """The elements that the step was given and produced, each once, by the inputs that they fit."""
         left = [element for eid in eids if (element := self.view.element(eid)) is not None]
         inputs = []
         for slot in prototype.inputs:
@@ -164,13 +161,13 @@ class UndoDecision(Decision[Recipe, UndoState, UndoChange], kw_only=True, eq=Fal
         self.go_on()
 
     def fail(self, at: int, kind: str, message: str, call: str = "") -> None:
-        """Leave a step as it is, and record why."""
+        """Record why a step could not be undone."""
         each = self.state.steps[at]
         error = self.add_error_element(kind, message, each.step, call=call, inputs=each.eids)
         self.change(UndoSettled(at, "failed", error))
 
     def end(self, status: str, error: int | None = None) -> None:
-        """End the run, and record it."""
+        """End the run, and report the end."""
         self.change(UndoEnded(status, self.event.at, error))
         self.report_end(())
 
@@ -179,7 +176,7 @@ decision_type = UndoDecision
 
 
 def advance(decision: UndoDecision, event: Event) -> None:
-    """The changes and commands that follow from one event."""
+    """Record the changes and commands that follow from one event."""
     state = decision.state
     match event:
         case Started() if state.status == "ready":
@@ -205,7 +202,7 @@ def _started(decision: UndoDecision, event: Started) -> None:
 
 
 def fail(decision: UndoDecision, error: int) -> None:
-    """The end of a run whose advance raised."""
+    """Fail a run whose advance raised."""
     decision.end("failed", error)
 
 

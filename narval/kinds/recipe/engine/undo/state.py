@@ -10,11 +10,11 @@ import msgspec
 from narval.core.engines.run_state import Moves, RunState
 
 KIND = "plan-undo"
-"""The kind of these runs."""
+"""The kind of an undoing run."""
 
 
 class Undoing(msgspec.Struct, omit_defaults=True, gc=False):
-    """A call that is undone: its step, the action that undoes it ("": there is none), its elements."""
+    """A call to undo: its step, the action that undoes it ("" if there is none), its elements."""
 
     step: str
     undo: str
@@ -24,7 +24,7 @@ class Undoing(msgspec.Struct, omit_defaults=True, gc=False):
 
 
 class UndoState(RunState, omit_defaults=True):
-    """The state of a run that undoes another: what is undone, and the progress."""
+    """The state of a run that undoes another: the calls to undo, and the progress."""
 
     KIND: ClassVar[str] = KIND
     MOVES: ClassVar[Moves] = {

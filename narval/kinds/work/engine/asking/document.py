@@ -1,7 +1,7 @@
 """An item as a document: its text read back, for pages.
 
-It is made only from the text, which is what is approved. Our words begin a line, and text from elsewhere
-follows `| `, so the two cannot be confused.
+It is made only from the text, because the text is what is approved. Narval's words begin a line, and text
+from elsewhere follows `| `, so the two cannot be confused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SAID = ("Description:", "It says:")
 
 
 class Line(NamedTuple):
-    """A statement of the item, with the word that begins it; "": a sentence."""
+    """A statement of the item, with the word that begins it; "" for a sentence."""
 
     word: str
     value: str
@@ -44,7 +44,7 @@ class ShownElement(NamedTuple):
     texts: list[Line]
     """Its own text, and that of children with only text, each with its name."""
     xml: str
-    """Its other children as they are written; "" if there are none."""
+    """Its other children, as XML; "" if there are none."""
 
 
 class Document(NamedTuple):
@@ -57,7 +57,7 @@ class Document(NamedTuple):
 
 
 def document_of(text: str) -> Document:
-    """Read the text of an item. Its title, its outcomes and its fields are left out: a page has these."""
+    """Read the text of an item, without its title, outcomes and fields, which a page shows itself."""
     document = Document([], [], [])
     groups = _groups(text)
     next(groups, None)
@@ -77,7 +77,7 @@ def document_of(text: str) -> Document:
 
 
 def _groups(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Our lines, each with the following lines from elsewhere."""
+    """Narval's own lines, each with the following lines from elsewhere."""
     words, shown = "", list[str]()
     for line in text.split("\n"):
         if line.startswith("|"):
@@ -91,7 +91,7 @@ def _groups(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _element(match: re.Match[str], xml: str) -> ShownElement | None:
-    """An element as it is written; None if it cannot be parsed, and is shown unchanged."""
+    """The element that is shown as `xml`; None if it cannot be parsed, and is shown unchanged."""
     try:
         tree = parse_untrusted(xml.encode())
     except ElementError:

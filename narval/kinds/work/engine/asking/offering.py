@@ -23,7 +23,7 @@ from narval.kinds.work.engine.decision import NotSoError, WorkDecision
 from narval.kinds.work.engine.moments import LAST_MOMENT, after
 
 Bindings = Mapping[str, Sequence[Element]]
-"""The elements of each input, by the id that stands for them in texts."""
+"""The elements of each input, by the id that texts use for them."""
 
 
 def offer(decision: WorkDecision, event: Started) -> None:
@@ -112,7 +112,7 @@ def _calls(decision: WorkDecision, bindings: Bindings) -> tuple[list[str], Bindi
 
 
 def _says(action: Any, held: HeldCalls, decision: WorkDecision) -> Iterator[str]:
-    """The sentences of an action about its calls: for each call by its elements, else the same for all."""
+    """An action's description of each of its calls, filled with the elements of the call."""
     for _, inputs in held.calls if action is not None and action.describe is not None else ():
         given = {
             name: [element for eid in eids if (element := decision.view.element(eid))]
@@ -227,7 +227,7 @@ MOST_ORIGINS = 10_000
 
 
 class Requesters(NamedTuple):
-    """The people who asked; `unknown` says why there may be others, or is ""."""
+    """The people who asked; `unknown` says why there may be others, and is "" if there are none."""
 
     people: tuple[str, ...]
     unknown: str = ""

@@ -1,7 +1,7 @@
 """The text of an item, as shown to people: made once, and never changed.
 
-Our words begin a line; each line from elsewhere begins with `| `. Characters that could hide or reorder text
-are shown as escapes. So no content of an element looks like our words.
+Narval's words begin a line; each line from elsewhere begins with `| `. Characters that could hide or reorder
+text are shown as escapes. So no content of an element looks like narval's words.
 """
 
 from __future__ import annotations
@@ -95,8 +95,9 @@ def lines_of_calls(
     says: Sequence[str],
     element: Callable[[int], Element | None],
 ) -> Iterator[str]:
-    """The lines that say which calls are made after approval: their targets, steps and elements. `says` has
-    the action's text for each call, or one text for all.
+    """The lines that say which calls are made after approval: their targets, steps and elements.
+
+    `says` has the action's text for each call.
     """
     yield from ("", f"Call: {shown_as(held.name)}")
     if held.void:
@@ -132,7 +133,7 @@ def lines_of_calls(
 
 
 def digest(text: str) -> str:
-    """The SHA-256 that names a text."""
+    """The SHA-256 of a text, which identifies it."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -1,9 +1,9 @@
 """Sending of notices: who is written to about an item, in which way, when, and why.
 
-A notice is a call, which the runtime makes. A person answers it; a mail is answered by its token. Each person
-who may act has one valid notice for each way of the item, and no one else does. So a person who is newly
-asked is written to, and the notice of a person who is no longer asked is void. In a chat that person is told,
-because the message stays in view; after a mail not.
+A notice is a call that the runtime makes. A person answers it; a mail is answered by its token. Each person
+who may act has one valid notice for each way of the item, and nobody else has one. So a newly asked person is
+written to, and the notice of a person who is no longer asked is void. In a chat that person is told, because
+the message stays in view; by mail they are not.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from narval.kinds.work.engine.decision import WorkDecision
 from narval.kinds.work.engine.state import WorkState
 
 LIFE = 30 * 86400.0
-"""The most seconds for which a notice counts."""
+"""The most seconds for which a notice is valid."""
 
 MOST_TRIES = 24
 """The most tries of a notice, with growing pauses, within a day."""
@@ -42,10 +42,10 @@ TIMEOUT = 120.0
 """Seconds that a try may take."""
 
 HANDED = "handed"
-"""The reason of a notice to a person to whom another hands an item, asked before or not."""
+"""The reason of a notice to a person who was handed an item, whether or not they were asked before."""
 
 TAKEN = "taken"
-"""The reason of a notice to a person whom an item no longer asks."""
+"""The reason of a notice to a person who is no longer asked."""
 
 
 def settle(decision: WorkDecision) -> None:
@@ -87,20 +87,20 @@ def _settle_way(decision: WorkDecision, way: str) -> None:
 
 
 def _handed_by(delegated: Delegated) -> str:
-    """The sentence for a person to whom an item is handed."""
+    """The sentence for a person who is handed an item."""
     word = one_line(delegated.word)
     return f"{delegated.by} hands you this:\n| {word}" if word else f"{delegated.by} hands you this."
 
 
 def _why_not_asked(state: WorkState, person: str) -> str:
-    """The sentence for a person whose message about an open item no longer counts."""
+    """The sentence for a person whose message about an open item is no longer valid."""
     if person in state.votes:
         return f"you have answered {state.votes[person].outcome}"
     return f"{state.claim.by} has it now" if state.claim is not None else "you are not asked any more"
 
 
 def _has_just_acted(decision: WorkDecision, person: str) -> bool:
-    """True for the person whose act by chat this event is: its answer tells them."""
+    """True if this event is an act by chat of this person: the answer to it tells them."""
     event = decision.event
     return (
         isinstance(event, Signalled)
@@ -111,8 +111,9 @@ def _has_just_acted(decision: WorkDecision, person: str) -> bool:
 
 
 def tell_end(decision: WorkDecision, sentence: str) -> None:
-    """Tell all who were written to that an item has ended, once in each way; not the person who ended it,
-    except in a chat if they answered elsewhere.
+    """Tell everybody who was written to that an item has ended, once in each way.
+
+    The person who ended it is not told, except in a chat if they answered elsewhere.
     """
     state = decision.state
     written_to = dict.fromkeys((notice.to, notice.way) for notice in state.notices.values())
@@ -127,7 +128,7 @@ def tell_end(decision: WorkDecision, sentence: str) -> None:
 def write(
     decision: WorkDecision, way: str, person: str, why: str, text: str = "", until: float | None = None
 ) -> None:
-    """Have a person written to in a way, if they have an address for it."""
+    """Send a person a notice in a way, if they have an address for it."""
     recipient = decision.people.person(person)
     if recipient is None or not recipient.addresses(way):
         return
@@ -149,7 +150,7 @@ def _call(decision: WorkDecision, call: str, text: str = "") -> None:
     )
 
 
-# --- what comes of them ---------------------------------------------------------------------------------
+# --- the results of notices -----------------------------------------------------------------------------
 
 
 def returned(decision: WorkDecision, event: Returned) -> None:
@@ -174,7 +175,7 @@ def returned(decision: WorkDecision, event: Returned) -> None:
 
 
 def try_again(decision: WorkDecision) -> None:
-    """Try again the notices whose moment has come, with the same ids, so that they are the same messages."""
+    """Retry the notices that are due, with the same ids, so that they are the same messages."""
     for call in _due(decision.state, decision.event.at):
         decision.change(NoticePutOff(decision.event.at, call))
         _call(decision, call)

@@ -1,6 +1,4 @@
-"""The tokens of notices: which count, which are used, and the replies to those that do not count
-(P63, P64).
-"""
+"""The tokens of notices: which are valid, which are used, and the replies to invalid ones (P63, P64)."""
 
 from __future__ import annotations
 
@@ -11,16 +9,16 @@ from narval.kinds.work.engine.decision import WorkDecision
 from narval.kinds.work.engine.notices.sending import write
 
 MOST_FRUITLESS = 5
-"""The mails that are no answer after which a token is void."""
+"""The number of mails without an answer after which a token is void."""
 
 SPENT, EXPIRED = "token-spent", "token-expired"
 
 NOT_UNDERSTOOD = "not-understood"
-"""The kind of the problem of a text that is no answer."""
+"""The kind of the problem of a text that is not an answer."""
 
 
 def refusal(decision: WorkDecision, event: Signalled) -> Failure | None:
-    """The reason why the token of an act does not count; None if it does, or if there is none."""
+    """The reason why the token of an act is not valid; None if it is, or if there is no token."""
     state, token = decision.state, event.act.token if event.act is not None else ""
     if token and token in state.spent:
         return Failure(SPENT, "this was answered by that mail already; look for a newer one")
@@ -28,7 +26,7 @@ def refusal(decision: WorkDecision, event: Signalled) -> Failure | None:
     if notice is None or notice.counts(event.at):
         return None
     if notice.standing == "live" and notice.until == state.deadline and notice.until is not None:
-        return None  # the deadline was missed, and has not come yet
+        return None  # the deadline was missed, and is postponed
     claim = state.claim
     if claim is not None and claim.by != event.by:
         return None  # the table reports the claimant
@@ -42,7 +40,7 @@ def spend(decision: WorkDecision, event: Signalled) -> None:
 
 
 def refused(decision: WorkDecision, event: Signalled, failure: Failure) -> None:
-    """Tell a person by mail why their text was refused; for a token that no longer counts, once."""
+    """Tell a person by mail why their text was refused; for a token that is no longer valid, only once."""
     call, state = _notice_of(event), decision.state
     if call not in state.notices or decision.state.over:
         return
@@ -54,7 +52,7 @@ def refused(decision: WorkDecision, event: Signalled, failure: Failure) -> None:
 
 
 def no_act(decision: WorkDecision, event: Signalled, failure: Failure) -> None:
-    """Count a mail that was no answer; tell its writer once that it is not understood."""
+    """Count a mail that was not an answer; tell its writer once that it was not understood."""
     if failure.kind == NOT_UNDERSTOOD:
         _tell_once(decision, event.by, NOT_UNDERSTOOD, f"{failure.message}; reply to that mail again")
     count_fruitless(decision, event)
@@ -67,7 +65,7 @@ def _tell_once(decision: WorkDecision, person: str, why: str, text: str) -> None
 
 
 def count_fruitless(decision: WorkDecision, event: Signalled) -> None:
-    """Count a mail that was no answer; the fifth voids its token."""
+    """Count a mail that was not an answer; the fifth voids its token."""
     call = _notice_of(event)
     notice = decision.state.notices.get(call)
     if notice is not None and notice.standing == "live":
