@@ -1,1 +1,1 @@
-"""The kinds of definitions, a folder each: its language, its engine, and what it alone has elsewhere."""
+"""The kinds of definitions, one folder each: its language, its engine, and anything only that kind needs."""

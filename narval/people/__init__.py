@@ -1,1 +1,1 @@
-"""The channels to people besides the surfaces: their messages and the answers."""
+"""The channels to people besides the surfaces: messages to them, and their answers."""

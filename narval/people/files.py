@@ -1,4 +1,4 @@
-"""The files by which people answer work: writing the offered file, and reading the answer (P55–P57)."""
+"""The files with which people answer work: writing the offered file, and reading the answer (P55–P57)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from narval.kinds.work.language.definition import WorkDefinition
 from narval.system.logins import login
 
 WORK_FOLDER, DONE, REFUSED_ANSWERS = "work", "done", "../refused"
-"""The folder of a home with one for each person, and in that those of answers and of refused answers."""
+"""The folder of a home with a folder for each person, and in that the answers and the refused answers."""
 
 FILE = "file"
 """The way of answering by a file."""
@@ -37,8 +37,8 @@ MOST_BYTES_OF_ANSWER = 1 << 20
 
 
 class FiledAnswer(NamedTuple):
-    """The answer that a file holds; with `state` it moves the task that asks. `shown` is the digest of the
-    text that was shown.
+    """The answer in a file; with `state` it moves the task that asks. `shown` is the digest of the text that
+    was shown.
     """
 
     item: int
@@ -49,7 +49,7 @@ class FiledAnswer(NamedTuple):
 
 
 def name_of(run: Run) -> str:
-    """The name of the file offered for an item; for a run that is no item, a name that no file has."""
+    """The name of the file offered for an item; "", which no file has, for a run that is not an item."""
     return f"{run.eid}-{run.name}.xml" if run.engine.definition_kind == WorkDefinition.kind else ""
 
 
@@ -77,7 +77,7 @@ def items_asked(
 def offered_file(run: Run, person: str, text: str, element: Lookup) -> str:
     """The file offered to a person: the item's text as a comment, and an answer to fill in.
 
-    `element` gives the element of the task that asks, whose states one may choose.
+    `element` gives the element of the task that asks, from whose states one may choose.
     """
     item, definition, state = run.eid, run.definition, run.state
     fields = {**state.defaults, **state.drafts.get(person, {})}
@@ -101,7 +101,7 @@ def offered_file(run: Run, person: str, text: str, element: Lookup) -> str:
 
 
 def read_answer(content: bytes) -> FiledAnswer:
-    """The answer that a file holds. Raises ElementError, with line and column where it is not well formed."""
+    """Read the answer in a file. Raises ElementError, with line and column if it is not well formed."""
     elements = elements_of(content)
     root = parse(elements[0]) if len(elements) == 1 else None
     if root is None or local_name(root.tag) != "answer":
@@ -123,7 +123,7 @@ def read_answer(content: bytes) -> FiledAnswer:
 
 
 def deliver_answer(turn: Turn, person: Person, owner: str, path: str, answer: FiledAnswer) -> str:
-    """Give an item the answer of a person's file, which was at `path`; the reason of a refusal, or ""."""
+    """Deliver a person's answer, from a file at `path`, to its item; return why it is refused, or ""."""
     agent, run = turn.agent, turn.agent.runs.get(answer.item)
     state = state_of(agent, run) if run is not None and name_of(run) else None
     if run is None or state is None or not _sees(turn, run, state, person.name):
@@ -148,10 +148,9 @@ def _sees(turn: Turn, run: Run, state: WorkState, person: str) -> bool:
 
 
 def owner_of(status: os.stat_result, person: Person, home: os.stat_result) -> str:
-    """The login of the owner of a person's file, or folder: the person's own, or that of the home's user
-    (P56).
+    """The login of the owner of a person's file or folder: the person, or the home's user (P56).
 
-    Raises ElementError for any other owner, for a file that others may write to, and for a hard link.
+    Raises ElementError for any other owner, for a folder that others may write to, and for a hard link.
     """
     owner = login(status.st_uid)
     if status.st_uid != home.st_uid and owner != person.login:
@@ -164,7 +163,7 @@ def owner_of(status: os.stat_result, person: Person, home: os.stat_result) -> st
 
 
 def check_folder(folder: Path, person: Person, home: os.stat_result) -> None:
-    """Raise ElementError unless a person's folder, and those in it, are folders that belong to the person."""
+    """Raise ElementError unless a person's folder and its subfolders are folders of the person."""
     for path in (folder, folder / DONE, folder / DONE / ".taken", folder / DONE / REFUSED_ANSWERS):
         try:
             status = Path(os.path.normpath(path)).lstat()
@@ -176,7 +175,7 @@ def check_folder(folder: Path, person: Person, home: os.stat_result) -> None:
 
 
 def write_offered(folder: Path, name: str, text: str) -> None:
-    """Write a file into a person's folder, all at once, readable by its owner. Raises OSError."""
+    """Write a file into a person's folder atomically, readable by its owner. Raises OSError."""
     scratch, owner = folder / f".{name}.tmp", folder.stat()
     scratch.unlink(missing_ok=True)
     handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

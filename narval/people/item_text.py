@@ -1,7 +1,7 @@
-"""The text that an item of work shows, as it was recorded when it was offered, and where it may be told.
+"""The text of an item of work, as recorded when it was offered, and where it may be shown.
 
-What people are written goes outside, so the rules of the home judge it as a call. It is not asked about: if a
-rule asks or refuses, the item is told by its number alone.
+Messages to people leave the home, so its rules judge them as calls. No approval is asked for: if a rule asks
+or refuses, the message gives only the number of the item.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from narval.store.store import AgentStore
 
 
 def text_shown(store: AgentStore, item: int) -> str:
-    """The text that an item shows; "" where that is lost (P10)."""
+    """The text that an item shows; "" if that is lost (P10)."""
     for row in store.journal(item):
         try:
             lines = codec.describe_entry(row.data, row.run, row.seq)
@@ -32,13 +32,13 @@ def text_shown(store: AgentStore, item: int) -> str:
 
 
 def secrets_shown(agent: AgentState, item: int) -> set[str]:
-    """The names of the secrets that an item says, or asks about."""
+    """The names of the secrets that an item contains or asks for."""
     memory = agent.memory
     return {name for eid in (item, *memory.contexts.of(item)) for name in secrets_of(memory.labels, eid)}
 
 
 def is_untold(agent: AgentState, item: int) -> bool:
-    """True of an item of which neither mail nor chat says more than the number, by the rules of the home."""
+    """True if the rules of the home let mail and chat give only the number of an item."""
     rules, memory, run = agent.lookup.rules, agent.memory, agent.runs.get(item)
     if rules is None or run is None or not memory.labels.pages:
         return False
@@ -48,7 +48,7 @@ def is_untold(agent: AgentState, item: int) -> bool:
 
 
 def look_at(item: int, agent: str = "") -> str:
-    """The sentence that takes the place of what is not told."""
+    """The sentence that replaces a text that may not be shown."""
     of = f" --agent {agent}" if agent else ""
     shows = f"`narval work show {item}{of}` shows it, as do the pages"
     return f"The rules of the home do not let it be told here. {shows}."

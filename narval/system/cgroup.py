@@ -1,8 +1,8 @@
-"""Control groups: the folders by which Linux counts processes, and limits their number in one (A19).
+"""Control groups: the folders with which Linux counts processes, and limits the number in each (A19).
 
-Both hierarchies work: the old one of the controller `pids`, and the unified one where the group of this
-program has `pids`. In the latter a group with its own programs, as that of the daemon, passes on only
-controllers of threads: groups within it must be *threaded*, which makes no difference for whole programs.
+Both hierarchies work: the old one of the controller `pids`, and the unified one if the group of this program
+has `pids`. In the latter, a group with programs of its own, like the daemon's, passes on only controllers of
+threads: groups within it must be *threaded*, which makes no difference for whole programs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 CONTROLLER = "pids"
 MEMBERS = "cgroup.procs"
-"""The file of a group into which a program writes its number to join."""
+"""The file of a group to which a program writes its number to join."""
 _ALL = "max"
 
 
@@ -51,7 +51,7 @@ def obstacle() -> str:
 
 
 def find_group(groups: str, mounts: str) -> Path:
-    """The folder of the group that counts processes, according to /proc/self/cgroup and /proc/self/mountinfo.
+    """The folder of the group that counts processes, found in /proc/self/cgroup and /proc/self/mountinfo.
 
     Raises NoGroupError.
     """
@@ -69,7 +69,7 @@ def find_group(groups: str, mounts: str) -> Path:
 def make_group(within: Path, name: str, most: int | None) -> Path:
     """Make a group of at most `most` processes and threads; with None the enclosing group sets the limit.
 
-    An existing one is used. Raises NoGroupError.
+    An existing group is reused. Raises NoGroupError.
     """
     group = within / name
     try:
@@ -86,7 +86,7 @@ def make_group(within: Path, name: str, most: int | None) -> Path:
 
 
 def _hand_on(group: Path) -> None:
-    """Give the groups within a group the controller too, where that has to be declared."""
+    """Pass the controller on to the groups within a group, where that has to be declared."""
     handed = group / "cgroup.subtree_control"
     if handed.exists() and CONTROLLER not in handed.read_text().split():
         handed.write_text(f"+{CONTROLLER}")

@@ -1,4 +1,4 @@
-"""Clocks: that of the machine, or one that a test moves."""
+"""Clocks: the machine's, or one that a test moves."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from narval.core.definitions.wall import zone_named
 from narval.core.errors import RequestError
 
 SET = 5.0
-"""Seconds: a clock that is off by less is taken to run slow or fast, and not to have been set."""
+"""Seconds: a difference below this counts as a slow or fast clock, not as a clock that was set."""
 
 
 _FIRST, _LAST = (datetime(*day, tzinfo=UTC).timestamp() for day in ((1, 1, 3), (9999, 12, 29)))
 
 
 def utc(at: float) -> datetime:
-    """A moment as a date that every zone has; one out of range is the first or the last such date."""
+    """A moment as a date that every zone has; a moment out of range is the first or the last such date."""
     return datetime.fromtimestamp(min(max(at, _FIRST), _LAST), UTC)
 
 
 class Jump(NamedTuple):
-    """A change of a clock besides the passing of time: it was set `by` that many seconds, or the machine
-    `slept` that long.
+    """A change of a clock besides the passing of time: it was set by `by` seconds, or the machine `slept` for
+    `slept` seconds.
     """
 
     by: float
@@ -37,13 +37,13 @@ class Clock(Protocol):
     """The clock of the runtime."""
 
     is_simulated: bool
-    """True of a clock that its owner moves."""
+    """True for a clock that its owner moves."""
 
     def now(self) -> float:
         """Seconds since 1970, UTC."""
 
     def monotonic(self) -> float:
-        """Seconds of a clock that nobody can set, which counts while the machine is awake."""
+        """Seconds of a clock that cannot be set, which counts while the machine is awake."""
 
     def jump(self) -> Jump | None:
         """The jump of the clock since the last call, or None."""
@@ -69,16 +69,16 @@ class RunClock(msgspec.Struct, frozen=True):
 
 
 def _always() -> float:
-    """Seconds of a clock that also counts while the machine sleeps, and that nobody can set."""
+    """Seconds of a clock that cannot be set, which also counts while the machine sleeps."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class SystemClock:
     """The clock of the machine.
 
-    Set back by less than `SET`, it stands still until the time has caught up, so that no moment comes twice.
-    A larger change is a `Jump`: three clocks together tell setting from sleeping, since one of them counts
-    during sleep, one does not, and neither can be set.
+    If it is set back by less than `SET`, it stops until the time has caught up, so that no moment comes
+    twice. A larger change is a `Jump`. Three clocks together tell a change from sleep: one counts during
+    sleep, one does not, and neither can be set.
     """
 
     is_simulated = False
@@ -102,7 +102,7 @@ class SystemClock:
         return wall
 
     def monotonic(self) -> float:
-        """Seconds of a clock that nobody can set, which counts while the machine is awake."""
+        """Seconds of a clock that cannot be set, which counts while the machine is awake."""
         return self._awake()
 
     def jump(self) -> Jump | None:
@@ -114,13 +114,15 @@ class SystemClock:
         return jump if any(jump) else None
 
     def _apart(self) -> tuple[float, float]:
-        """Seconds by which the wall clock is ahead of unsettable time, and seconds the machine has slept."""
+        """The seconds by which the wall clock is ahead of a clock that cannot be set, and the seconds the
+        machine has slept.
+        """
         always = self._always()
         return self._wall() - always, always - self._awake()
 
 
 class SimulatedClock:
-    """A clock that stands still until it is moved, for tests and simulations.
+    """A clock that stops until it is moved, for tests and simulations.
 
     `start` is in seconds since 1970, a datetime, or its ISO 8601 text; without a zone it is UTC.
     """
@@ -148,12 +150,12 @@ class SimulatedClock:
         self._move(_seconds(moment))
 
     def step(self, seconds: float) -> None:
-        """Set the clock forward or back, as when a wrong clock is corrected: no time passes."""
+        """Set the clock forward or back, like the correction of a wrong clock: no time passes."""
         self._now += seconds
         self._jump = Jump(seconds + (self._jump.by if self._jump else 0.0), 0.0)
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass while the machine sleeps, and no program runs."""
+        """Let time pass while the machine sleeps and no program runs."""
         self.advance(seconds)
         self._jump = Jump(self._jump.by if self._jump else 0.0, seconds)
 

@@ -1,4 +1,4 @@
-"""Current file: the content of a file, read again where the file has changed."""
+"""Current file: the content of a file, read again when the file has changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Value = TypeVar("Value")
 
 
 class CurrentFile(Generic[Value]):
-    """The present content of a file, given by `read`; it is read again where the file has changed."""
+    """The present content of a file, as returned by `read`; it is read again when the file has changed."""
 
     def __init__(self, path: Path, read: Callable[[], Value]) -> None:
         self._path, self._read = path, read

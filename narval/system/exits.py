@@ -1,5 +1,6 @@
-"""Exits: a module that calls `os._exit` or `os.abort` in this program raises, and the program continues. One
-that raises KeyboardInterrupt itself does not end it either. Children that this program forks end with it.
+"""Exits: a module that calls `os._exit` or `os.abort` in this program gets an exception, and the program
+continues. Nor does the program end if a module raises KeyboardInterrupt itself. Children that this program
+forks end with it.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ _REFUSED = ("_exit", "abort")
 _RAISE = opcode.opmap["RAISE_VARARGS"]
 
 _has_loaded: dict[type, int] = {}
-"""The classes whose instances load code that may not end a program, and that program."""
+"""The classes whose instances load code that may not end a program, with the number of that program."""
 
 _lifeline: list[int] = []
 """The two ends of a pipe that only this program can write to; its children read until it has ended."""
 
 
 class RefusedExit(SystemExit):
-    """An end of the program that was refused; `call` is the function that was called."""
+    """A refused exit of the program; `call` is the function that was called."""
 
     def __init__(self, call: str) -> None:
         super().__init__(call)
@@ -31,7 +32,7 @@ class RefusedExit(SystemExit):
 
 
 def refuse_exits_of(loader: type) -> None:
-    """Prevent code loaded by instances of this class from ending any programs but those that it forks itself.
+    """Prevent code loaded by instances of this class from ending any program but its own forks.
 
     All other callers of these functions end the program, as narval does in programs of its own.
     """
@@ -42,7 +43,7 @@ def refuse_exits_of(loader: type) -> None:
 
 
 def ends_program(error: BaseException) -> bool:
-    """True of a KeyboardInterrupt that is not raised by a statement of a module: Ctrl-C raises it."""
+    """True for a KeyboardInterrupt by Ctrl-C, not one raised by a statement of a module."""
     trace = error.__traceback__ if isinstance(error, KeyboardInterrupt) else None
     if trace is None:
         return isinstance(error, KeyboardInterrupt)
@@ -65,8 +66,8 @@ def _refusing(name: str, end: Callable[..., Any]) -> Callable[..., None]:
 def end_forks_with_program() -> None:
     """End the children that this program forks from now on, and their children, when it ends.
 
-    A child that `multiprocessing` forks has copies of the lock of the home and of its sockets: if it outlived
-    a killed daemon, no other daemon could start. A program that is started (`subprocess`) has no copies.
+    A child forked by `multiprocessing` has copies of the home's lock and of its sockets: if it outlived a
+    killed daemon, no other daemon could start. A program started by `subprocess` has no copies.
     """
     if not _lifeline:
         _lifeline[:] = os.pipe()
@@ -75,12 +76,12 @@ def end_forks_with_program() -> None:
 
 def _follow_parent() -> None:
     reading, writing = _lifeline
-    if writing >= 0:  # a child's own children share what it reads
+    if writing >= 0:  # a child's own children share its reading end
         os.close(writing)
         _lifeline[1] = -1
     threading.Thread(target=_end_at_hangup, args=(reading,), name="lifeline", daemon=True).start()
 
 
 def _end_at_hangup(reading: int) -> None:
-    os.read(reading, 1)  # nothing is ever written
+    os.read(reading, 1)  # nothing is ever written: the read ends when the pipe closes
     os._exit(1)

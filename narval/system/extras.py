@@ -1,4 +1,4 @@
-"""Extras: how to install packages that narval can do without, from the place it was installed from.
+"""Extras: how to install optional packages, from the place that narval was installed from.
 
 The name of narval on a public index may be another person's package, so no user is sent there.
 """
@@ -12,8 +12,8 @@ from urllib.parse import unquote, urlsplit
 
 
 def install_command(extra: str, came_from: dict[str, Any] | None = None) -> str:
-    """The command that installs an extra; `came_from` is the installer's note (PEP 610), None: that of this
-    narval.
+    """The command that installs an extra; `came_from` is the installer's record (PEP 610), None: the record
+    of this narval.
     """
     noted = _came_from() if came_from is None else came_from
     url = str(noted.get("url", ""))
@@ -38,12 +38,12 @@ def is_installed(package: str) -> bool:
 
     try:
         return find_spec(package) is not None
-    except (ImportError, ValueError):  # its parent is not there
+    except (ImportError, ValueError):  # its parent is missing
         return False
 
 
 def _came_from() -> dict[str, Any]:
-    """The installer's note on where this narval came from; empty where it is not known."""
+    """The installer's record of where this narval came from; empty if unknown."""
     from importlib.metadata import PackageNotFoundError, distribution  # it imports the package email
 
     try:

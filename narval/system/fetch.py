@@ -1,5 +1,4 @@
-"""Fetch: one guarded client of the web, which a stranger's address or redirect cannot direct to internal
-places.
+"""Fetch: a guarded web client, which no stranger's address or redirect can direct to internal places.
 
 A name is resolved once, every address is checked, and the connection goes to a checked address; the same
 holds at each redirect. Addresses outside the public internet (this machine, its networks, the link, a
@@ -29,7 +28,7 @@ from narval.core.trust.covering import is_covered
 
 MOST_BYTES = 10 * 1024 * 1024
 MOST_SECONDS = 60.0
-"""The most seconds for a whole answer, redirects included, however steadily it trickles in."""
+"""The most seconds for a whole answer, including redirects, however steadily it arrives."""
 SILENT_SECONDS = 20.0
 MAX_REDIRECTS = 5
 NOT_GRANTED = "not-granted"
@@ -45,7 +44,7 @@ _NOT_PUBLIC = [
         "3fff::/20",  # documentation
     )
 ]
-"""Networks outside the public internet that `ipaddress` of some Python versions, or of all, counts in."""
+"""Networks outside the public internet that `ipaddress` counts as public, in some or all Python versions."""
 _ENCODINGS = ("gzip", "x-gzip", "deflate")
 _LETS_IN = frozenset({"authorization", "cookie", "proxy-authorization"})
 """The headers with credentials, which go to no other place, whoever sets them."""
@@ -56,7 +55,7 @@ _NAME = re.compile(r"[\w-]{1,63}(\.[\w-]{1,63})*\.?")
 class FetchError(ActionError):
     """An address cannot be fetched.
 
-    `kind` is `unreachable` (no server, no whole answer in time), `forbidden` (the place is internal),
+    `kind` is `unreachable` (no server, or no whole answer in time), `forbidden` (the place is internal),
     `not-granted` (a redirect leads elsewhere; final), `bad-address`, `bad-answer` or `too-large`. `was_sent`
     says that the request may have reached the server.
     """
@@ -69,7 +68,7 @@ class FetchError(ActionError):
 class Fetched(NamedTuple):
     """The answer of a server, whatever its status; `url` is its final address, without a password.
 
-    The names of `headers` are in lower case; `body` is decompressed, and empty where nothing came.
+    The names of `headers` are in lower case; `body` is decompressed, and empty if there was none.
     """
 
     status: int
@@ -94,7 +93,7 @@ class Fetched(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """An internal place that may be fetched: the name of a host, or a network; 0 stands for any port."""
+    """An internal place that may be fetched: a host name or a network; 0 means any port."""
 
     place: str
     port: int
@@ -118,14 +117,14 @@ class Grant(NamedTuple):
             return cls(host.rstrip("."), port)
 
     def covers(self, host: str, address: IPv4Address | IPv6Address, port: int) -> bool:
-        """True if a connection to this address and port, resolved from the name of a host, is granted."""
+        """True if a connection to this address and port, resolved from this host, is granted."""
         if self.port not in (0, port):
             return False
         return address in ip_network(self.place) if "/" in self.place else host == self.place
 
 
 class KnownPlace(NamedTuple):
-    """A place that the settings name: it is granted; its headers go only to its scheme, host and port."""
+    """A place that the settings name: it is granted, and its headers go only to its scheme, host and port."""
 
     url: str
     headers: Mapping[str, str]
@@ -136,7 +135,7 @@ class KnownPlace(NamedTuple):
 
 
 class _Request(NamedTuple):
-    """The request of a call of `fetched`, for all its redirects."""
+    """The request of one call of `fetched`, for all its redirects."""
 
     url: str
     method: str
@@ -148,11 +147,11 @@ class _Request(NamedTuple):
 
     @property
     def follows(self) -> bool:
-        """True if redirects are followed; a request that may alter something is made only once."""
+        """True if redirects are followed; a request that may change something is made only once."""
         return self.method in ("GET", "HEAD")
 
     def headers_for(self, url: str) -> dict[str, str]:
-        """The headers for a URL on the way: credentials go only to the place they are intended for."""
+        """The headers for a URL of the chain: credentials go only to the place they are intended for."""
         sent = dict(self.headers)
         if _origin(url) != _origin(self.url):
             sent = {name: value for name, value in sent.items() if name.lower() not in _LETS_IN}
@@ -176,18 +175,18 @@ async def fetched(
     received: Callable[[bytes], None] | None = None,
     tls_ca: Path | None = None,
 ) -> Fetched:
-    """Ask for a URL and follow redirects of GET and HEAD; `allow` are the grants of the settings. Redirects
-    lead only to the same host and to those `granted`, which are needs as texts; None: to any.
+    """Request a URL and follow redirects of GET and HEAD; `allow` are the grants of the settings. Redirects
+    lead only to the same host and to the hosts in `granted`, which are needs as texts; None: to any.
 
-    The answer has at most `most` bytes, decompressed, and takes at most `seconds` seconds, at most `silent`
-    of them without a byte; `received` is given each piece as it comes. `tls_ca` is a file of certificates
-    that may sign the server's; None: those of this machine. Raises FetchError.
+    The answer has at most `most` bytes, decompressed, and takes at most `seconds` seconds, with at most
+    `silent` seconds between bytes; `received` is called with each piece as it arrives. `tls_ca` is a file of
+    certificates that may sign the server's; None: those of this machine. Raises FetchError.
     """
     loaded = _client_parts.cache_info().currsize
     httpx2, tls = _client_parts() if loaded else await asyncio.to_thread(_client_parts)
     if tls_ca is not None:
         tls = _tls_of(tls_ca)
-    # No connection is kept: it was made, and its certificate checked, for one name of its address.
+    # No connection is kept: each was made, and its certificate checked, for one name of its address.
     limits = httpx2.Limits(max_keepalive_connections=0)
     client = httpx2.AsyncClient(verify=tls, timeout=silent, limits=limits, trust_env=False)
     try:
@@ -209,7 +208,7 @@ async def fetched(
 
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:
-    """True if an address is of the public internet; an IPv6 address for an IPv4 one is judged by that."""
+    """True if an address is on the public internet; of IPv6 addresses, an embedded IPv4 address decides."""
     if any(address in network for network in _NOT_PUBLIC):
         return False
     if isinstance(address, IPv4Address):
@@ -233,10 +232,10 @@ def is_web(url: str) -> bool:
 
 @cache
 def _client_parts() -> tuple[Any, Any]:
-    """The library and its TLS context: importing takes 0.2 s, and the context reads all certificates."""
+    """The library and its TLS context: the import takes 0.2 s, and the context reads all certificates."""
     httpx2 = importlib.import_module("httpx2")
     for name in ("httpx2", "httpcore2"):
-        logging.getLogger(name).setLevel(logging.WARNING)  # they log whole URLs, and some have a secret
+        logging.getLogger(name).setLevel(logging.WARNING)  # they log whole URLs, some of which have a secret
     return httpx2, httpx2.create_ssl_context()
 
 
@@ -260,7 +259,7 @@ async def _followed(
                 "bad-address",
             )
         response = await _asked(client, url, request)
-        # By hand, because httpx2 reads the whole body of a redirect before it follows it, however long it is.
+        # By hand, because httpx2 reads the whole body of a redirect before following it, however long it is.
         try:
             if not request.follows or not response.has_redirect_location:
                 printable = _without_password(url)
@@ -275,7 +274,7 @@ async def _followed(
 
 
 async def _asked(client: Any, url: str, wanted: _Request) -> Any:
-    """The beginning of an answer, from the first address that accepts the connection."""
+    """The start of an answer, from the first address that accepts the connection."""
     granted = wanted.known is not None and wanted.known.covers(url)
     httpx2 = importlib.import_module("httpx2")
     asked = httpx2.URL(url)
@@ -284,7 +283,7 @@ async def _asked(client: Any, url: str, wanted: _Request) -> Any:
         _check_redirect(_host_and_port(httpx2.URL(wanted.url)), (host, port), wanted.granted)
     failed: Exception | None = None
     for address in await _checked(host.lower().rstrip("."), port, wanted.grants, granted=granted):
-        # TLS asks for, and checks, the name; the connection goes to the address.
+        # TLS requests and checks the name; the connection goes to the address.
         request = client.build_request(
             wanted.method,
             asked.copy_with(host=str(address)),
@@ -304,7 +303,7 @@ def _host_and_port(url: Any) -> tuple[str, int]:
 
 
 def _check_redirect(first: tuple[str, int], place: tuple[str, int], granted: tuple[str, ...]) -> None:
-    """Refuse to go from the first place to another that nobody has granted; the first host may ask for https.
+    """Refuse a redirect to a place that is neither the first one, nor https on its host, nor granted.
 
     Raises FetchError.
     """
@@ -336,7 +335,7 @@ async def _checked(
 
 
 async def _addresses(host: str, port: int) -> list[IPv4Address | IPv6Address]:
-    """The addresses of a host; a host that is an address is not resolved. Raises FetchError."""
+    """The addresses of a host; an address is not resolved. Raises FetchError."""
     try:
         return [ip_address(host)]
     except ValueError:
@@ -349,7 +348,7 @@ async def _addresses(host: str, port: int) -> list[IPv4Address | IPv6Address]:
 
 
 async def _body(response: Any, most: int, received: Callable[[bytes], None] | None) -> bytes:
-    """The body, read no further than is allowed: a kilobyte may decompress to a megabyte."""
+    """The body, read only up to the limit: a kilobyte may decompress to a megabyte."""
     encoding = response.headers.get("content-encoding", "").strip().lower()
     if encoding not in ("", "identity", *_ENCODINGS):
         raise FetchError(f"the answer is encoded as {encoding!r}, unasked", "bad-answer", was_sent=True)
@@ -366,7 +365,7 @@ async def _body(response: Any, most: int, received: Callable[[bytes], None] | No
 
 
 def within(base: str, path: str) -> str:
-    """A URL within a known place: `path` unchanged if it is a whole URL, else appended to that of the place.
+    """A URL within a known place: `path` unchanged if it is a whole URL, else appended to the place's URL.
 
     Raises FetchError for a path that leads out of it.
     """
@@ -393,6 +392,6 @@ def _joined(base: str, link: str) -> str:
 
 
 def _without_password(url: str) -> str:
-    """The URL in the form that may be shown."""
+    """The URL in a form that may be shown."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

@@ -1,8 +1,8 @@
-"""Events of changed files in the folders of a home, as the system gives them; nothing is polled (N31).
+"""Events of changed files in the folders of a home, as the system reports them; nothing is polled (N31).
 
-An event only means that the files should be checked: the change is found by reading, so it does not matter in
-how many steps, or by which renames, an editor saves. Two facts that no event tells are found otherwise: that
-the system's queue overflowed (everything may have changed), and that a folder was replaced by another (it is
+An event only means that the files should be checked. The change is found by reading, so it does not matter in
+how many steps, or by which renames, an editor saves. Two facts that no event reports are found in other ways:
+the system's queue overflowed (everything may have changed), and a folder was replaced by another (it is
 watched again).
 """
 
@@ -36,7 +36,7 @@ class _WatchedFolder(NamedTuple):
 
 
 class FileEvents:
-    """Watches the `parts` of a folder; parts with True including all folders below them.
+    """Watches the `parts` of a folder; parts with True include all folders below them.
 
     `changed` is called with the name of a part, on the loop's thread, soon after a change in it.
     """
@@ -47,14 +47,14 @@ class FileEvents:
         self._watch: FolderWatch | None = None
         self._armed: frozenset[_WatchedFolder] = frozenset()
         self.stale = False
-        """True if folders have come or gone: then `arm` has something to do."""
+        """True if folders have appeared or disappeared: then `arm` has work to do."""
         self._posted: set[str] = set()
         self._overflows = _Overflows(self._overflowed)
 
     def arm(self) -> None:
-        """Watch the folders there are now. Call it outside the loop's thread: it may take a while.
+        """Watch the folders that exist now. Call it outside the loop's thread: it may take a while.
 
-        Raises OSError when the system has no room for it; then nothing is watched.
+        Raises OSError if the system has no room for the watches; then nothing is watched.
         """
         while True:
             stale, self.stale = self.stale, False
@@ -64,7 +64,7 @@ class FileEvents:
             self.close()
             try:
                 self._listen(places)
-            except (FileNotFoundError, NotADirectoryError):  # it has just gone: check again
+            except (FileNotFoundError, NotADirectoryError):  # it has just disappeared: check again
                 self.stale = True
                 continue
             except BaseException:
@@ -86,7 +86,7 @@ class FileEvents:
             self._watch.add(Path(place.path), partial(self._notice, place), deep=place.deep)
 
     def _places(self) -> Iterator[_WatchedFolder]:
-        """The home itself, whose folders come and go; each part; and the targets of links in a part."""
+        """The home itself, whose folders appear and disappear; each part; the targets of links in a part."""
         folders = {_resolved(self._root): ("", False)}
         links: dict[Path, str] = {}
         for part, deep in self._parts.items():
@@ -134,20 +134,20 @@ class FileEvents:
 
 
 class _Overflows(logging.Handler):
-    """Detects lost events: watchdog only writes them to its log."""
+    """Detects lost events, which watchdog only writes to its log."""
 
     def __init__(self, tell: Callable[[], None]) -> None:
         super().__init__(logging.WARNING)
         self._tell = tell
 
     def emit(self, record: logging.LogRecord) -> None:
-        """A line of watchdog's log."""
+        """Check a line of watchdog's log."""
         if _OVERFLOW in record.getMessage():
             self._tell()
 
 
 class Debounce:
-    """Waits until nothing has happened for `settle` seconds, at most `most` seconds."""
+    """Waits until nothing has happened for `settle` seconds, but for at most `most` seconds."""
 
     def __init__(self, settle: float, most: float) -> None:
         self._settle, self._most = settle, most
@@ -163,8 +163,8 @@ class Debounce:
         return not self._news.is_set()
 
     async def quiet(self, within: float | None = None) -> bool:
-        """Wait for something to happen, at most `within` seconds, and then until it has settled; False when
-        nothing happens.
+        """Wait for something to happen, at most `within` seconds, and then until it has settled; return False
+        if it did not settle in time.
         """
         try:
             async with asyncio.timeout(within):

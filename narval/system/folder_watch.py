@@ -1,4 +1,4 @@
-"""Folders watched for changes through events of the system, without polling. watchdog collects the events."""
+"""Folders watched for changes through events of the system, collected by watchdog; nothing is polled."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FILE_EVENTS = (
     "FileCreatedEvent", "FileModifiedEvent", "FileAttribEvent", "FileClosedEvent", "FileMovedEvent",
     "FileDeletedEvent",
 )  # fmt: skip
-"""The events of files that count: not opening a file, nor closing it unwritten, which reading causes."""
+"""The file events that count: not opening a file, nor closing it unwritten, which a read causes."""
 
 _FOLDER_EVENTS = ("DirCreatedEvent", "DirMovedEvent", "DirDeletedEvent")
 
@@ -22,18 +22,18 @@ _SILENCE = logging.NullHandler()
 
 
 class FolderWatch:
-    """Watches folders until it is closed: `add` each of them. Making one and adding may block: not for the
+    """Watches folders until it is closed: `add` each of them. Making one and adding may block, so not in the
     event loop.
 
-    An event only means that the folder should be checked: a change may come as several events, and events may
-    be lost where very many come at once.
+    An event only means that the folder should be checked. A change may come as several events, and events may
+    be lost if very many come at once.
     """
 
     def __init__(self) -> None:
-        from watchdog.observers import Observer  # here: few programs watch folders
+        from watchdog.observers import Observer  # here because few programs watch folders
 
         logging.getLogger("watchdog").addHandler(_SILENCE)
-        warnings.filterwarnings("ignore", "Callback with id", RuntimeWarning)  # of folders made just now
+        warnings.filterwarnings("ignore", "Callback with id", RuntimeWarning)  # about folders made just now
         self._observer = Observer()
         self._observer.start()
 
@@ -45,12 +45,12 @@ class FolderWatch:
         deep: bool = False,
         files: bool = True,
     ) -> None:
-        """Call `hear` for each change in a folder, with `deep` also in those below it; without `files` only
-        for changes of folders in it. It is called in a thread of its own: `hear(is_folder, paths)`, with one
-        path, or two for a move.
+        """Call `hear` for each change in a folder, with `deep` also in the folders below it; without `files`
+        only for changes of folders in it. It is called in a thread of its own: `hear(is_folder, paths)`, with
+        one path, or two for a move.
 
-        Raises FileNotFoundError or NotADirectoryError where there is no folder, and another OSError where the
-        system watches no more.
+        Raises FileNotFoundError or NotADirectoryError if there is no folder, and another OSError if the
+        system's limit of watches is reached.
         """
         from watchdog import events
 
@@ -59,7 +59,7 @@ class FolderWatch:
         self._observer.schedule(listener, os.fspath(folder), recursive=deep, event_filter=counted)
 
     def close(self, *, wait: bool = False) -> None:
-        """Stop watching; with `wait` no call is made once this returns."""
+        """Stop watching; with `wait`, no more calls are made after this returns."""
         self._observer.stop()
         if wait:
             self._observer.join()
@@ -72,5 +72,5 @@ class _Listener:
         self._hear = hear
 
     def dispatch(self, event: Any) -> None:
-        """Called by watchdog, in a thread of its own."""
+        """Handle an event; watchdog calls this in a thread of its own."""
         self._hear(event.is_directory, tuple(filter(None, (event.src_path, event.dest_path))))

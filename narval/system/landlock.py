@@ -1,7 +1,7 @@
-"""Landlock: a program gives up access to all but some places, for good and for all that it starts.
+"""Landlock: a program gives up access to all but some places, permanently and for everything that it starts.
 
-The system calls are made by number, so nothing has to be installed. The available rights are determined at
-the first request: folders from ABI 1, TCP ports from 4, signals and abstract sockets from 6.
+The system calls are made by number, so nothing has to be installed. The available rights are determined on
+first use: folders from ABI 1, TCP ports from 4, signals and abstract sockets from 6.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Confinement(msgspec.Struct, frozen=True):
 
 @cache
 def abi() -> int:
-    """The version of Landlock in this kernel; 0 where there is none, or we may not use it."""
+    """The version of Landlock in this kernel; 0 if there is none, or it may not be used."""
     if sys.platform != "linux":
         return 0
     return max(0, _call(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION)))
@@ -56,8 +56,8 @@ def confinement() -> str:
 
 
 def confine_thread(limits: Confinement, *, has_hosts: bool) -> None:
-    """Confine the calling thread, and all that it starts, permanently by the system; without hosts it can
-    open no sockets. Raises OSError.
+    """Confine the calling thread, and everything that it starts, permanently by the system; without hosts it
+    can open no sockets. Raises OSError.
     """
     restrict(limits)
     if seccomp.can_filter():
@@ -65,7 +65,7 @@ def confine_thread(limits: Confinement, *, has_hosts: bool) -> None:
 
 
 def restrict(limits: Confinement) -> None:
-    """Confine the calling thread, and all that it starts from now on. Raises OSError where that fails."""
+    """Confine the calling thread, and everything that it starts from now on. Raises OSError on failure."""
     version = abi()
     rights = _rights(version)
     attributes = (ctypes.c_uint64 * 3)(rights, 0, 0)
@@ -105,7 +105,7 @@ class _PathBeneath(ctypes.Structure):
 
 
 def _allow(rules: int, path: str, allowed: int) -> None:
-    """Allow access to a folder, with all below it, or to a file; one that does not exist is left out."""
+    """Allow access to a folder, with everything below it, or to a file; a missing path is skipped."""
     try:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:

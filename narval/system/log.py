@@ -1,4 +1,4 @@
-"""The daemon's own log: a bounded file, one JSON object a line, shown by `narval log`."""
+"""The daemon's own log: a bounded file, one JSON object per line, shown by `narval log`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Any
 from narval.core.source.secrets import without_secrets
 
 FILE_BYTES = 2 * 1024 * 1024
-"""The bytes at which a log file is set aside, and a new one begun."""
+"""The bytes at which a log file is rotated."""
 FILES = 3
 """The number of files kept besides the one being written."""
 KEPT = 2000
@@ -45,7 +45,7 @@ class Logbook(logging.Handler):
             self._file = _LogFile(path, maxBytes=FILE_BYTES, backupCount=FILES, encoding="utf-8", delay=True)
 
     def leave(self, where: str) -> None:
-        """End the file with a line that says where the log continues; lines stay in memory."""
+        """End the file with a line that says where the log continues; lines are still kept in memory."""
         if self._file is not None:
             message = f"from here on the log is kept elsewhere: {where}"
             self.handle(logging.LogRecord("narval.log", logging.INFO, "", 0, message, None, None))
@@ -53,7 +53,7 @@ class Logbook(logging.Handler):
             self._file = None
 
     def attach(self) -> None:
-        """Begin to collect, for the running loop."""
+        """Start collecting, for the running loop."""
         self._loop = asyncio.get_running_loop()
         logger = logging.getLogger("narval")
         logger.addHandler(self)
@@ -90,7 +90,7 @@ class Logbook(logging.Handler):
             "logger": record.name,
             "message": without_secrets(message),
         }
-        if run := getattr(record, "run", 0):  # of an action, as narval.calls.output_capture says it
+        if run := getattr(record, "run", 0):  # for an action; narval.calls.output_capture sets it
             line |= {"run": run, "step": getattr(record, "step", "")}
         self._lines.append(line)
         if self._file is not None:
@@ -105,7 +105,7 @@ class Logbook(logging.Handler):
         return [line for line in list(self._lines) if line["seq"] > after][:most]  # other threads add to it
 
     async def grown(self, wait: float) -> float:
-        """Wait for the next line; the seconds left of `wait`."""
+        """Wait for the next line; return the seconds left of `wait`."""
         began = time.monotonic()
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.add(future)
@@ -114,7 +114,7 @@ class Logbook(logging.Handler):
         return max(0.0, wait - (time.monotonic() - began))
 
     def _write(self, record: logging.LogRecord, line: dict[str, Any]) -> None:
-        """Write a line to the file; one that cannot be written (a full disk) is dropped."""
+        """Write a line to the file; a line that cannot be written (a full disk) is dropped."""
         assert self._file is not None
         text = json.dumps(line, ensure_ascii=False)
         plain = logging.LogRecord(record.name, record.levelno, "", 0, text, None, None)
@@ -142,7 +142,7 @@ def _pass(record: logging.LogRecord) -> None:
 
 
 def logged_in(path: Path, most: int) -> list[dict[str, Any]]:
-    """The last lines of a log file, at most `most`; none where there is no file. Raises OSError."""
+    """The last lines of a log file, at most `most`; none if there is no file. Raises OSError."""
     try:
         with path.open("rb") as file:
             file.seek(0, 2)

@@ -1,4 +1,4 @@
-"""The names by which the system knows its users."""
+"""The login names of the system's users."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 
 @lru_cache(maxsize=256)
 def login(uid: int) -> str:
-    """The login name of a user; the number as text where the system has none that can be shown."""
+    """The login name of a user; the number as text if the system has no name that can be shown."""
     try:
         name = pwd.getpwuid(uid).pw_name
     except KeyError:

@@ -1,4 +1,4 @@
-"""A thread for one piece of work, for which the end of the program does not wait, as it does for a pool."""
+"""A thread for one piece of work; unlike with a pool, the end of the program does not wait for it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 
 class LoneThread(Generic[Result]):
-    """Work in a thread of its own, which begins at once; `done` is its outcome."""
+    """Work in a thread of its own, which starts at once; `done` is its outcome."""
 
     def __init__(self, work: Callable[[], Result], name: str) -> None:
         self._loop = asyncio.get_running_loop()
@@ -26,7 +26,7 @@ class LoneThread(Generic[Result]):
         self._thread.start()
 
     def stack(self) -> traceback.StackSummary:
-        """The calls under way in the thread, outermost first; none once it has ended."""
+        """The active calls of the thread, outermost first; none when it has ended."""
         frame = sys._current_frames().get(self._thread.ident or 0)
         return traceback.extract_stack(frame) if frame is not None else traceback.StackSummary()
 
@@ -39,7 +39,7 @@ class LoneThread(Generic[Result]):
             self._pass_on(self.done.set_result, result)
 
     def _pass_on(self, settle: Callable[[Any], None], outcome: object) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed, and nothing waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and nothing waits for the outcome
             self._loop.call_soon_threadsafe(self._settle, settle, outcome)
 
     def _settle(self, settle: Callable[[Any], None], outcome: object) -> None:

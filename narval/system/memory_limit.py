@@ -1,6 +1,6 @@
-"""Limits of a worker's memory, where the system counts it (N32, N33).
+"""Limits of a worker's memory, if the system counts it (N32, N33).
 
-The growth of the program is bounded: its size at the start differs from system to system.
+The growth of the program is bounded, because its size at the start differs from system to system.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def bound_memory(memory: int) -> None:
-    """Limit the growth of this program to `memory` bytes, for good: beyond it a MemoryError is raised."""
+    """Limit the growth of this program to `memory` bytes, permanently; beyond it, MemoryError is raised."""
     if sys.platform == "linux":
         import resource  # not on every system
 
@@ -22,7 +22,7 @@ def bound_memory(memory: int) -> None:
 
 @contextlib.contextmanager
 def bounded(memory: int) -> Iterator[None]:
-    """Limit the growth of this program to `memory` bytes, for a while."""
+    """Limit the growth of this program to `memory` bytes within the block."""
     if sys.platform != "linux":
         yield
         return
@@ -37,16 +37,16 @@ def bounded(memory: int) -> Iterator[None]:
 
 
 def peak_memory() -> int:
-    """The most bytes that this program has had in memory so far; 0 where the system does not count them."""
+    """The most bytes that this program has had in memory so far; 0 if the system does not count them."""
     if sys.platform != "linux":
         return 0
-    # ru_maxrss would begin with what the parent had
+    # ru_maxrss would begin with the parent's value
     [line] = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
     return int(line.split()[1]) * 1024
 
 
 def _reached(memory: int) -> int:
-    """The size of this program in bytes plus `memory`, or the most it may have at all."""
+    """The size of this program in bytes plus `memory`, at most its hard limit."""
     import resource  # not on every system
 
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

@@ -13,7 +13,7 @@ MINUTE = 60.0
 
 class Excess(NamedTuple):
     """A call that exceeds a minute's limits: too many calls, or too many bytes, and the seconds until the
-    oldest call drops out; 0 where no call counts.
+    oldest call drops out; 0 if no call counts.
     """
 
     what: Literal["calls", "bytes"]
@@ -21,7 +21,7 @@ class Excess(NamedTuple):
 
 
 class UsedMinute:
-    """The use that each client makes of a minute, by name."""
+    """The use that each client makes of the last minute, by name."""
 
     def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
@@ -30,8 +30,8 @@ class UsedMinute:
         self._bytes: dict[str, int] = {}
 
     def take(self, name: str, calls: int, size: int = 0, most: float = math.inf) -> Excess | None:
-        """Count a call of `size` bytes, with limits of `calls` calls a minute and `most` bytes together; the
-        excess where there is no room for it.
+        """Count a call of `size` bytes, with limits of `calls` calls and `most` bytes per minute; return the
+        excess if there is no room for it.
         """
         now, used, sent = self._seconds(), self._used.setdefault(name, deque()), self._bytes.get(name, 0)
         while used and now - used[0][0] >= MINUTE:

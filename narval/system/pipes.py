@@ -1,4 +1,4 @@
-"""Pipes of a program that was started, and its end, as events of the loop."""
+"""Pipes of a started program, and its end, as events of the loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHUNK = 256 * 1024
 
 
 class PipeWriter:
-    """Writes to a pipe, as fast as it is read. Once its reader is gone, the rest is dropped."""
+    """Writes to a pipe as fast as it is read. When its reader is gone, the rest is dropped."""
 
     __slots__ = ("_ends", "_loop", "_pipe", "_unsent")
 
@@ -26,7 +26,7 @@ class PipeWriter:
         self._ends = False
 
     def send(self, data: bytes, *, ends: bool = False) -> None:
-        """Write these bytes after those before; with `ends`, close the pipe when all is written."""
+        """Write these bytes after the earlier ones; with `ends`, close the pipe when all is written."""
         if self._pipe >= 0:
             self._unsent += data
             self._ends = ends
@@ -57,7 +57,7 @@ class Descriptors:
     """Watches descriptors for reading, until it is closed; the loop watches one descriptor in place of them
     all.
 
-    Having the loop watch each of the three of a short program would be a seventh of the work for it.
+    Having the loop watch each of a short program's three descriptors would take a seventh of the work for it.
     """
 
     __slots__ = ("_loop", "_poll", "_ready")
@@ -82,7 +82,7 @@ class Descriptors:
         self._poll.unregister(descriptor)
 
     def close(self) -> None:
-        """Watch no more."""
+        """Stop watching all descriptors."""
         if self._poll is not None:
             self._loop.remove_reader(self._poll.fileno())
             self._poll.close()
@@ -91,11 +91,11 @@ class Descriptors:
     def _tell(self, poll: select.epoll) -> None:
         ready = [(descriptor, self._ready[descriptor]) for descriptor, _ in poll.poll(0)]
         for descriptor, call in ready:
-            if self._ready.get(descriptor) is not call:  # it was closed, and its number may be another's
+            if self._ready.get(descriptor) is not call:  # it was closed, and its number may have been reused
                 continue
             try:
                 call()
-            except Exception as error:  # the others are told all the same
+            except Exception as error:  # the others are still called
                 message = "what was watched could not be read"
                 self._loop.call_exception_handler({"message": message, "exception": error})
 
@@ -105,7 +105,7 @@ Readers = asyncio.AbstractEventLoop | Descriptors
 
 
 class ProgramEnd:
-    """Calls `ended` once a child program has ended, by a file descriptor, or else by a thread."""
+    """Calls `ended` when a child program has ended, noticed by a file descriptor, or else by a thread."""
 
     __slots__ = ("_death", "_ended", "_pid", "_readers")
 
@@ -127,14 +127,14 @@ class ProgramEnd:
             self._death = -1
 
     def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
-        with contextlib.suppress(ChildProcessError):  # it has been reaped meanwhile
+        with contextlib.suppress(ChildProcessError):  # it has already been reaped
             os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
         with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(self._ended)
 
 
 def read_pipe(pipe: int) -> bytes | None:
-    """The bytes in a non-blocking pipe: b"" when it is closed, None when there are none now."""
+    """The bytes in a non-blocking pipe: b"" when it is closed, None if there are none now."""
     try:
         return os.read(pipe, CHUNK)
     except BlockingIOError:

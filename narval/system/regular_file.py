@@ -1,6 +1,6 @@
-"""Regular files: read whole and up to a limit, for other users may drop files that block their readers.
+"""Regular files: read whole and up to a limit, because other users may leave files that block their readers.
 
-A pipe waits for a writer, a device may never end, and some do something when they are opened. So only a
+A pipe waits for a writer, a device may never end, and some files do something when they are opened. So only a
 regular file is opened for reading, directly or through a link.
 """
 
@@ -39,7 +39,7 @@ def kind_of(mode: int) -> str:
 
 
 def read_regular(path: Path | str, most: int = MAX_BYTES) -> bytes:
-    """The bytes of a file. Raises OSError, which is UnfitFileError where narval itself refuses the file."""
+    """The bytes of a file. Raises OSError; it is UnfitFileError if narval itself refuses the file."""
     _check(os.stat(path), most)
     with open(os.open(path, _FLAGS), "rb") as file:  # this does not wait if a pipe has replaced the file
         _check(os.fstat(file.fileno()), most)
@@ -52,7 +52,7 @@ def read_regular(path: Path | str, most: int = MAX_BYTES) -> bytes:
 def read_source(path: Path, label: str) -> Source:
     """The text of a file, with the name under which people see it.
 
-    Raises FileNotFoundError, and DefinitionError where it cannot be read.
+    Raises FileNotFoundError, and DefinitionError if it cannot be read.
     """
     try:
         return _source(label, read_regular(path))
@@ -71,7 +71,7 @@ def read_file(path: Path, label: str, most: int = MAX_BYTES) -> Source | Fault:
 
 
 def _source(label: str, data: bytes) -> Source:
-    from narval.core.source.text import Source  # here: a command that asks a daemon reads only bytes
+    from narval.core.source.text import Source  # here because a command that asks a daemon reads only bytes
 
     return Source(label, data)
 

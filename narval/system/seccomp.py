@@ -1,7 +1,7 @@
-"""Seccomp: a program gives up opening certain sockets, for good and for all that it starts.
+"""Seccomp: a program gives up opening certain sockets, permanently and for everything that it starts.
 
 Landlock covers only TCP. This closes the rest: sockets of this machine, by which a program could reach the
-daemon itself, UDP, and the rings by which sockets are opened unseen.
+daemon itself, UDP, and the rings (io_uring) that open sockets unseen.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _LOAD, _EQUAL, _GREATER, _RETURN = 0x20, 0x15, 0x35, 0x06
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050001
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
 _FOREIGN = 0x40000000
-"""Numbers from here on belong to another system call interface, on x86."""
+"""The first number of another system call interface on x86."""
 
 _IO_URING_SETUP = 425
 _SYSTEMS = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
@@ -27,14 +27,14 @@ _INTERNET = (2, 10, 16)
 
 
 def can_filter() -> bool:
-    """True where the numbers of this machine's system calls are supported."""
+    """True if the numbers of this machine's system calls are supported."""
     return platform.system() == "Linux" and platform.machine() in _SYSTEMS
 
 
 def refuse_sockets(*, but_internet: bool) -> None:
-    """Prevent the calling thread, and all that it starts from now on, from opening sockets, or with
-    `but_internet` any but those of the internet; a connected pair can still be opened. The thread must have
-    given up new privileges. Raises OSError.
+    """Prevent the calling thread, and everything that it starts from now on, from opening sockets, or with
+    `but_internet` any but internet sockets; a connected pair can still be opened. The thread must have given
+    up new privileges. Raises OSError.
     """
     architecture, socket = _SYSTEMS[platform.machine()]
     families = _INTERNET if but_internet else ()

@@ -1,5 +1,5 @@
-"""Secrets by name: an environment variable, or a file in `etc/` that only its owner may read. What was given
-is hidden in texts that come from outside.
+"""Secrets by name: an environment variable, or a file in `etc/` that only its owner may read. Secrets that
+were handed out are hidden in texts from outside.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from urllib.parse import quote, quote_plus
 from narval.core.source.secrets import HIDDEN
 
 _SHORTEST = 4
-"""The fewest characters of a secret that is hidden: a shorter one stands in many words."""
+"""The fewest characters of a secret that is hidden: a shorter one occurs in many words."""
 
 GIVEN: list[str] = []
 """The secrets that this program was given, as they are and in other encodings, longest first."""
 
 
 def secret_named(name: str, home: Path | None) -> str:
-    """Give the secret of a name; `home` is where `etc/` is, None for a home in memory.
+    """Give the secret with a name; `home` is the folder with `etc/`, None for a home in memory.
 
-    Raises ValueError, with what to do, where there is none or others may read it.
+    Raises ValueError, with what to do, if there is none or others may read it.
     """
     secret = _secret_named(name, home)
     if len(secret) >= _SHORTEST and secret not in GIVEN:
@@ -34,8 +34,8 @@ def secret_named(name: str, home: Path | None) -> str:
 
 
 def without_given(text: str) -> str:
-    """A text from outside, such as what a server says of its error, in which secrets that were given are
-    hidden: as they are, and as URLs, JSON, XML, base64 and hexadecimal digits write them.
+    """Hide the given secrets in a text from outside, such as a server's error message: as they are, and as
+    written in URLs, JSON, XML, base64 and hexadecimal.
     """
     for form in (*GIVEN,):  # another thread may be given one
         if form in text:
@@ -44,7 +44,7 @@ def without_given(text: str) -> str:
 
 
 def _forms_of(secret: str) -> Iterator[str]:
-    """A secret, and what stands for it where it is written in other ways."""
+    """A secret, and its forms in other encodings."""
     data = secret.encode(errors="surrogateescape")
     text = escape(secret, quote=False)
     yield from (secret, text, text.replace('"', "&quot;"), escape(secret), repr(secret)[1:-1])
@@ -52,7 +52,7 @@ def _forms_of(secret: str) -> Iterator[str]:
     for quoted in (quote(data, safe=""), quote(data), quote_plus(data)):
         yield from (quoted, re.sub("%..", lambda escaped: escaped[0].lower(), quoted))
     yield from (data.hex(), data.hex().upper())
-    for before in range(3):  # the bytes in front of it, as of `user:` in a header, shift its digits
+    for before in range(3):  # the preceding bytes, such as `user:` in a header, shift its digits
         first, last = -(-before * 4 // 3), (before + len(data)) * 4 // 3
         for encode in (b64encode, urlsafe_b64encode):
             yield encode(bytes(before) + data).decode()[first:last]

@@ -1,7 +1,7 @@
 """Calls that sleep (`narval.sleep`), on a simulated clock.
 
-On the clock of the machine a call sleeps as any coroutine does. On a simulated clock that would be wrong
-twice: it would hold up a simulation in which a year passes in a second, and end at an arbitrary moment.
+On the clock of the machine a call sleeps like any coroutine. On a simulated clock that would be wrong twice:
+it would hold up a simulation in which a year passes in a second, and end at an arbitrary moment.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from narval.system.clock import Clock
 
 
 class SimulatedSleeps:
-    """The calls that sleep, and the moments at which they wake."""
+    """The sleeping calls, and the moments at which they wake."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -26,7 +26,7 @@ class SimulatedSleeps:
         return call in self._asleep
 
     def begin(self, call: str, until: float) -> asyncio.Future[None]:
-        """Let a call sleep until a moment; the future is done then."""
+        """Let a call sleep until a moment, when the future is done."""
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._heap, (until, next(self._order), call, woken))
         self._asleep.add(call)

@@ -1,4 +1,4 @@
-"""Garbage collection suspended during start-up: it took a tenth of the start, and found nothing."""
+"""Garbage collection suspended during start-up, where it took a tenth of the time and found nothing."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from contextlib import contextmanager
 
 
 def resume() -> None:
-    """Collect from now on, excluding for good all objects made so far."""
+    """Resume collection, permanently excluding all objects made so far."""
     gc.freeze()
     gc.enable()
 
 
 @contextmanager
 def suspended() -> Iterator[None]:
-    """Collect nothing within the block, and exclude for good the objects made in it."""
+    """Suspend collection within the block, and permanently exclude the objects made in it."""
     gc.disable()
     try:
         yield
@@ -24,9 +24,9 @@ def suspended() -> Iterator[None]:
 
 
 class FirstTime:
-    """A block that collects nothing the first time: it imports, and imported objects stay.
+    """A block that suspends collection the first time: it imports, and imported objects stay.
 
-    Later blocks change nothing, nor does any where the program collects by itself.
+    Later blocks change nothing, nor does any block if the program has disabled collection itself.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class FirstTime:
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """Collect nothing within the first block, and exclude for good the objects made in it."""
+        """Suspend collection within the first block, and permanently exclude the objects made in it."""
         if self._is_over or not gc.isenabled():
             yield
             return

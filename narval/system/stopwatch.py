@@ -1,4 +1,4 @@
-"""The stopwatch of turns and rounds: read through this module, so that a test can set how long they take."""
+"""The stopwatch of turns and rounds: read through this module, so that a test can set their durations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ seconds = time.perf_counter
 
 @contextmanager
 def stopped() -> Iterator[None]:
-    """Stop time for turns within the block: none is cut short, so that two plays are the same."""
+    """Stop time for turns within the block: none is cut short, so that two runs are the same."""
     global seconds
     before, seconds = seconds, lambda: 1.0
     try:

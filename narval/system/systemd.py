@@ -1,9 +1,9 @@
-"""Notices to the service manager that started the daemon, and the log it wants (sd_notify(3)).
+"""Notices to the service manager that started the daemon, and the log format it expects (sd_notify(3)).
 
-systemd names a datagram socket in NOTIFY_SOCKET: the daemon reports there when it is ready, when it reads its
-files again, when it ends, and, where WATCHDOG_USEC asks for it, that it is alive. Without these variables
-nothing is sent, and nothing wakes up. They are removed from the environment, so that no program that the
-daemon starts reports in its name.
+systemd names a datagram socket in NOTIFY_SOCKET. The daemon reports there when it is ready, when it reloads
+its files, when it ends, and, if WATCHDOG_USEC asks for it, that it is alive. Without these variables nothing
+is sent, and nothing wakes up. They are removed from the environment, so that no program that the daemon
+starts reports in its name.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class ServiceManager:
         period, pid = environ.pop("WATCHDOG_USEC", ""), environ.pop("WATCHDOG_PID", "")
         meant = self._address and period.isascii() and period.isdigit() and pid in ("", str(os.getpid()))
         self.watchdog: float | None = int(period) / 1_000_000 if meant and int(period) else None
-        """Seconds after which a silent daemon is taken for hung; None without a watchdog."""
+        """Seconds after which a silent daemon is considered hung; None without a watchdog."""
 
     def ready(self, status: str = "") -> None:
-        """Report that the daemon accepts requests, or has read its files again."""
+        """Report that the daemon accepts requests, or has reloaded its files."""
         self._send("READY=1", *([f"STATUS={status}"] if status else ()))
 
     def reloading(self) -> None:
-        """Report that the daemon reads its files again; `ready` follows."""
+        """Report that the daemon reloads its files; `ready` follows."""
         self._send("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self) -> None:

@@ -1,4 +1,4 @@
-"""Slices of long work in the event loop: between two of them the loop runs other work."""
+"""Slices of long work in the event loop: between two slices the loop runs other work."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import time
 
 SLICE = 0.005
-"""Seconds of work without a break."""
+"""The seconds of work without a break."""
 
 
 class TimeSlice:

@@ -1,9 +1,9 @@
-"""A timer that rings at a moment of the wall clock, and when that clock is set: nothing is polled.
+"""A timer that rings at a moment of the wall clock, and when that clock is set; nothing is polled.
 
-A timer of the event loop counts only seconds awake: it would ring late after the machine has slept, or once
-the clock was set. Linux has a timer for it, `timerfd` on the wall clock, which also reports that the clock
-was set (`TFD_TIMER_CANCEL_ON_SET`). Python offers it only from 3.13 on, so it is called through the C
-library. Elsewhere the loop's own timer serves, and checks the clock every minute while a moment is awaited.
+A timer of the event loop counts only seconds awake: it would ring late after the machine has slept or the
+clock was set. Linux has a timer for this, `timerfd` on the wall clock, which also reports that the clock was
+set (`TFD_TIMER_CANCEL_ON_SET`). Python offers it only from 3.13 on, so it is called through the C library.
+Elsewhere the loop's own timer is used, and checks the clock every minute while a moment is awaited.
 """
 
 from __future__ import annotations
@@ -97,14 +97,14 @@ class TimerFdTimer:
             os.read(self._file, 8)
         except BlockingIOError:
             return
-        except OSError:  # ECANCELED: the clock was set, and the timer has to be as well
+        except OSError:  # ECANCELED: the clock was set, so the timer must be set again
             pass
         self._at = None
         self._ring()
 
 
 class LoopTimer:
-    """A timer of the event loop, for machines that have no other."""
+    """A timer of the event loop, for machines without `timerfd`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, ring: Callable[[], object]) -> None:
         self._loop, self._ring = loop, ring

@@ -1,4 +1,4 @@
-"""Files of the home that are replaced whole or not at all."""
+"""Files of the home that are replaced atomically."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Replace the content of a file, or make it; others see the old content or the new one, never a part.
+    """Replace or create a file atomically; readers see the old content or the new, never a part.
 
     An existing file keeps its permissions, and a link its target. Raises OSError; then nothing is left
     behind.

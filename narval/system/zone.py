@@ -14,7 +14,7 @@ _TEXT = Path("/etc/timezone")
 
 
 def machine_zone() -> str:
-    """The name of the machine's zone: what TZ says, else where /etc/localtime points, else /etc/timezone."""
+    """The name of the machine's zone: from TZ, else the target of /etc/localtime, else /etc/timezone."""
     linked = os.path.realpath(_LINK).partition("/zoneinfo/")[2]
     for name in (os.environ.get("TZ", "").removeprefix(":"), linked, _written()):
         if _is_known(name):

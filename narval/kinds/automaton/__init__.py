@@ -1,1 +1,1 @@
-"""Automata: programs of the operating system, one after another and beside one another."""
+"""Automata: they run programs of the operating system, in sequence and in parallel."""

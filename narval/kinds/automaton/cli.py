@@ -1,4 +1,4 @@
-"""The command automaton: one file in the foreground, without a home (A16)."""
+"""The command `automaton`: run one file in the foreground, without a home (A16)."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def automaton(context: click.Context, session: Session, file: Path) -> None:
     """Run the automaton in FILE in the foreground, without a home.
 
-    It runs once, even if it has a `restart`. The output of its programs is printed, line by line; relative
-    paths are resolved against the folder of FILE. The exit status is 0 if it ended well, 1 if it failed.
-    Ctrl-C ends all its programs. A file may begin with `#!/usr/bin/env -S narval automaton`.
+    It runs once, even if it has a `restart`. The output of its programs is printed line by line; relative
+    paths are resolved against the folder of FILE. The exit status is 0 on success and 1 on failure. Ctrl-C
+    ends all its programs. A file may begin with `#!/usr/bin/env -S narval automaton`.
     """
     import asyncio
 
@@ -51,7 +51,7 @@ def automaton(context: click.Context, session: Session, file: Path) -> None:
 
 
 async def _run(file: Path, output: int | None) -> tuple[dict[str, Any], bool]:
-    """The ended run, and whether it was interrupted. Raises DefinitionError."""
+    """Run a file to its end; return the run, and whether it was interrupted. Raises DefinitionError."""
     import asyncio
 
     from narval.ask.runs import acts, showing
@@ -78,7 +78,7 @@ async def _run(file: Path, output: int | None) -> tuple[dict[str, Any], bool]:
 
 
 async def _load(daemon: Daemon, file: Path) -> str:
-    """The name of the automaton in a file with any name; its runs do not restart."""
+    """Load the automaton of a file with any name; return its name. Its runs do not restart."""
     from msgspec.structs import replace
 
     from narval.core.source.text import Source
@@ -97,7 +97,7 @@ async def _load(daemon: Daemon, file: Path) -> str:
 
 
 def _printing(output: int | None) -> Any:
-    """Prints the output of programs, line by line, on the same stream, or on the one given."""
+    """Print the output of programs, line by line, on the same stream, or on the given one."""
 
     def listen(call: CallContext) -> Hear:
         unended = [b"", b""]

@@ -1,4 +1,4 @@
-"""Operations on what dataflows remember: show it, and forget items of it (T49)."""
+"""Operations on what dataflows remember: list it, and forget items of it (T49)."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ async def remembered(
     limit: int | None = None,
     skip: int = 0,
 ) -> list[dict[str, Any]]:
-    """The names under which dataflows remember what they saw, and the dataflows that do so now; with `name`,
-    the items of that name, latest first (T49).
+    """The names under which dataflows remember what they saw, with the loaded dataflows that use each; with
+    `name`, the items of that name, latest first (T49).
 
     `key` is the values of the key attributes of one item, as texts; `limit` and `skip` select a page.
     """
@@ -57,7 +57,7 @@ async def remembered(
 
 
 def _rememberers(daemon: Daemon) -> dict[str, list[str]]:
-    """The loaded dataflows that remember, by the names under which they do, if these are fixed."""
+    """The loaded dataflows that remember, by the names that they use, as far as these are fixed."""
     by_name: dict[str, list[str]] = {}
     for _, definition in sorted(daemon.agent.library.of(DataflowDefinition.kind).items()):
         assert isinstance(definition, DataflowDefinition), definition.full_name
@@ -70,7 +70,7 @@ def _rememberers(daemon: Daemon) -> dict[str, list[str]]:
 
 @operation("write")
 async def forget_remembered(daemon: Daemon, name: str, key: list[str] | None = None) -> dict[str, Any]:
-    """Forget what dataflows remember under a name, or only the item of a key: it is new again (T49)."""
+    """Forget what dataflows remember under a name, or only the item with a key: it is new again (T49)."""
     from narval.kinds.dataflow.calls.results import ResultChange
 
     store = await _store(daemon)
@@ -93,7 +93,7 @@ async def flow_results(daemon: Daemon, scope: str) -> list[list[Any]]:
 async def record_flow_results(
     daemon: Daemon, rows: list[list[Any]], dropped: list[list[str]]
 ) -> dict[str, Any]:
-    """Record what a dataflow in the foreground remembers: rows of scope, key, moment and data to add, and
+    """Record what a dataflow in the foreground remembers: rows of scope, key, moment and data to add, and the
     scopes and keys of rows to remove.
     """
     from narval.kinds.dataflow.calls.results import ResultChange
@@ -113,7 +113,9 @@ async def record_flow_results(
 
 
 async def _store(daemon: Daemon, is_reading: bool = False) -> AgentStore:
-    """The store of the agent that is asked; the earlier file is imported unless it is only read."""
+    """The store of the addressed agent. The earlier file is imported first; for a read, only by the daemon
+    that owns the store and follows files.
+    """
     from narval.kinds.dataflow.calls.earlier_file import take_over
 
     if daemon.home is None:
@@ -129,7 +131,7 @@ async def _record(daemon: Daemon, change: Any) -> None:
 
 
 def _outliving(scope: str) -> str:
-    """A scope, if it outlives sessions. Raises RequestError."""
+    """Return a scope, if it outlives sessions. Raises RequestError."""
     from narval.kinds.dataflow.calls.results import LABELS_OF, REMEMBERED, TOLD
 
     known = (REMEMBERED, TOLD, LABELS_OF)
@@ -140,7 +142,7 @@ def _outliving(scope: str) -> str:
 
 
 def _names(store: AgentStore) -> list[tuple[str, int]]:
-    """The names, and the number of items of each."""
+    """The names, with the number of items of each."""
     from narval.kinds.dataflow.calls.results import REMEMBERED
 
     scopes = store.scopes()
@@ -156,7 +158,7 @@ def _rows(store: AgentStore, name: str, key: list[str] | None, limit: int | None
 
 
 def _refuse(store: AgentStore, name: str, key: list[str] | None) -> None:
-    """Raise RequestError: there is no such name, or no such key of it."""
+    """Raise RequestError for an unknown name, or an unknown key of it."""
     names = [found for found, _ in _names(store)]
     if name not in names:
         known = f"; there are {', '.join(names)}" if names else "; none remembers anything yet"

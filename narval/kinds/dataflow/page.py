@@ -8,7 +8,7 @@ from narval.core.agreeing import Role
 from narval.surfaces.http.page import READERS, Follows, Redirect, Shown, Visit, act, page, segment
 
 LISTED = 50
-"""Names or items on a page."""
+"""The names or items on a page."""
 
 OPTIONS = {"skip": "--skip"}
 
@@ -48,7 +48,7 @@ async def _listing(visit: Visit, path: str, name: str) -> Shown:
 
 @act("/a/{agent}/remembered/{name}/forget")
 async def forget_remembered_act(visit: Visit) -> Redirect:
-    """Forget the item with the key in the form, or all of a name; what is seen then is new again."""
+    """Forget the item with the key in the form, or every item of a name; seen again, it is new."""
     name, key = visit.path["name"], visit.fields.all("key")
     await visit.act("forget_remembered", name=name, key=key or None)
     rest = await visit.ask("remembered")
@@ -59,4 +59,6 @@ async def forget_remembered_act(visit: Visit) -> Redirect:
 SECTIONS: tuple[tuple[str, str, str, tuple[Role, ...]], ...] = (
     ("/memory", "Remembered", "/remembered", READERS),
 )
-"""The lists beside a page of the navigation: its path, the word, their path, the roles that may see them."""
+"""The lists beside a page of the navigation: the path of that page, the word, their path, the roles that may
+see them.
+"""

@@ -1,4 +1,4 @@
-"""Dataflows in a program: run from a file, with a listener to what happens in them (T51, T53)."""
+"""Dataflows in a program: run from a file, with a listener to their events (T51, T53)."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from narval.kinds.dataflow.language.definition import Datum
 class FlowEvent(NamedTuple):
     """An event at an operator of a dataflow.
 
-    `kind` is `tuples`, `value`, `end` or `cancelled` for what comes to its input `port`; for the operator
-    itself it is `fired`, `finished`, `cancelled` or `failed`, with an empty `port`. `plan` is the dataflow,
-    `operator` the call in it, such as `select-1`, at `line` of its file. `frame` distinguishes the calls of a
-    dataflow. `data` is the tuples as dicts, or the value.
+    `kind` is `tuples`, `value`, `end` or `cancelled` for an item that arrives at its input `port`; for the
+    operator itself it is `fired`, `finished`, `cancelled` or `failed`, with an empty `port`. `plan` is the
+    dataflow, `operator` the call in it, such as `select-1`, at `line` of its file. `frame` distinguishes the
+    calls of a dataflow. `data` is the tuples as dicts, or the value.
     """
 
     kind: str
@@ -48,11 +48,11 @@ def run_dataflow(
     """Run a dataflow of a file to its end; return its outputs by name, a stream or relation as a list of
     dicts.
 
-    It is the first of the file, or the one named `plan`. An input is a text or a number, or a list of dicts
-    if it takes tuples. Cancelled outputs are left out. `listen` is called with each event, and nothing
-    continues before it returns; with the `put` of a queue, another thread can handle events later. `limits`
-    are those of `[dataflows]` in the settings, as numbers or texts: `ttl`, `restarts`, `depth`, `frames`,
-    `spill`. What it sees is not remembered.
+    The dataflow is the first of the file, or the one named `plan`. An input is a text or a number, or a list
+    of dicts if it takes tuples. Cancelled outputs are left out. `listen` is called with each event, and
+    nothing continues before it returns; with the `put` of a queue, another thread can handle events later.
+    `limits` are those of `[dataflows]` in the settings, as numbers or texts: `ttl`, `restarts`, `depth`,
+    `frames`, `spill`. What the dataflow sees is not remembered.
 
     Raises DefinitionError, RequestError for inputs and limits, and ActionError if it fails.
     """

@@ -1,5 +1,5 @@
-"""Chat in the daemon: messages received and not dealt with, messages to send, and messages sent.
+"""Chat in the daemon: messages received and not yet handled, messages to send, and messages sent.
 
-All of it is recorded with turns, as results of the home's own agent, so that the program that holds the
+All of it is recorded with turns, as results of the home's own agent, so the program that holds the
 connections may end at any moment.
 """

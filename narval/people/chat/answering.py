@@ -23,8 +23,8 @@ from narval.people.chat.messages import (
 def asked_in(box: ChatBox, person: str, at: float) -> list[Asked]:
     """The waiting items that a person was asked about, each once, in the order of the last messages.
 
-    A message that is being sent at the moment `at` may have arrived already, though this is not recorded; one
-    that quiet hours hold back has not.
+    A message that is being sent at the moment `at` may have arrived already, although this is not recorded
+    yet; a message held back by quiet hours has not.
     """
     waiting = dict[tuple[str, int], Asked]()
     under_way = [one for id, one in box.outbox.items() if id in box.handed and one.was_due(at)]
@@ -55,7 +55,7 @@ def settle_answering(boxes: ChatBoxes, answering: Answering, turn: Turn, box: Ch
 
 
 def settle_question(turn: Turn, box: ChatBox, taken: Taken, question: AskedBack | None) -> None:
-    """Record what the writer of a message is asked back: any new message cancels an earlier question."""
+    """Record the question put back to the writer of a message; any new message cancels an earlier one."""
     if question is not None:
         box.put(turn, QUESTION, taken.person, question)
     elif taken.person in box.questions:
@@ -63,10 +63,9 @@ def settle_question(turn: Turn, box: ChatBox, taken: Taken, question: AskedBack 
 
 
 def end_of_item(turn: Turn, box: ChatBox, id: str, reply: Reply) -> None:
-    """Record that a person is not asked about an item any more, and the message that says so, if the person
-    was asked.
+    """Record that a person is no longer asked about an item, and say so if the person was asked.
 
-    It replaces the last message that asked. A message that has not begun to be sent is dropped.
+    The message replaces the last one that asked. A question that is not being sent yet is dropped.
     """
     key, under_way = (reply.item, reply.agent, reply.to), False
     for outbound in outbox_in(turn, box).values():
@@ -97,11 +96,11 @@ def end_of_item(turn: Turn, box: ChatBox, id: str, reply: Reply) -> None:
 
 
 def is_put(turn: Turn, box: ChatBox, id: str) -> bool:
-    """True if a message of an id is to be sent, or was sent."""
+    """True if a message with this id is in the outbox or was sent."""
     return id in outbox_in(turn, box) or any(sent.id == id for sent in sent_in(turn, box).values())
 
 
 def put_once(turn: Turn, box: ChatBox, id: str, reply: Reply) -> None:
-    """Record a message in the outbox, unless one of its id is there, or was sent."""
+    """Record a message in the outbox, unless one with its id is there or was sent."""
     if not is_put(turn, box, id):
         box.send(turn, reply, id=id)

@@ -1,7 +1,7 @@
-"""The boxes of chats: each chat's position, inbox, outbox, and the messages that were sent.
+"""The boxes of chats: each chat's position, inbox, outbox, and sent messages.
 
-They are read from the store when they are first needed, and follow the turns that are recorded from then on.
-Changes are rows of a turn, written by the functions of a box.
+They are read from the store on first use, and follow recorded turns from then on. Changes are rows of a turn,
+written by the functions of a box.
 """
 
 from __future__ import annotations
@@ -35,39 +35,39 @@ PREFIX = "chat "
 
 IN, OWED, OUT, SENT, SEEN, WROTE, FORM = "in", "owed", "out", "sent", "seen", "wrote", "form"
 QUESTION, STRANGE = "question", "strange"
-"""The parts of a chat, which end their scopes: messages to deal with, operations done and not answered,
-messages to send, messages sent, messages received from people, where people wrote last, answers they have
-begun to give, what they were asked back last, and messages received from strangers.
+"""The parts of a chat, which end their scopes: messages to handle, operations done but not answered, messages
+to send, messages sent, messages received from people, where people wrote last, answers they have begun to
+give, what they were asked back last, and messages received from strangers.
 """
 
 MOST_SENT = 2_000
-"""The most recent sent messages of a chat that are remembered."""
+"""The sent messages of a chat that are remembered, the most recent ones."""
 
 MOST_SEEN = 2_000
-"""The most recent received message ids of a chat that are remembered: this many of people, and as many of
-strangers, so that these displace none of people.
+"""The ids of received messages that are remembered per chat, the most recent ones: this many from people, and
+as many from strangers, so that strangers displace none of people.
 """
 
 MINUTE = 60.0
 
 MOST_WAITING = 1_000
-"""The most messages of a person that may wait in an inbox; further ones are not taken."""
+"""The most messages of a person that may wait in an inbox; further ones are refused."""
 
 
 MOST_STRANGERS = 1_000
-"""The most recent strangers of a chat that are remembered."""
+"""The strangers of a chat that are remembered, the most recent ones."""
 
 Form = TypeVar("Form", Outbound, Sent)
 
 
 class Strangers:
-    """The strangers who have lately written to a chat; nothing of this is recorded."""
+    """The strangers who have recently written to a chat; none of this is recorded."""
 
     def __init__(self) -> None:
         self._told: dict[str, float] = {}
-        """The moment of the log line about each."""
+        """The moment of the log line about each stranger."""
         self._wrote: dict[str, list[float]] = {}
-        """The moments at which each wrote in the last minute."""
+        """The moments at which each stranger wrote in the last minute."""
 
     def is_news(self, sender: str, at: float, within: float) -> bool:
         """True if a stranger was not logged within `within` seconds; the stranger now counts as logged."""
@@ -99,13 +99,13 @@ class LinkCode:
         self.address = ""
         """The address, with its kind, from which the code was sent; "" until then."""
         self.found = asyncio.Event()
-        """Set once the code was sent."""
+        """An event set when the code was sent."""
         self.waiting = 0
         """The number of callers that wait for the address."""
 
     @contextmanager
     def waiting_for_it(self) -> Iterator[None]:
-        """Count a caller that waits for the address meanwhile."""
+        """Count a caller that waits for the address, within the block."""
         self.waiting += 1
         try:
             yield
@@ -118,7 +118,7 @@ class LinkCode:
         self.found.set()
 
     def was_not(self, most: int) -> None:
-        """Record that a wrong code was sent; after `most` of them the code is invalid."""
+        """Record that a wrong code was sent; after `most` wrong codes this one is invalid."""
         self._tries += 1
         if self._tries >= most:
             self.until = 0.0
@@ -140,20 +140,20 @@ class ChatBox:
         self.strange: dict[str, int] = {}
         """The numbers of messages received from strangers, by writer and id."""
         self.wrote: dict[str, Whereabouts] = {}
-        """By person."""
+        """The last address and place of each person."""
         self.forms: dict[str, OpenForm] = {}
-        """By person."""
+        """The unfinished answer of each person."""
         self.questions: dict[str, AskedBack] = {}
-        """By person."""
+        """The open question to each person."""
         self.handed: set[str] = set()
-        """The ids of messages that may have begun to be sent: all that were due at the start."""
+        """The ids of messages that may have begun to be sent: at the start, all that were due."""
         self.fault, self.since, self.warning = "", 0.0, ""
         """The fault reported last, "" while the chat is connected; the moment of that report (0: none); and
         any other warning.
         """
         self.strangers = Strangers()
         self.news = asyncio.Event()
-        """Set when a message enters or leaves the outbox."""
+        """An event set when a message enters or leaves the outbox."""
 
     def is_told(self, fault: str, at: float, warning: str = "") -> None:
         """Record that the chat is connected, or the fault that prevents it, and any other warning."""
@@ -202,7 +202,7 @@ class ChatBox:
         return taken
 
     def see(self, turn: Turn, message: Incoming, *, is_strange: bool = False) -> bool:
-        """Record that a message was received, by its writer and id; False if it had come before."""
+        """Record that a message was received, by its writer and id; return False for a duplicate."""
         key, in_turn = f"{message.sender} {message.id}", turn.transaction.batch.results
         if key in self.seen or key in self.strange:
             return False
@@ -215,7 +215,7 @@ class ChatBox:
         return True
 
     def send(self, turn: Turn, reply: Reply, id: str = "") -> Outbound:
-        """Record a message in the outbox, whose place is known; without an id it is given one."""
+        """Record a message with a known place in the outbox; without an id it gets one."""
         fields = {name: getattr(reply, name) for name in Reply.__struct_fields__}
         outbound = Outbound(
             id=id or f"n{secrets.token_hex(12)}", number=self.draw(turn), at=turn.at, **fields
@@ -224,12 +224,12 @@ class ChatBox:
         return outbound
 
     def owe(self, turn: Turn, number: int, operation: str) -> None:
-        """Record that an operation is done because of a message, in this turn."""
+        """Record that this turn does an operation because of a message."""
         self.drop(turn, IN, str(number))
         self.put(turn, OWED, str(number), msgspec.structs.replace(self.inbox[number], operation=operation))
 
     def were_sent(self, turn: Turn, outbound: Outbound, ids: Iterable[str]) -> None:
-        """Record that a message was sent, as one or several messages of the kind."""
+        """Record that a message was sent, as one or more messages of the chat's kind."""
         self.drop(turn, OUT, outbound.id)
         fields = {name: getattr(outbound, name) for name in Sent.__struct_fields__}
         for id in ids:
@@ -237,10 +237,10 @@ class ChatBox:
         for oldest in islice(self.sent, max(0, len(self.sent) + 1 - MOST_SENT)):
             self.drop(turn, SENT, oldest)
 
-    # --- what is recorded -------------------------------------------------------------------------------
+    # --- recorded rows ----------------------------------------------------------------------------------
 
     def keep(self, row: ResultRow) -> None:
-        """Apply a row that is recorded."""
+        """Apply a recorded row."""
         part = row.scope.rpartition(" ")[2]
         match part:
             case "in":
@@ -286,7 +286,7 @@ class ChatBox:
                 self.questions.pop(key, None)
 
     def waiting_of(self, person: str) -> int:
-        """The number of messages of a person that wait to be dealt with."""
+        """The number of a person's messages that wait to be handled."""
         return sum(taken.person == person for taken in self.inbox.values())
 
 
@@ -296,10 +296,10 @@ class ChatBoxes:
     def __init__(self, agent: AgentState, clock: Clock) -> None:
         self._agent, self._clock = agent, clock
         self.is_followed = False
-        """True once the boxes are read, and turns are followed."""
+        """True when the boxes are read and turns are followed."""
         self._boxes: dict[str, ChatBox] = {}
         self.links: dict[str, LinkCode] = {}
-        """The codes that link accounts, by person; nothing of them is recorded."""
+        """The codes that link accounts, by person; none of them is recorded."""
 
     def box(self, name: str) -> ChatBox:
         """The box of a chat, an empty one if nothing is recorded. Raises StoreError."""
@@ -310,7 +310,7 @@ class ChatBoxes:
         return self._boxes[name]
 
     def all(self) -> list[ChatBox]:
-        """All boxes of which something is recorded. Raises StoreError."""
+        """All boxes with recorded rows. Raises StoreError."""
         if not self.is_followed:
             self._read()
         return list(self._boxes.values())
@@ -343,16 +343,16 @@ class ChatBoxes:
         at = self._clock.now()
         for box in boxes.values():
             box.handed.update(id for id, outbound in box.outbox.items() if outbound.was_due(at))
-        self._boxes, self.is_followed = boxes, True  # all at once: a failed reading is tried again
+        self._boxes, self.is_followed = boxes, True  # both at once: a failed read is retried
 
 
 def outbox_in(turn: Turn, box: ChatBox) -> dict[str, Outbound]:
-    """The messages to be sent, with the changes of a turn so far."""
+    """The messages to send, including the changes of a turn so far."""
     return _altered(turn, box.scope(OUT), box.outbox, Outbound)
 
 
 def sent_in(turn: Turn, box: ChatBox) -> dict[str, Sent]:
-    """The messages that were sent, with the changes of a turn so far."""
+    """The sent messages, including the changes of a turn so far."""
     return _altered(turn, box.scope(SENT), box.sent, Sent)
 
 
@@ -367,7 +367,7 @@ def _altered(turn: Turn, scope: str, entries: Mapping[str, Form], form: type[For
 
 
 def _order(row: ResultRow) -> tuple[int, str]:
-    """The order of rows: by their numbers, or by the time they came."""
+    """The sort key of a row: its number (0 if it has none), then its key."""
     try:
         form = msgspec.json.decode(row.data)
     except msgspec.DecodeError:

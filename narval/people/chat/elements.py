@@ -1,4 +1,4 @@
-"""Elements of messages: `<chat-message>`, with the text of a message and the file that came with it."""
+"""Elements of messages: `<chat-message>`, with the text of a message and its file."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _NO_XML = re.compile(r"[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def chat_message(settings: ChatSettings, message: Incoming, person: str, path: str = "") -> bytes:
-    """The XML of a message of a person, or of a stranger where `person` is "".
+    """The XML of a message from a person, or from a stranger if `person` is "".
 
-    Its `thread` is the room, or the place of a conversation between two; a file is an element within, with
-    its `path`.
+    Its `thread` is the room, or the place of a direct conversation; a file is a child element with its
+    `path`.
     """
     root = etree.Element(MESSAGE)
     if person:
@@ -58,5 +58,5 @@ def without_name(text: str, name: str) -> str | None:
 
 
 def _plain(text: str, most: int) -> str:
-    """A text without the characters that XML cannot have, cut to `most` characters."""
+    """A text without characters that are invalid in XML, cut to `most` characters."""
     return _NO_XML.sub("\ufffd", text[:most])

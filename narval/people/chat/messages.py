@@ -8,9 +8,9 @@ Buttons = tuple[tuple[str, str], ...]
 """The data and the label of each button."""
 
 ASKED, ENDED, CLOSED, SENT, REMINDER = "asked", "ended", "closed", "send", "reminder"
-"""Reasons for messages: they ask about work, say that it asks no more, take the buttons from the message that
-asked (a chat without buttons sends none: an answer would be read twice), are the text of an action, or are a
-reminder.
+"""Purposes of messages: they ask about work, say that an item is no longer asked about, take the buttons from
+the message that asked (a chat without buttons sends none, or an answer would be read twice), are the text of
+an action, or are a reminder.
 """
 
 
@@ -24,16 +24,16 @@ class IncomingFile(msgspec.Struct, frozen=True, kw_only=True):
     size: int | None
     """Its size in bytes, as stated by the server; None: unknown."""
     reference: str
-    """The reference by which the kind fetches it."""
+    """The reference by which the chat's kind fetches it."""
 
 
 class Incoming(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A message received."""
 
     id: str
-    """The id of the message, as the kind has it."""
+    """The id of the message in the chat's kind."""
     position: str
-    """The place from which to continue after it: an archive id, a sync token, the offset of an update."""
+    """The position from which to continue after it: an archive id, a sync token, the offset of an update."""
     sender: str
     """The address of its writer, without the kind, as proved by the server: ann@example.org."""
     place: str
@@ -41,7 +41,7 @@ class Incoming(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str = ""
     """The text that was written."""
     room: str = ""
-    """The room where it was written; "" for a conversation between two."""
+    """The room where it was written; "" for a direct conversation."""
     name: str = ""
     """The name that its sender uses: never trusted."""
     at: float | None = None
@@ -53,53 +53,53 @@ class Incoming(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     file: IncomingFile | None = None
     """The file that came with it."""
     is_edit: bool = False
-    """True of a message that alters or withdraws an earlier one."""
+    """True for a message that alters or withdraws an earlier one."""
     is_forwarded: bool = False
-    """True of a message whose text another person wrote."""
+    """True for a message whose text another person wrote."""
     is_encrypted: bool = False
-    """True of a message that cannot be read here because it is encrypted end to end."""
+    """True for a message that cannot be read here because it is encrypted end to end."""
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A message that was taken and is not dealt with yet."""
+    """A message that was received and is not yet handled."""
 
     number: int
-    """Its number, by which operations name it; it is unique in the chat."""
+    """Its number, by which operations name it; unique in the chat."""
     person: str
     """The person who wrote it."""
     message: Incoming
-    """The message as it came."""
+    """The message as received."""
     operation: str = ""
-    """The operation done because of it, whose answer has yet to be given."""
+    """The operation done because of it, if its answer is still to be sent."""
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A message to be sent, as requested."""
+    """A message to send, as requested."""
 
     text: str
-    """Its text, plain."""
+    """Its plain text."""
     place: str = ""
     """The address or the room to which it goes; "": that of the person, or of the message it answers."""
     to: str = ""
-    """The person to whom it goes, where no place is named."""
+    """The person to whom it goes, if no place is named."""
     address: str = ""
     """The address of that person, without its kind; the message is sent only if the person still has it."""
     buttons: Buttons = ()
-    """The data and the label of each button, where the kind has them."""
+    """The data and the label of each button, if the kind has buttons."""
     replies_to: str = ""
     """The kind's id of the message that it answers."""
     edits: str = ""
-    """The kind's id of a message of ours that it replaces, where the kind can."""
+    """The kind's id of a message of ours that it replaces, if the kind supports that."""
     item: int = 0
     """The item of work that it is about."""
     shown: str = ""
-    """The digest of what it shows of the item."""
+    """The digest of the item's text that it shows."""
     agent: str = ""
     """The agent whose item that is; "" for the home's own."""
     title: str = ""
     """The title of the item."""
     purpose: str = "reply"
-    """The reason for it: reply, asked, ended, closed, reminder or send."""
+    """Its purpose: reply, asked, ended, closed, reminder or send."""
     not_before: float = 0.0
     """The moment before which it is not sent, in seconds since 1970."""
 
@@ -124,7 +124,7 @@ class Outbound(Reply, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A message that was sent, kept to understand replies to it."""
+    """A sent message, kept to understand replies to it."""
 
     id: str
     """Its id, as it had in the outbox."""
@@ -139,13 +139,13 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     item: int = 0
     """The item of work that it is about."""
     shown: str = ""
-    """The digest of what it shows of the item."""
+    """The digest of the item's text that it shows."""
     agent: str = ""
     """The agent whose item that is; "" for the home's own."""
     title: str = ""
     """The title of the item."""
     purpose: str = "reply"
-    """The reason for it."""
+    """Its purpose."""
 
 
 class Whereabouts(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,34 +176,34 @@ class OpenForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An answer to work that a person has begun to give in a chat."""
 
     asked: Asked
-    """The item that is answered."""
+    """The item that it answers."""
     outcome: str
-    """The outcome chosen."""
+    """The chosen outcome."""
     values: dict[str, list[str]] = {}
     """The values so far; a field that was left unchanged has none."""
     field: str = ""
-    """The field that is asked now."""
+    """The field being asked for."""
     at: float = 0.0
-    """The moment at which it was asked, in seconds since 1970."""
+    """The moment at which it was asked for, in seconds since 1970."""
 
 
 class AskedBack(msgspec.Struct, frozen=True, kw_only=True):
     """A command that needs a person's confirmation in a chat; it is done if the person says yes next."""
 
     number: int
-    """The number of the message that gave rise to the question: the data of the buttons name it."""
+    """The number of the message that led to the question; the data of the buttons name it."""
     command: str
     """The command, as the person would write it."""
     at: float
-    """The moment at which they were asked, in seconds since 1970."""
+    """The moment at which the person was asked, in seconds since 1970."""
 
 
 class Answering(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The items that a person is answering in a chat, as changed by a message."""
 
     form: OpenForm | None = None
-    """The answer being given; None: none."""
+    """The answer in progress, or None."""
     done: Asked | None = None
-    """The item that was just dealt with."""
+    """The item just finished."""
     said: str = ""
     """The text that then replaces the message that asked."""

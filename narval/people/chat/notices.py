@@ -1,8 +1,8 @@
 """Notices by chat: what a person is asked, with the text as recorded, and later news of it.
 
-A notice goes into the outbox of the home's chats, once by the id of its call; the program of the chats sends
-it. A question is the text of the item, its outcomes numbered, each a button where the chat has buttons. News
-of an end replaces the message that asked, where the chat can alter one.
+A notice enters the outbox of the home's chats, once per call id; the program of the chats sends it. A
+question is the text of the item with its outcomes numbered, each a button if the chat has buttons. The news
+of an end replaces the message that asked, if the chat can edit messages.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _BEGINNINGS = {
     "reminder": "Reminder.\n\n",
     "escalated": "Escalated: you may answer this too.\n\n",
 }
-"""The first lines of messages that ask, by the reason for sending them."""
+"""The first lines of messages that ask, by purpose."""
 
 
 class ChatNotices:
@@ -49,11 +49,11 @@ class ChatNotices:
         self._agent, self._name, self._outbox = agent, name, outbox
 
     def or_else(self, prepare: Prepare) -> Prepare:
-        """A preparer of notices: these for notices by chat, another for other ways."""
+        """Combine these notices by chat with a preparer for other ways."""
         return lambda run, call, timeout: (self.prepare if call.name == CHAT else prepare)(run, call, timeout)
 
     def prepare(self, run: Run, call: Call, timeout: float | None) -> PreparedCall:
-        """The call that writes to a person. Raises ActionError where there is no chat or no address."""
+        """Prepare the call that writes to a person. Raises ActionError if there is no chat or no address."""
         self._outbox.check()
         person = self._agent.lookup.people.person(call.step)
         if person is None or not person.chat:
@@ -104,11 +104,11 @@ def _finished(result: dict[str, Any], outcome: Outcome) -> Outcome:
     return replace(outcome, value=result)
 
 
-# --- what is written ------------------------------------------------------------------------------------
+# --- the text -------------------------------------------------------------------------------------------
 
 
 def button_of(item: int, number: int, digest: str, agent: str = "") -> str:
-    """The data of the button that stands for an outcome of an item, by its number: it names the text too."""
+    """The data of the button for an outcome of an item, by its number; it also identifies the text."""
     return f"{item}.{number}.{digest[:8]}{f'@{agent}' if agent else ''}"
 
 

@@ -1,7 +1,7 @@
-"""The outbox of a home's chats: records what actions and work have to say to people and rooms.
+"""The outbox of a home's chats: records messages of actions and work to people and rooms.
 
 The home's own agent records the messages of all agents, under ids derived from the calls: a message put twice
-is sent once. During a person's quiet hours, messages that can wait are held until the end of these.
+is sent once. During a person's quiet hours, messages that can wait are held until they end.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class _Own(NamedTuple):
 
 
 class ChatOutbox:
-    """The outbox of a home: its own agent records there what is to be sent, in its `boxes`. `mentions` tells
-    which names are files of messages.
+    """The outbox of a home: its own agent records messages to send in its `boxes`. `mentions` tells which
+    names are files of messages.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class ChatOutbox:
 
     @property
     def _home(self) -> _Own:
-        """The home's own agent. Raises ActionError where it has no chat."""
+        """The home's own agent. Raises ActionError if the home has no chat."""
         if not self._own.chats():
             raise ActionError("there is no chat; add [chats.NAME] to etc/narval.toml", "no-chat", final=True)
         return self._own
@@ -73,7 +73,7 @@ class ChatOutbox:
         assert self._home
 
     def is_of(self, agent: AgentState) -> bool:
-        """True of the home's own agent. Raises ActionError where the home has no chat."""
+        """True for the home's own agent. Raises ActionError if the home has no chat."""
         return self._home.agent is agent
 
     async def send(self, context: CallContext, to: str, text: str, reminder: str | None = None) -> None:
@@ -81,7 +81,7 @@ class ChatOutbox:
 
         A text that is not a `reminder` waits for the end of quiet hours. Raises ActionError.
         """
-        from narval.kinds.work.engine.asking.texts import shown_as  # a home that sends nothing needs none
+        from narval.kinds.work.engine.asking.texts import shown_as  # loaded only if it sends
 
         home, plain = self._home, shown_as(text)
         chat = next((chat.name for chat in home.chats() if to in chat.rooms), None)
@@ -103,8 +103,8 @@ class ChatOutbox:
         await self.tell(person, context.id, reply, reminder or "")
 
     async def tell(self, person: Person, id: str, reply: Reply, at: str = "") -> None:
-        """Send a message to a person: in the chat named `at` where the person has an address there, else in
-        that where the person last wrote, else to the person's first address.
+        """Send a message to a person: in the chat named `at` if the person has an address there, else in the
+        chat where the person wrote last, else to the person's first address.
 
         News of an item goes where the person was asked about it. Raises ActionError.
         """
@@ -122,7 +122,7 @@ class ChatOutbox:
 
 
 def _put_once(home: _Own, turn: Turn, chat: str, id: str, message: Reply) -> None:
-    """Record a message in the outbox of a chat, unless one of its id is in any outbox, or was sent: a
+    """Record a message in the outbox of a chat, unless one with its id is in any outbox or was sent: a
     repeated call may choose another chat.
     """
     if not any(is_put(turn, box, id) for box in home.boxes.all()):
@@ -130,9 +130,9 @@ def _put_once(home: _Own, turn: Turn, chat: str, id: str, message: Reply) -> Non
 
 
 async def _done(home: _Own, work: Callable[[Turn], None]) -> None:
-    """Do some work within a turn of the home's own agent, and wait until it is recorded.
+    """Do some work in a turn of the home's own agent, and wait until it is recorded.
 
-    It is posted, for a home opened by a program is not always at work.
+    The work is posted, because the agent of a home opened by a program is not always running.
     """
     done = asyncio.get_running_loop().create_future()
 
@@ -145,11 +145,11 @@ async def _done(home: _Own, work: Callable[[Turn], None]) -> None:
 
 
 async def send_by_chat(to: str, text: str, *, reminder: str | None = None) -> None:
-    """Send a text to a person, or to a room of the settings, by chat: once for a call, however often tried.
+    """Send a text to a person, or to a room of the settings, by chat: once per call, however often tried.
 
-    It has at most 4,000 characters, and is shown as text. In the person's quiet hours it waits for their end,
-    unless it is the person's own reminder: `reminder` is the chat chosen for it, "" for any. Raises
-    ActionError (`bad-message`, `no-address`, `no-chat`, final).
+    It has at most 4,000 characters, and is shown as plain text. In the person's quiet hours it waits for
+    their end, unless it is the person's own reminder: `reminder` is the chat chosen for it, "" for any.
+    Raises ActionError (`bad-message`, `no-address`, `no-chat`, final).
     """
     if not text.strip():
         raise ActionError("expected a text, got none", "bad-message", final=True)
@@ -160,7 +160,9 @@ async def send_by_chat(to: str, text: str, *, reminder: str | None = None) -> No
 
 
 def _chat_of(home: _Own, person: Person, name: str = "") -> str:
-    """The chat in which to write to a person, of a name if possible. Raises ActionError without any."""
+    """The chat in which to write to a person, the one with a given name if possible. Raises ActionError if
+    there is none.
+    """
     kinds = dict.fromkeys(address.partition(":")[0] for address in person.chat)
     chats = [chat for kind in kinds for chat in home.chats() if chat.kind == kind]
     if not chats:

@@ -9,7 +9,7 @@ from narval.core.definitions.wall import moment_of, zone_named
 
 
 def quiet_until(person: Person, zone: str, at: float) -> float | None:
-    """The end of the quiet hours of a person, if a moment is within them; else None.
+    """The end of a person's quiet hours, if a moment is within them; else None.
 
     `zone` is that of the home, used for people without a zone of their own.
     """
@@ -30,7 +30,7 @@ def quiet_until(person: Person, zone: str, at: float) -> float | None:
 def waits_until(
     person: Person, zone: str, at: float, *, is_urgent: bool = False, deadline: float | None = None
 ) -> float | None:
-    """The moment until which a message waits for the end of quiet hours; None where it goes at once.
+    """The moment until which a message waits for the end of quiet hours; None if it goes at once.
 
     It goes at once if it is urgent, or about work whose deadline is within the quiet hours.
     """

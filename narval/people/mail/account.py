@@ -1,4 +1,4 @@
-"""Accounts of mail, as `mailbox` and `outbox` elements, or a table of the settings, describe them."""
+"""Accounts of mail, as described by `mailbox` and `outbox` elements, or by a table of the settings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MailAccount(NamedTuple):
         return self.given.get("name") or self.given.get("path") or self.given.get("host") or "unnamed"
 
     def fault(self, message: str) -> ActionError:
-        """The error to raise where the element asks for something impossible."""
+        """The error to raise for an element that asks for something impossible."""
         return ActionError(f"account {self}: {message}", "bad-account", final=True)
 
     def choose(self, kinds: Mapping[str, Way], usual: str) -> Way:
@@ -41,7 +41,7 @@ class MailAccount(NamedTuple):
 
     @property
     def path(self) -> Path:
-        """The path of its files, a relative one from the home. Raises ActionError where there is none."""
+        """The path of its files, relative to the home. Raises ActionError if there is none."""
         if not self.given.get("path"):
             raise self.fault("expected a path, got none")
         return (self.home or Path()) / Path(self.given["path"]).expanduser()
@@ -70,7 +70,7 @@ class MailAccount(NamedTuple):
     def secret(self) -> str:
         """The password, from the environment variable or the file in etc/ that `secret` names.
 
-        Raises ActionError where there is none.
+        Raises ActionError if there is none.
         """
         name = self.given.get("secret", "")
         if not name:

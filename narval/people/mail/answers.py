@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 ACTS = ("claim", "release", "refuse")
-"""The words that are not outcomes, and may be the first line."""
+"""Acts besides the outcomes that the first line may name."""
 
 _MOVE = re.compile(r"move[ \t]+(\S+)")
 _FIELD = re.compile(r"([A-Za-z][\w.-]*)[ \t]*:[ \t]*(.*)")
@@ -21,10 +21,11 @@ class MailAnswer(NamedTuple):
 
 
 def read_answer(body: str, outcomes: Collection[str]) -> MailAnswer:
-    """The act that a text requests. Raises ValueError with the line that is not understood, "" for no line.
+    """The act that a text requests. Raises ValueError with the line that is not understood, "" if there is no
+    line.
 
     The first line that is neither blank nor quoted is an outcome or another act, alone, or `move STATE`. The
-    lines after it, up to a blank one, a quotation or `-- `, are fields.
+    lines after it, up to a blank line, a quotation or `-- `, are fields.
     """
     lines = [line.strip() for line in body.splitlines()]
     first = next((at for at, line in enumerate(lines) if line and not line.startswith(">")), None)
@@ -47,12 +48,12 @@ def read_answer(body: str, outcomes: Collection[str]) -> MailAnswer:
     return MailAnswer(word, {"reason": " ".join(fields.get("reason", ()))})
 
 
-# --- who wrote it ---------------------------------------------------------------------------------------
+# --- the writer -----------------------------------------------------------------------------------------
 
 
 def is_authentic(results: str, sender: str) -> bool:
     """True if the results of a server (RFC 8601) say that a mail comes from the domain of its sender: dmarc
-    passed, or dkim with a signature of that domain or of one above. Unreadable results confirm nothing.
+    passed, or dkim with a signature of that domain or of a parent domain. Unreadable results confirm nothing.
     """
     domain = sender.rpartition("@")[2].lower()
     for result in _without_comments(results).split(";"):
@@ -68,9 +69,9 @@ def is_authentic(results: str, sender: str) -> bool:
 
 
 def _without_comments(results: str) -> str:
-    """Results without their comments, which may be nested, and with `"` for each quoted text.
+    """The results without comments, which may be nested, and with `"` for each quoted text.
 
-    The result is empty where one of these has no end, or an end without a beginning.
+    It is empty if a comment or a quoted text has no end, or an end has no beginning.
     """
     lines: list[str] = []
     depth, is_quoted = 0, False

@@ -1,9 +1,8 @@
-"""The channel of mail: notices to people go out, and their answers come in; the engine has the rules.
+"""The channel of mail: sends notices to people, and receives their answers; the engine has the rules.
 
-An answer is recognised, and given to the item in the turn that brings the mail.
-A mail without a valid token is not answered, and no trace of it is left (P64). A mail that is no answer, or
-comes from another person, is recorded with the item as turned away (P66). A person whose mail is not an
-answer is told once what would be one.
+An answer is recognised, and given to its item, in the turn that brings the mail. A mail without a valid token
+gets no answer and leaves no trace (P64). A mail that is not an answer, or comes from another person, is
+recorded with the item as turned away (P66). A person whose mail is not an answer is told once how to answer.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class MailChannel:
         self.out = Notices(agent, id, home, post)
 
     def hear(self, turn: Turn, event: Returned | Produced) -> Returned | Produced:
-        """Hand over the answers among the mails that a call gave; the event without their tokens.
+        """Deliver the answers among the mails that a call returned; return the event without their tokens.
 
         A mail that replies to a notice is marked with `work`, so that no recipe takes it for an ordinary
         mail.
@@ -72,7 +71,7 @@ class MailChannel:
 
 
 def _answer_in(turn: Turn, agent: str, xml: bytes) -> tuple[int, Signalled] | None:
-    """The item for which a mail brings a token, and the event for it; None for any other element."""
+    """The item that the token of a mail names, and the event for it; None for any other element."""
     if tokens.TOKEN.search(xml) is None or not xml.startswith(b"<email"):
         return None
     mail = parse(xml)
@@ -80,9 +79,9 @@ def _answer_in(turn: Turn, agent: str, xml: bytes) -> tuple[int, Signalled] | No
     if local_name(mail.tag) != "email" or not forms:
         return None
     if tokens.NOTICE_ID.search(mail.get("message-id", "").encode()):
-        return None  # a notice of ours that came back to us
+        return None  # a notice of ours that was returned to us
     if ("email", "@key", mail.get("key", "")) in turn.agent.memory.unique_values:
-        return None  # its mailbox was read before
+        return None  # this mail was read before
     key = bytes.fromhex(turn.agent.facts.get(tokens.KEY, ""))
     for token in forms:
         item = turn.agent.runs.active.get(int(token.partition("-")[0]))
@@ -96,7 +95,7 @@ def _answer_in(turn: Turn, agent: str, xml: bytes) -> tuple[int, Signalled] | No
 
 
 def _marked(xml: bytes) -> bytes:
-    """A mail that brings a token, or answers a notice, marked with the number of the item as its `work`."""
+    """Mark a mail that has a token, or answers a notice, with the number of the item as its `work`."""
     if not xml.startswith(b"<email"):
         return xml
     mail = parse(xml)
@@ -110,7 +109,7 @@ def _marked(xml: bytes) -> bytes:
 
 
 def _last_token(mail: etree._Element) -> list[str]:
-    """The forms of the token that a mail brings: the last one, for a text may have others before ours."""
+    """The forms of the token in a mail: the last one, as a text may have others before ours."""
     return tokens.last_token(mail.get("subject") or "") or tokens.last_token(mail.findtext("body") or "")
 
 
@@ -160,7 +159,7 @@ def _no_answer(mail: etree._Element) -> str | None:
 
 
 def _is_vouched_for(mail: etree._Element, server: str) -> bool:
-    """True if the results of the trusted server confirm the writer; those of other servers do not count."""
+    """True if the results of the trusted server confirm the writer; those of other servers are ignored."""
     results = (node for node in mail.iterchildren("authentication") if node.get("server") == server.lower())
     first = next(results, None)
     return first is not None and is_authentic(first.text or "", mail.get("from", ""))

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from narval.kinds.work.language.definition import WorkDefinition
 
 MOST_AN_HOUR = 20
-"""The most notices sent to a person in an hour; the rest comes as a list."""
+"""The most notices sent to a person in an hour; the rest are sent as a list."""
 
 HOUR = 3600.0
 
 SENT = "mails_sent:"
-"""The beginning of the facts of the store that have, for a person each, when the mails of an hour went."""
+"""The prefix of the facts of the store that record, per person, when the mails of the last hour were sent."""
 
 _SUBJECTS = {
     "offered": "",
@@ -54,7 +54,7 @@ _SUBJECTS = {
 
 
 class _PutOffError(Exception):
-    """A notice that waits for the next list, until a moment."""
+    """A notice must wait for the next list, until a moment."""
 
     def __init__(self, until: float) -> None:
         super().__init__(f"{MOST_AN_HOUR} mails went there within an hour")
@@ -62,7 +62,7 @@ class _PutOffError(Exception):
 
 
 class _Pace:
-    """The notices to one person: when they went, which wait for the next list, which were in the last."""
+    """The notices to one person: when they were sent, which wait for a list, which were listed."""
 
     def __init__(self, sent: str) -> None:
         self.sent = deque(map(float, sent.split()))
@@ -70,7 +70,7 @@ class _Pace:
         self.listed: dict[str, asyncio.Task[str]] = {}
 
     def is_full(self, now: float) -> bool:
-        """True if as many were sent as an hour allows."""
+        """True if the limit of an hour is reached."""
         while self.sent and self.sent[0] <= now - HOUR:
             self.sent.popleft()
         return len(self.sent) >= MOST_AN_HOUR
@@ -87,7 +87,7 @@ class Notices:
         self._making = asyncio.Lock()
 
     def prepare(self, run: Run, call: Call, timeout: float | None) -> PreparedCall:
-        """The call that writes to a person. Raises ActionError where there is no server or no address."""
+        """Prepare the call that writes to a person. Raises ActionError without a server or an address."""
         account, person = self._agent.home.now.mail, self._agent.lookup.people.person(call.step)
         if account is None:
             remedy = "add [mail] to etc/narval.toml"
@@ -102,7 +102,7 @@ class Notices:
     async def _carry(
         self, run: Run, call: Call, account: MailAccount, to: str, result: dict[str, Any]
     ) -> None:
-        """Send a notice, or put it into the list of this hour, or let it wait for that."""
+        """Send a notice, or add it to the list of this hour, or let it wait for the list."""
         pace, at = self._pace(call.step), now().timestamp()
         payload: dict[str, Any] = call.payload or {}
         try:
@@ -152,7 +152,7 @@ class Notices:
         return await send_text(account, to, f"{subject} [{token}]", text, about=f"work.{run.eid}.")
 
     def _title(self, run: Run, title: str) -> str:
-        """The title of an item; its number and the name of the work where that is not told by mail."""
+        """The title of an item; only its number and the name of the work if the rules keep it out of mail."""
         return f"{run.name} {run.eid}" if is_untold(self._agent, run.eid) else title
 
     async def _send_list(self, account: MailAccount, person: str, to: str, lines: list[str]) -> str:
@@ -162,7 +162,7 @@ class Notices:
         return await send_text(account, to, subject, text + "\n".join(lines), about="work.0.")
 
     async def _key(self) -> bytes:
-        """The key of the agent's tokens, made when first needed, and kept in the store."""
+        """The key of the agent's tokens, made on first use and kept in the store."""
         async with self._making:
             key = self._agent.facts.get(KEY)
             if key is None:
@@ -176,7 +176,7 @@ class Notices:
         return self._paces[person]
 
     async def _record_pace(self, person: str) -> None:
-        """Record when mails went to a person, before another goes: the limit outlasts the program."""
+        """Record when mails were sent to a person, before the next is sent: the limit survives a restart."""
         await self._record(f"{SENT}{person}", " ".join(map(str, self._pace(person).sent)))
 
     async def _record(self, name: str, fact: str) -> None:
@@ -199,7 +199,7 @@ def _finished(result: dict[str, Any], outcome: Outcome) -> Outcome:
     return replace(outcome, value=result)
 
 
-# --- what is written ------------------------------------------------------------------------------------
+# --- the text -------------------------------------------------------------------------------------------
 
 
 def _how(run: Run, token: str, until: float, zone: str, element: Lookup) -> str:

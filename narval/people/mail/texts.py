@@ -1,4 +1,4 @@
-"""Texts of mails: made fit for XML and bounded; dates as texts (docs/reference/modules/mail.md)."""
+"""Texts of mails, made valid for XML and bounded; dates as texts (docs/reference/modules/mail.md)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ VALUE = "| "
 
 
 def one_line(text: str, most: int = MAX_VALUE) -> str:
-    """A text in one line of at most `most` characters, which XML can hold. Blanks and line breaks become one
-    blank each, a character that XML cannot have becomes U+FFFD, and a text that is cut ends with an ellipsis.
+    """A text in one line of at most `most` characters that XML can hold. Runs of blanks and line breaks
+    become one blank, a character that is invalid in XML becomes U+FFFD, and a text that is cut ends with an
+    ellipsis.
     """
     line = " ".join(xml_safe(text[: most * 4]).split())
     return line if len(line) <= most else line[: most - 1] + "…"
@@ -23,7 +24,7 @@ def one_line(text: str, most: int = MAX_VALUE) -> str:
 
 def timestamp(moment: datetime | None = None) -> str:
     """A moment in ISO 8601 and UTC, to the second, such as `2026-11-24T09:00:00Z`; by default now, by the
-    clock of runs. A moment without a zone is in the machine's zone.
+    clock of runs. A moment without a zone is taken in the machine's zone.
     """
     utc = (moment or now()).astimezone(UTC)
     return utc.isoformat(timespec="seconds").replace("+00:00", "Z")
@@ -31,8 +32,8 @@ def timestamp(moment: datetime | None = None) -> str:
 
 def flowed(text: str) -> str:
     """A text in format=flowed (RFC 3676): long lines are broken at blanks, and readers join them again.
-    Blanks at the end of a line are not kept. A line of a value, which begins with `| `, is not broken: where
-    lines are not joined again, its rest would look like narval's own words (P11).
+    Blanks at the end of a line are dropped. A line of a value, which begins with `| `, is not broken: a
+    reader that does not join lines would show its rest like narval's own words (P11).
     """
     lines = []
     for line in text.split("\n"):
@@ -45,7 +46,7 @@ def flowed(text: str) -> str:
 
 
 def _break(line: str) -> int:
-    """The position after the blank at which a line is best broken; 0 without any."""
+    """The position after the blank at which a line is best broken; 0 if it has none."""
     return line.rfind(" ", 1, _LONGEST) + 1 or line.find(" ", _LONGEST) + 1
 
 
@@ -54,4 +55,4 @@ def _stuffed(line: str) -> str:
 
 
 _LONGEST = 72
-"""The most characters of a line that is broken."""
+"""The most characters of a broken line."""

@@ -1,7 +1,7 @@
 """Tokens: they identify a reply to a notice.
 
-A token is `57-NONCE-MAC`: the item, 80 bits, 120 bits, in base32. It is derived from a key in the store, and
-from what it stands for. So it need not be stored, and a repeated notice has the same token.
+A token is `57-NONCE-MAC`: the item, 80 bits, 120 bits, in base32. It is derived from a key in the store and
+from what it identifies. So it need not be stored, and a repeated notice has the same token.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NOTICE_ID = re.compile(rb"work\.([0-9]{1,18})\.[0-9a-f]{32}@")
 
 
 def token_of(key: bytes, agent: str, item: int, person: str, call: str, shown: str, until: float) -> str:
-    """The token for one person, one item, one text; `call` is the outside id of the call that carries it."""
+    """The token for one person, one item, one text; `call` is the outside id of the call that sends it."""
     nonce = _mac(key, 10, "nonce", call)
     return f"{item}-{nonce}-{_mac(key, 15, agent, str(item), person, nonce, shown, repr(until))}"
 
@@ -51,12 +51,12 @@ def _mac(key: bytes, size: int, *words: str) -> str:
 
 
 def hash_of(token: str) -> str:
-    """The hash that stands for a token in journal and log."""
+    """The hash that replaces a token in journal and log."""
     return hashlib.sha256(token.encode()).hexdigest()[:32]
 
 
 def notice_of(key: bytes, agent: str, state: WorkState, token: str) -> str | None:
-    """The notice of an item to which a token belongs, by its call; compared in constant time."""
+    """The notice of an item that a token belongs to, by its call; compared in constant time."""
     found = None
     for call, notice in state.notices.items():
         if notice.until is not None:
@@ -67,7 +67,7 @@ def notice_of(key: bytes, agent: str, state: WorkState, token: str) -> str | Non
 
 
 def last_token(text: str) -> list[str]:
-    """The last token in a text, without what breaks it; two forms if its number may begin before a break."""
+    """The last token in a text, without breaks; two forms if its number may begin before a break."""
     data = text.encode()
     matches = [*TOKEN.finditer(data)]
     if not matches:
@@ -80,11 +80,11 @@ def last_token(text: str) -> list[str]:
 
 
 def blanked(xml: bytes) -> bytes:
-    """An element without the tokens in it, and without parts of them elsewhere."""
+    """An element without its tokens, and without parts of them elsewhere."""
     parts = {_whole(part) for match in TOKEN.findall(xml) for part in match[1:]}
     xml = TOKEN.sub(rb"\1-%s-%s" % (BLANK, BLANK), xml)
     for part in parts:
-        if part.encode() in xml.lower():  # mostly it was in the token only
+        if part.encode() in xml.lower():  # usually it was only in the token
             xml = re.sub(re.escape(part.encode()), BLANK, xml, flags=re.IGNORECASE)
     return xml
 

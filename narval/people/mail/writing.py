@@ -22,7 +22,7 @@ from narval.people.mail.account import MailAccount
 from narval.people.mail.texts import flowed, one_line, timestamp
 
 MAX_ADDRESSES = 50
-"""The most recipients of a mail; a mail to more is not sent."""
+"""The most recipients of a mail; a mail with more is not sent."""
 
 
 # --- composing --------------------------------------------------------------------------------------------
@@ -60,11 +60,11 @@ def compose_mail(
     """Compose a mail, without sending it: the XML of an `email` element of this `kind`.
 
     `identity` has the `address` and `name` of the sender; a `signature` follows its text. `to` and `cc` are
-    addresses separated by blanks. For an answer, `answered` has the attributes of the mail that it answers,
-    which give subject and thread. `auto` is the `Auto-Submitted` of RFC 3834. Its id begins with `about` and
-    derives from the call, and, for a call that composes several, from the `key` of each, so that a repeated
-    call composes the same mail. Of several with the same `once`, memory keeps the first. If it `flows`, long
-    lines are broken, and readers join them. Raises ActionError (`bad-address`, final).
+    addresses separated by blanks. For an answer, `answered` has the attributes of the mail that it answers;
+    they give subject and thread. `auto` is the `Auto-Submitted` of RFC 3834. The id begins with `about` and
+    derives from the call and, for a call that composes several mails, from the `key` of each, so that a
+    repeated call composes the same mail. Of several mails with the same `once`, memory keeps the first. If it
+    `flows`, long lines are broken, and readers join them. Raises ActionError (`bad-address`, final).
     """
     me = identity.attributes
     ident = f"{about}{_digest(f'{call().id} {key}'.rstrip())}@{me.get('address', '').rpartition('@')[2]}"
@@ -93,7 +93,7 @@ def compose_mail(
 
 
 def _addresses(text: str, name: str) -> list[str]:
-    """The addresses in an attribute. Raises ActionError for one that could not be alone in a header."""
+    """The addresses in an attribute. Raises ActionError for an address that cannot be alone in a header."""
     addresses = text.split()
     for address in addresses:
         if not _PLAIN_ADDRESS.fullmatch(address) or ".." in address:
@@ -104,7 +104,7 @@ def _addresses(text: str, name: str) -> list[str]:
 
 
 def _wrong(message: str, kind: str) -> ActionError:
-    """The error for a mail that cannot be sent unchanged, however often that is tried."""
+    """The error for a mail that cannot be sent as it is, however often it is tried."""
     return ActionError(message, kind, final=True)
 
 
@@ -116,7 +116,7 @@ def _digest(text: str) -> str:
 
 
 class Outgoing(NamedTuple):
-    """A mail ready to be sent: its Message-ID, its envelope, and its text with CRLF line ends."""
+    """A mail ready to send: its Message-ID, its envelope, and its text with CRLF line ends."""
 
     ident: str
     sender: str
@@ -125,7 +125,7 @@ class Outgoing(NamedTuple):
 
 
 def outgoing(mail: Element, call_id: str) -> Outgoing:
-    """An `email` element in its form for sending. Raises ActionError for contents that cannot be intended."""
+    """Prepare an `email` element for sending. Raises ActionError for contents that cannot be intended."""
     from email.utils import format_datetime
 
     attributes = mail.attributes
@@ -156,7 +156,7 @@ def outgoing(mail: Element, call_id: str) -> Outgoing:
 
 
 def _writer(name: str, address: str) -> str:
-    """An address in the form for From, with a name or without."""
+    """An address in the form for From, with or without a name."""
     from email.headerregistry import Address
 
     if _PLAIN_NAME.fullmatch(name):
@@ -165,7 +165,7 @@ def _writer(name: str, address: str) -> str:
 
 
 def _field(name: str, value: str) -> str:
-    """A field of a header; the standard library folds and encodes what does not fit a line unchanged."""
+    """A header field; the standard library folds and encodes what does not fit a line unchanged."""
     from email.policy import SMTP
 
     line = f"{name}: {value}"
@@ -176,7 +176,7 @@ def _field(name: str, value: str) -> str:
 
 
 def _content(text: str, *, flows: bool = False) -> bytes:
-    """The fields of a text, a blank line, and the text; encoded as short as possible if it is not plain."""
+    """The fields of a text, a blank line, and the text; if it is not plain, in the shortest encoding."""
     from base64 import encodebytes
     from email.quoprimime import body_encode
 
@@ -185,7 +185,7 @@ def _content(text: str, *, flows: bool = False) -> bytes:
     if not _PLAIN_TEXT.fullmatch(body):
         data = body.encode("utf-8", "replace")
         encoding, body = "quoted-printable", body_encode(data.decode("latin-1"))
-        if 3 * len(body) > 4 * len(data):  # what base64 takes
+        if 3 * len(body) > 4 * len(data):  # the size in base64
             encoding, body = "base64", encodebytes(data.replace(b"\n", b"\r\n")).decode("ascii")
     field = f"{_TEXT_FIELD}; format=flowed" if flows else _TEXT_FIELD
     fields = f"{field}\nContent-Transfer-Encoding: {encoding}\nMIME-Version: 1.0\n"
@@ -193,7 +193,7 @@ def _content(text: str, *, flows: bool = False) -> bytes:
 
 
 def _id_fields(ident: str, attributes: Mapping[str, str]) -> bytes:
-    """The fields that name mails, one id a line: the standard library would encode long ones like words, and
+    """The fields with message ids, one id a line: the standard library would encode long ones like words, and
     no reader would find the thread.
     """
     answered, chain = attributes.get("in-reply-to", ""), attributes.get("references", "")
@@ -223,7 +223,7 @@ async def _deliver(outbox: MailAccount, letter: Outgoing) -> list[str]:
 
 def put(maildir: Path, letter: Outgoing) -> None:
     """Put a mail into a Maildir, once: its file is named after it, so a second delivery finds the first, even
-    if it was read and flagged since. The file is written whole or not at all.
+    if it has been read and flagged since. The file is written atomically.
     """
     name = f"narval.{_digest(letter.ident)}"
     target = maildir / "new" / name
@@ -247,7 +247,7 @@ def put(maildir: Path, letter: Outgoing) -> None:
 
 
 async def _submit(outbox: MailAccount, letter: Outgoing) -> list[str]:
-    """Send by SMTP; the recipients that were refused while others were not."""
+    """Send by SMTP; return the recipients that were refused while others were not."""
     import aiosmtplib
 
     user = outbox.given.get("user")
@@ -288,7 +288,7 @@ CARRIERS: dict[str, Carrier] = {"maildir": _deliver, "smtp": _submit}
 
 
 class SentMail(NamedTuple):
-    """A mail that was delivered: its Message-ID, its recipients, and those of them that were refused."""
+    """A delivered mail: its Message-ID, its recipients, and those of them that were refused."""
 
     message_id: str
     to: tuple[str, ...]
@@ -300,8 +300,7 @@ async def send_mail(mail: Element, outbox: MailAccount) -> SentMail:
     Message-ID.
 
     Raises ActionError: `bad-address`, `too-many-recipients`, `header-injection`, `bad-date` or `bad-account`
-    (all final); `not-sent` where no recipient got it, final too if the server will give the same answer
-    again.
+    (all final); `not-sent` if no recipient got it, also final if the server will give the same answer again.
     """
     letter = outgoing(mail, call().id)
     refused = await outbox.choose(CARRIERS, "smtp")(outbox, letter)
@@ -311,9 +310,9 @@ async def send_mail(mail: Element, outbox: MailAccount) -> SentMail:
 async def send_text(
     account: MailAccount, to: str, subject: str, text: str, *, about: str = "", key: str = ""
 ) -> str:
-    """Send a text by the account of `[mail]` in the settings; its Message-ID. Raises ActionError.
+    """Send a text with the account of `[mail]` in the settings; return its Message-ID. Raises ActionError.
 
-    A call that sends several gives each a `key`, so that each has its own id.
+    A call that sends several texts gives each a `key`, so that each has its own id.
     """
     me = etree.Element("identity", name=account.given.get("name", "narval"), address=account.given["from"])
     identity, auto = Element(0, etree.tostring(me)), "auto-generated"

@@ -1,1 +1,1 @@
-"""Scripts of processes: small programs of others, in languages that reach nothing outside (section 10)."""
+"""Scripts of processes: small programs by users, in languages that reach nothing outside (section 10)."""

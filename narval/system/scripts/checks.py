@@ -1,6 +1,6 @@
 """Faults in the text of scripts, found without running them, each at its place in the file (N13).
 
-A script is read by the interpreter that will run it, behind a statement that ends it before it begins.
+A script is parsed by the interpreter that will run it, after a statement that ends it before it begins.
 """
 
 from __future__ import annotations

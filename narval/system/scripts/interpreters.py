@@ -1,9 +1,9 @@
 """Runs one script within its limits, in the calling program, which is usually a worker (section 10).
 
-A script takes and gives plain data: the `prelude` of its language makes `engine` and `token` from the input,
-and collects the script's effects as the output. The interpreter calls none of our code while the script runs,
-so there is nothing to escape to, and its limits of time and memory hold without exception. The output is
-checked against types before it is used.
+A script takes and returns plain data: the `prelude` of its language makes `engine` and `token` from the
+input, and collects the script's effects as the output. The interpreter calls none of our code while the
+script runs, so there is nothing to escape to, and its limits of time and memory hold without exception. The
+output is checked against types before it is used.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ STACK = 512 * 1024
 MOST_EFFECTS = 10_000
 MOST_PRINTED = 256 * 1024
 _MORE_MEMORY = 16 * 1024 * 1024
-"""Additional bytes to write down the effects of a script that has used up its own memory."""
+"""Additional bytes to serialize the effects of a script that has used up its own memory."""
 
 LANGUAGES: Mapping[str, str] = {
     "js": "js", "javascript": "js", "ecmascript": "js", "": "js", "py": "python", "python": "python",
 }  # fmt: skip
-"""The values of `executeType`, in any case, and their languages; without one, a script is in js."""
+"""The values of `executeType`, in any case, with their languages; without one, a script is in js."""
 
 
 _MONTY = "pydantic-monty-runtime"
-"""The package that brings the program that interprets Python."""
+"""The package with the program that interprets Python."""
 
 
 @cache
 def monty_program() -> str:
-    """The program that interprets Python, as its package installed it; "" if that is not there.
+    """The program that interprets Python, as installed by its package; "" if that is missing.
 
-    Another program of this name is not taken: scripts need no grant, because this one reaches nothing.
+    Another program of this name is not accepted: scripts need no grant, because this one reaches nothing.
     """
-    from importlib.metadata import PackageNotFoundError, distribution  # here, since few homes have scripts
+    from importlib.metadata import PackageNotFoundError, distribution  # here because few homes have scripts
 
     try:
         files = distribution(_MONTY).files or ()
@@ -59,7 +59,7 @@ def monty_program() -> str:
 
 
 class Script(msgspec.Struct, frozen=True):
-    """A script: `tokens` are its token, and those it came from, by id."""
+    """A script: `tokens` are its token and that token's ancestors, by id."""
 
     node: str
     text: str
@@ -72,7 +72,7 @@ class Script(msgspec.Struct, frozen=True):
 
 
 class Set(msgspec.Struct, frozen=True, tag_field="do", tag="set", omit_defaults=True):
-    """An attribute is set, or, without a value, removed."""
+    """An attribute is set or, without a value, removed."""
 
     of: Literal["token", "process", "set", "member"]
     name: str
@@ -160,7 +160,7 @@ def _failed(script: Script, message: str, kind: str = "script-failed") -> Action
 
 
 def _refusal(script: Script, line: object, message: str, slow: bool, full: bool) -> ActionError:
-    """The error of a script that failed at a line; `slow` or `full` if by its limit of time or memory."""
+    """The error for a script that failed at a line; `slow` or `full` if a limit of time or memory was hit."""
     where = f"line {line}: " if line is not None else ""
     if slow:
         return _failed(script, f"{where}it took more than {script.time:g} s", "script-timeout")
@@ -212,7 +212,7 @@ def _js(script: Script, write: Callable[[str], None]) -> Ran:
 def _js_left(
     context: Any, script: Script, write: Callable[[str], None], refusal: ActionError | None
 ) -> list[dict[str, Any]]:
-    """The effects of the script; for one that failed, only its prints."""
+    """The effects of the script; only its printed output if it failed."""
     try:
         result = json.loads(context.eval("__narval.result()"))
         for line in result["printed"]:
@@ -230,7 +230,7 @@ def _js_left(
 
 
 def _python(script: Script, write: Callable[[str], None]) -> Ran:
-    import pydantic_monty as monty  # here, since few homes have scripts
+    import pydantic_monty as monty  # here because few homes have scripts
 
     lines = _Lines(write)
     limits: Any = {
@@ -257,13 +257,13 @@ def _python(script: Script, write: Callable[[str], None]) -> Ran:
 
 
 class _Lines:
-    """The prints of a script, line by line, up to a limit."""
+    """The printed lines of a script, up to a limit."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write, self._rest, self._room = write, "", MOST_PRINTED
 
     def add(self, stream: str, text: str) -> None:
-        """Add printed text. Raises ValueError where there is too much of it."""
+        """Add printed text. Raises ValueError if there is too much of it."""
         self._room -= len(text)
         if self._room < 0:
             raise ValueError("the script prints too much")
@@ -272,7 +272,7 @@ class _Lines:
             self._write(line)
 
     def end(self) -> None:
-        """End the prints."""
+        """End the last line."""
         if self._rest:
             self._write(self._rest)
             self._rest = ""

@@ -1,9 +1,9 @@
-"""The program that answers one question to a script, and ends.
+"""The program that answers one request to run a script, and ends.
 
     python -m narval.system.scripts.one_shot LIMITS
 
-It may reach the places of LIMITS alone, where the system can confine it. The question comes on standard
-input, the answer goes to standard output; the script's prints go to standard error. The caller kills the
+It may reach only the places in LIMITS, if the system can confine it. The request comes on standard input, the
+answer goes to standard output, and the script's printed lines go to standard error. The caller kills the
 program when it takes too long.
 """
 
@@ -20,7 +20,7 @@ from narval.system.memory_limit import bound_memory
 from narval.system.scripts.interpreters import MEMORY, Script, run
 
 ROOM = 512 * 1024 * 1024
-"""Bytes that the interpreters need besides those of a script."""
+"""The bytes that the interpreters need besides a script's own."""
 
 
 class ScriptAnswer(msgspec.Struct, frozen=True):

@@ -1,5 +1,5 @@
-// What a script of a process sees: `engine` and `token`, after the manual's API, and ways to print.
-// Nothing here reaches outside: what a script does is kept in order, and read when it has ended.
+// The names a process's script can use: `engine` and `token`, following the manual's API, and ways to print.
+// Nothing here reaches outside: the script's effects are collected in order, and read when it has ended.
 globalThis.__narval = (function (given) {
   "use strict";
   const effects = [], printed = [];
@@ -92,7 +92,7 @@ globalThis.__narval = (function (given) {
     items.isEmpty = function () { return items.length === 0; };
     return items;
   }
-  // each name serves as a property, and as the getter that the manual shows
+  // each name is a property, and also a getter as in the manual
   function bean(properties) {
     const made = {};
     for (const name of Object.keys(properties)) {

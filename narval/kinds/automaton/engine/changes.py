@@ -9,17 +9,18 @@ from narval.core.engines.run_state import RunBegan, RunChange
 from narval.kinds.automaton.engine.state import AutomatonState, StateRun
 
 Hold = Literal["programs", "date", "signal", "quick", "back-off", "room"]
-"""The things a ready state waits for: killed programs to be gone, a date, a signal, the end of a pause
-after quick deaths, the moment of its next try, or room under `max-parallel`."""
+"""The reasons for which a ready state waits: killed programs to be gone, a date, a signal, the end of a pause
+after quick deaths, the moment of its next try, or room under `max-parallel`.
+"""
 
 
 class AutomatonChange(RunChange, frozen=True):
-    """A fact that changes a run of an automaton. `at` is its moment, 0 if it was recorded without one."""
+    """A fact that changes a run of an automaton. `at` is its moment, 0 if none was recorded."""
 
 
 class RunStarted(AutomatonChange, RunBegan, frozen=True):
-    """The run began; `elements` are its first context. If it has a moment `until`, it is given up then, by
-    the timer `wake` (A17). It began because the run `after` failed, if that is not 0.
+    """The run began; `elements` are its first context. At `until`, if set, the timer `wake` ends the run
+    (A17). `after` is the failed run that this one restarts, or 0.
     """
 
     wake: str = ""
@@ -33,16 +34,16 @@ class RunStarted(AutomatonChange, RunBegan, frozen=True):
 
 
 class RunLate(AutomatonChange, frozen=True):
-    """The run has exceeded its time limit, and is given up."""
+    """The run exceeded its time limit and is given up."""
 
     def apply(self, state: AutomatonState) -> None:
         state.wake = ""
 
 
 class StateReady(AutomatonChange, frozen=True):
-    """The state is to run; `by` started it, and if `by` is killed, so is it. `dying` are the calls of states
-    killed for it: they must be gone before it runs. `soon`: an error led back to it soon after it had begun;
-    `died`: before it had run long enough to count as one that stays up.
+    """The state is to run. `by` started it; if `by` is killed, so is this state. `dying` are the calls of
+    states killed for it: they must be gone before it runs. `soon`: an error led back to it soon after it
+    began; `died`: before it ran long enough to count as stable.
     """
 
     state: str
@@ -70,8 +71,8 @@ class StateReady(AutomatonChange, frozen=True):
 
 
 class StateHeld(AutomatonChange, frozen=True):
-    """The state waits before it runs; `until` is the moment, if there is one, and `wake` its timer. After a
-    back-off the contender `fallback` has its turn.
+    """The state waits before it runs, until the moment `until`, if set, whose timer is `wake`. After a
+    back-off the contender `fallback` is tried.
     """
 
     state: str
@@ -92,8 +93,8 @@ class StateHeld(AutomatonChange, frozen=True):
 
 
 class StateCalled(AutomatonChange, frozen=True):
-    """A program, or a run, was asked for: the first contender, or a later one (A8). `wake` is the timer of a
-    run's time limit; the executor enforces that of a program.
+    """A program or a run was called: the first contender, or a later one (A8). `wake` is the timer of a run's
+    time limit; the executor enforces that of a program.
     """
 
     state: str
@@ -111,9 +112,7 @@ class StateCalled(AutomatonChange, frozen=True):
 
 
 class StateSkipped(AutomatonChange, frozen=True):
-    """The state was up to date: what it creates is there, and nothing it needs is newer. It
-    counts as 0 (A9).
-    """
+    """The state was up to date: its files exist, and nothing it needs is newer. It counts as 0 (A9)."""
 
     state: str
     at: float = 0.0
@@ -126,7 +125,7 @@ class StateSkipped(AutomatonChange, frozen=True):
 
 
 class CallLate(AutomatonChange, frozen=True):
-    """The run that answers in place of a program has exceeded its time limit, and is given up."""
+    """The run called in place of a program exceeded its time limit and is given up."""
 
     call: str
 
@@ -136,7 +135,7 @@ class CallLate(AutomatonChange, frozen=True):
 
 
 class StateInterrupted(AutomatonChange, frozen=True):
-    """A signal interrupts the state: it ends with this label once its program is gone (A20)."""
+    """A signal interrupts the state: it ends with this label when its program is gone (A20)."""
 
     state: str
     label: str
@@ -147,8 +146,7 @@ class StateInterrupted(AutomatonChange, frozen=True):
 
 
 class CallFailed(AutomatonChange, frozen=True):
-    """A call did not succeed, and another contender or another try follows (A7, A8); with `again` another try
-    of the same contender (A21)."""
+    """A call failed; another contender or try follows (A7, A8), with `again` of the same contender (A21)."""
 
     call: str
     label: str
@@ -163,7 +161,7 @@ class CallFailed(AutomatonChange, frozen=True):
 
 
 class StateEnded(AutomatonChange, frozen=True):
-    """The last call of the state came back: `label` is how it ended, `skipped`: it was up to date."""
+    """The last call of the state returned. `label` is how it ended; `skipped`: it was up to date."""
 
     state: str
     label: str
@@ -181,7 +179,7 @@ class StateEnded(AutomatonChange, frozen=True):
 
 
 class StateAwaited(AutomatonChange, frozen=True):
-    """A successor no longer needs the 0 of this state; `W` of section 4."""
+    """A successor no longer needs the 0 of this state: `W` of section 4."""
 
     state: str
     of: str
@@ -196,7 +194,7 @@ class StateAwaited(AutomatonChange, frozen=True):
 
 
 class StatesKilled(AutomatonChange, frozen=True):
-    """These states are reset, as if they had never run; `calls` are their calls under way, which are being
+    """These states are reset, as if they had never run; `calls` are their running calls, which are being
     ended.
     """
 
@@ -228,7 +226,7 @@ class CallGone(AutomatonChange, frozen=True):
 
 
 class SignalHeard(AutomatonChange, frozen=True):
-    """A signal that no state waited for yet."""
+    """A signal arrived that no state waited for yet."""
 
     name: str
 
@@ -237,7 +235,7 @@ class SignalHeard(AutomatonChange, frozen=True):
 
 
 class SignalTaken(AutomatonChange, frozen=True):
-    """A state that had waited for this signal continues; `kept`: the signal had been heard before."""
+    """A state that waited for this signal continues; `kept`: the signal had arrived before."""
 
     state: str
     name: str
@@ -250,7 +248,7 @@ class SignalTaken(AutomatonChange, frozen=True):
 
 
 class FinalReached(AutomatonChange, frozen=True):
-    """A state that nothing follows ended with 0."""
+    """A final state ended with 0."""
 
     state: str
 
@@ -260,9 +258,7 @@ class FinalReached(AutomatonChange, frozen=True):
 
 
 class RunMoved(AutomatonChange, frozen=True):
-    """The run moved to another state; `outcome` is the status that it will have once its programs
-    are gone.
-    """
+    """The run moved to another state; `outcome` is its status when its programs are gone."""
 
     to: str
     at: float

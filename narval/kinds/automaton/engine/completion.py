@@ -26,7 +26,7 @@ Ended = tuple[str, ...]
 
 
 def returned(decision: AutomatonDecision, event: Returned) -> None:
-    """Handle that a program, or a run in its place, is gone because it ended or was killed."""
+    """Handle the end of a program, or of a run in its place: it ended or was killed."""
     if event.call in decision.state.dying:
         decision.change(CallGone(event.call))
     elif event.call in decision.state.calls:
@@ -65,7 +65,7 @@ def _came_back(decision: AutomatonDecision, state: State, event: Returned) -> No
 
 
 def interrupt(decision: AutomatonDecision, state: State, label: str) -> None:
-    """Leave a state that is under way by the transition of a signal, once its program is gone."""
+    """Leave a running state by the transition of a signal, when its program is gone."""
     now = decision.state.of(state.name)
     if now.wake:
         decision.command(commands.CancelTimer(now.wake))
@@ -96,16 +96,14 @@ def how_it_ended(event: Returned) -> tuple[Ended, str]:
 def _back_off(
     decision: AutomatonDecision, state: State, backoff: float | None, tries: int, fallback: int = 0
 ) -> None:
-    """Schedule the next try, after a pause that doubles: all contenders, or one, have failed
-    `tries` times.
-    """
+    """Schedule the next try after `tries` failures of all contenders, or of one; the pause doubles."""
     wake = decision.identifier()
     until = decision.event.at + wait(backoff, max(1, tries), decision.event.id)
     decision.change(StateHeld(state.name, "back-off", wake, until, fallback, decision.event.at))
     decision.command(commands.SetTimer(wake, until))
 
 
-# --- who follows ----------------------------------------------------------------------------------------
+# --- successors -----------------------------------------------------------------------------------------
 
 
 def _follow(decision: AutomatonDecision, state: State, labels: Ended) -> None:
@@ -124,20 +122,20 @@ def _follow(decision: AutomatonDecision, state: State, labels: Ended) -> None:
 
 
 def _start_over(decision: AutomatonDecision, successor: State, by: State, *, erred: bool) -> None:
-    """Start a successor; its remains, and all that it had started, are killed before (A3, A4).
+    """Start a successor; first kill what is left of it, and everything that it started (A3, A4).
 
-    If that includes the state that led here, that state does not own its successor: otherwise starting it
-    again would kill what it has just begun, as the log printed for example 2 shows (A6).
+    If that includes the state that led here, that state does not own its successor. Otherwise starting it
+    again would kill what it has just begun, as the printed log of example 2 shows (A6).
     """
     killed: tuple[str, ...] = (successor.name,)
-    if decision.state.of(successor.name).state != "idle":  # an idle one has started nothing that is left
+    if decision.state.of(successor.name).state != "idle":  # an idle state has nothing left that it started
         killed = decision.started_by(successor.name)
         decision.kill(killed)
     make_ready(decision, successor, "" if by.name in killed else by.name, killed, erred=erred)
 
 
 def _lead_nowhere(decision: AutomatonDecision, state: State, labels: Ended) -> None:
-    """Handle that no transition has this label: a branch ends well, or the run ends (A5)."""
+    """Handle an end that no transition matches: a branch ends well, or the run ends (A5)."""
     if labels[0] == SUCCESS and state.is_final:
         decision.change(FinalReached(state.name))
         if state.name == END:
@@ -153,11 +151,11 @@ def _lead_nowhere(decision: AutomatonDecision, state: State, labels: Ended) -> N
     decision.end("failed", decision.add_error_element("status", message, state.name, output, where=where))
 
 
-# --- what went on waiting -------------------------------------------------------------------------------
+# --- waiting states -------------------------------------------------------------------------------------
 
 
 def let_go(decision: AutomatonDecision) -> None:
-    """Let states continue that waited for a call to be gone, or for its room."""
+    """Resume states that waited for a call to be gone, or for room."""
     if decision.state.status != "running":
         return
     if len(decision.state.held) > len(decision.state.queue):
@@ -170,7 +168,7 @@ def let_go(decision: AutomatonDecision) -> None:
 
 
 def settle(decision: AutomatonDecision) -> None:
-    """Continue until nothing is left to decide, then check whether the run has ended."""
+    """Continue until nothing is left to decide; then check whether the run has ended."""
     while decision.to_run or decision.skipped:
         while decision.to_run:
             state = decision.to_run.popleft()
@@ -192,7 +190,7 @@ def settle(decision: AutomatonDecision) -> None:
 
 
 def _missing(decision: AutomatonDecision) -> str:
-    """Words for the joins that have some, but not all, of what they need."""
+    """Describe the joins that have some, but not all, of what they need."""
     found = []
     for name, state in decision.definition.states.items():
         missing = decision.state.missing(name)

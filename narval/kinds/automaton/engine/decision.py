@@ -17,20 +17,20 @@ from narval.kinds.automaton.language.definition import Automaton, State
 
 
 class AutomatonDecision(Decision[Automaton, AutomatonState, AutomatonChange], kw_only=True, eq=False):
-    """One advance of one run: what is known, what has been decided, and which states are still to advance."""
+    """One advance of one run: what is known, what was decided, and the states still to advance."""
 
     to_run: deque[State] = msgspec.field(default_factory=deque)
     asked: set[str] = msgspec.field(default_factory=set)
-    """States that were checked for being up to date."""
+    """The states that were checked for being up to date."""
     times: FileTimes = msgspec.field(default_factory=dict)
-    """The times of the files examined for that."""
+    """The modification times of the files examined for that."""
     skipped: deque[State] = msgspec.field(default_factory=deque)
-    """States that were up to date, whose successors are still to start."""
+    """The states that were up to date, whose successors are still to start."""
 
     # --- killing (section 4, A4) ----------------------------------------------------------------------
 
     def started_by(self, state: str) -> tuple[str, ...]:
-        """A state, and all that it has started, directly or not."""
+        """Return a state and every state that it started, directly or not."""
         names: dict[str, None] = {}
         if not self.state.of(state).started:
             return (state,)
@@ -43,10 +43,10 @@ class AutomatonDecision(Decision[Automaton, AutomatonState, AutomatonChange], kw
         return tuple(names)
 
     def kill(self, states: Iterable[str]) -> None:
-        """Reset states as if they had never run, and end their programs with their whole groups.
+        """Reset states as if they had never run, and end their programs with their process groups.
 
-        So their 0 no longer counts for a join that has not started. Section 4 lets it count, but then a join
-        could start before all it waits for is reached.
+        Their 0 no longer counts for a join that has not started. In section 4 it still counts, but then a
+        join could start before every state it waits for is reached.
         """
         names = tuple([name for name in states if self.state.of(name).state != "idle"])
         if not names:
@@ -63,7 +63,7 @@ class AutomatonDecision(Decision[Automaton, AutomatonState, AutomatonChange], kw
     # --- the end --------------------------------------------------------------------------------------
 
     def end(self, outcome: str, error: int | None = None) -> None:
-        """Decide the outcome of the run: end what still runs, and then the run."""
+        """Decide the outcome of the run: end what is still running, then the run."""
         if self.state.status != "running":
             return
         self.to_run.clear()
@@ -73,7 +73,7 @@ class AutomatonDecision(Decision[Automaton, AutomatonState, AutomatonChange], kw
         self.kill(tuple(self.state.calls.values()))
 
     def finish(self, to: str, error: int | None = None) -> None:
-        """End the run: its caller gets what the states produced, or the error element of a failed one."""
+        """End the run; give its caller what the states produced, or the error element of a failed run."""
         state = self.state
         self._stop_waiting()
         self.change(RunMoved(to, self.event.at, error=error))
@@ -84,7 +84,7 @@ class AutomatonDecision(Decision[Automaton, AutomatonState, AutomatonChange], kw
             self._start_again()
 
     def _start_again(self) -> None:
-        """Begin the next run as recipes do (A18): a second after this one began, or later after failures."""
+        """Start the next run as recipes do (A18): a second after this one began, or later after failures."""
         state, now = self.state, self.event.at
         if state.status == "done":
             at = state.started + commands.RESTART_PAUSE

@@ -1,7 +1,7 @@
-"""The automaton engine: orders programs started and killed, by how they end (A1-A16).
+"""The automaton engine: starts and kills programs, depending on how others end (A1-A16).
 
-`state` has the tables of what may follow what, `changes` the facts; `start` holds a state until it may run
-and calls its programs, `completion` decides what follows from their ends.
+`state` has the tables of transitions and `changes` the facts. `start` holds a state until it may run and
+calls its programs; `completion` decides what follows when they end.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def advance(decision: AutomatonDecision, event: Event) -> None:
 
 
 def fail(decision: AutomatonDecision, error: int) -> None:
-    """Decide the end of a run whose advance raised: it fails where it stands."""
+    """End a run whose advance raised: it fails where it is."""
     decision.finish("failed", error)
 
 
@@ -78,9 +78,7 @@ def dates_of(definition: Automaton, part: str) -> tuple[Time, ...]:
 
 
 def _woken(decision: AutomatonDecision, event: TimerFired) -> None:
-    """Handle a timer: a date, the moment of the next try, or the time limit of this run or of a
-    called one.
-    """
+    """Handle a timer: a date, the next try, or the time limit of this run or of a called run."""
     if event.wake == decision.state.wake:
         _give_up(decision)
         return
@@ -112,11 +110,11 @@ def _give_up(decision: AutomatonDecision) -> None:
 
 
 def _signalled(decision: AutomatonDecision, event: Signalled) -> None:
-    """Handle a signal: leave the states that it interrupts, and let the first state that waits for it
-    continue (A10).
+    """Handle a signal: leave the states that it interrupts, and resume the first state that waits for it
+    (A10).
 
-    A signal that a state may yet wait for is kept. The elements that came with it join the run's context,
-    from which programs are given them (A13).
+    A signal that a state may still wait for is kept. The elements that came with it join the run's context,
+    from which programs get their elements (A13).
     """
     if decision.state.status not in ("ready", "running"):
         why = f"run {decision.state.eid} is {decision.state.status}: it waits for nothing any more"
@@ -142,7 +140,7 @@ def _signalled(decision: AutomatonDecision, event: Signalled) -> None:
 
 
 def _listeners(decision: AutomatonDecision, signal: str) -> tuple[list[str], list[str]]:
-    """The states that can wait for a signal, and those under way that it interrupts."""
+    """The states that can wait for a signal, and the running states that it interrupts."""
     states, now = decision.definition.states, decision.state
     under_way = dict.fromkeys((*now.calls.values(), *now.held))
     return (
@@ -152,7 +150,7 @@ def _listeners(decision: AutomatonDecision, signal: str) -> tuple[list[str], lis
 
 
 def _interrupt(decision: AutomatonDecision, name: str, label: str) -> bool:
-    """Interrupt a state; False if it was interrupted already, or is no longer under way."""
+    """Interrupt a state; return False if it was already interrupted or is no longer running."""
     now = decision.state.of(name)
     if now.interrupted or now.state not in ("running", "held"):
         return False
@@ -161,9 +159,7 @@ def _interrupt(decision: AutomatonDecision, name: str, label: str) -> bool:
 
 
 def _unheard(decision: AutomatonDecision, signal: str) -> str:
-    """The reason why nothing listens to a signal: it is unknown, or interrupts only states that are not under
-    way.
-    """
+    """The reason why nothing listens to a signal: unknown, or it interrupts only states not running."""
     definition = decision.definition
     states = definition.states.values()
     interrupts = [state.name for state in states if signal in state.interrupted_by]
@@ -175,7 +171,7 @@ def _unheard(decision: AutomatonDecision, signal: str) -> str:
 
 
 def _cancelled(decision: AutomatonDecision, event: Cancelled) -> None:
-    """End what runs, with all its group; the run has ended when that is gone."""
+    """End everything that runs, with its process groups; the run ends when they are gone."""
     if decision.state.status == "running" and (decision.state.calls or decision.state.dying):
         decision.end("cancelled")
     elif decision.state.status != "ending":

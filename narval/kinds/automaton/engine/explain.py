@@ -1,6 +1,4 @@
-"""A run of an automaton for people: as an element (N2), its waits, its parts, and the reasons for their
-state.
-"""
+"""A run of an automaton for people: its element (N2), waits and parts, and the reasons for their state."""
 
 from __future__ import annotations
 
@@ -49,7 +47,7 @@ def _render_state(root: etree._Element, part: State, state: AutomatonState) -> N
 
 
 def waiting_for(definition: Automaton, state: AutomatonState, watches: dict[str, Watch]) -> Iterator[Wait]:
-    """The waits of the run now: programs, dates, signals, room, its time limit, and joins."""
+    """The present waits of the run: programs, dates, signals, room, its time limit, and joins."""
     for call, name in state.calls.items():
         run = state.of(name)
         text = _called(definition.states[name], state) + (", to be gone" if run.interrupted else "")
@@ -82,7 +80,7 @@ _HELD = {
 
 
 def _held(definition: Automaton, state: AutomatonState, part: State) -> tuple[str, str]:
-    """The thing that a held state waits for, as a word and for people."""
+    """The wait of a held state, as a word and for people."""
     run = state.of(part.name)
     what, text = _HELD[run.hold]
     if run.hold == "back-off" and run.tries:
@@ -93,7 +91,7 @@ def _held(definition: Automaton, state: AutomatonState, part: State) -> tuple[st
 
 
 def _last_end(run: StateRun) -> str:
-    """Words for how the last program of a state failed, and what it said last; "" if another state failed."""
+    """A clause on how a state's last program failed, and its last output line; "" if another failed."""
     if run.label in ("", SUCCESS):
         return ""
     said = last_line(run.output)
@@ -115,7 +113,7 @@ def _called(target: State, state: AutomatonState) -> str:
 
 
 def parts(definition: Automaton, state: AutomatonState) -> dict[str, list[dict[str, Any]]]:
-    """The states, as surfaces show them, each with its successors."""
+    """The states as surfaces show them, each with its successors."""
     return {"states": [_part(part, state) for part in definition.states.values()]}
 
 
@@ -138,12 +136,12 @@ def _part(part: State, state: AutomatonState) -> dict[str, Any]:
 
 
 def last_line(output: str) -> str:
-    """The last line that a program has put out, cut if it is long."""
+    """The last line of a program's output, truncated if it is long."""
     return clipped(output.strip().rpartition("\n")[2], LONGEST_SAID)
 
 
 def explain(definition: Automaton, state: AutomatonState, identifier: str | None) -> str | None:
-    """The reason for the state of a state, or without a name of the run; None if there is none."""
+    """The reason for the state of a state, or of the run if no name is given; None if there is none."""
     if identifier is None:
         return _reason_of_run(definition, state)
     part = definition.states.get(identifier)

@@ -1,4 +1,4 @@
-"""A run of an automaton as a graph: its states, and the transitions that were followed last."""
+"""A run of an automaton as a graph: its states, and the transitions followed last."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from narval.kinds.automaton.engine.state import AutomatonState
 from narval.kinds.automaton.language.definition import SUCCESS, Automaton, State
 
 LONGEST = 40
-"""The most characters of a command that are shown."""
+"""The most characters of a command shown."""
 
 STATE_TONES: dict[str, Tone] = {
     "ready": "waiting", "held": "waiting", "running": "active", "done": "done", "erred": "failed",
 }  # fmt: skip
-"""The tone of each progress of a state; any other is idle."""
+"""The tone of each progress of a state; any other progress is idle."""
 
 
 def graph(definition: Automaton, state: AutomatonState) -> Graph:
-    """The states with their commands, and an edge for each label that leads on."""
+    """Draw the states with their commands, and an edge for each label that leads on."""
     nodes = [_node(part, state) for part in definition.states.values()]
     edges = [edge for part in definition.states.values() for edge in _edges(part, state)]
     return Graph(definition.full_name, (*nodes, *edges))

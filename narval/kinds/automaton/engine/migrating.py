@@ -1,8 +1,8 @@
-"""A run of an automaton that continues with another version, from where it is.
+"""Migration of a run of an automaton: it continues with another version, from where it is.
 
-The states that the run has reached are looked up in the new version by name. One that is under way must do
-the same there. One that has ended must lead, by the way it ended, to the same states as before. Otherwise the
-run would be in a state that no run of the new version can reach.
+The states that the run has reached are looked up in the new version by name. A running state must do the same
+there. A state that has ended must lead, by its label, to the same states as before. Otherwise the run would
+be in a state that no run of the new version can reach.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _UNDER_WAY = {
     "running": {"contenders": "its commands", "target": "what it calls", "agent": "the agent that it calls"},
     "held": {"after": "its dates", "wait": "the signal that it waits for"},
 }
-"""The fields of a state that must not change while it is under way, with words for them."""
+"""The fields of a state that must not change while it is running, with words for them."""
 
 
 def migrated(old: Automaton, new: Automaton, state: AutomatonState, names: Mapping[str, str]) -> Migration:
-    """The run in another version of its automaton; `names` maps renamed states."""
+    """Move a run to another version of its automaton; `names` maps renamed states."""
     if state.status != "running":
         why = f"the run is {state.status}: one that has not begun, or is about to end, is not migrated"
         return Migration(state, refused=(NoPlace("", why, old.line, True),))
@@ -48,7 +48,7 @@ def migrated(old: Automaton, new: Automaton, state: AutomatonState, names: Mappi
 
 
 def follow_version(decision: AutomatonDecision, event: Migrated) -> None:
-    """Continue with another version, which may have more room for programs."""
+    """Continue with another version, which may have room for more programs."""
     after = msgspec.msgpack.decode(event.state, type=AutomatonState)
     decision.change(AutomatonMigrated(version=event.version, state=after))
     completion.let_go(decision)
@@ -57,7 +57,7 @@ def follow_version(decision: AutomatonDecision, event: Migrated) -> None:
 def _moved(
     old: Automaton, new: Automaton, state: AutomatonState, places: Mapping[str, str]
 ) -> AutomatonState:
-    """The state of the run by the names of the new version, without states that are gone."""
+    """Translate the state of the run to the names of the new version, without removed states."""
     before: AutomatonState = copied(state)
     awaits = {one.name: one.awaits for one in new.states.values() if one.awaits}
     states: dict[str, StateRun] = {}
@@ -86,7 +86,7 @@ def _moved(
 def _refused(
     old: Automaton, new: Automaton, state: AutomatonState, places: Mapping[str, str]
 ) -> Iterator[NoPlace]:
-    """The states without a place."""
+    """The states that have no place in the new version."""
     for name, run in state.states.items():
         before, place = old.states[name], places.get(name)
         if place is None:
@@ -109,7 +109,7 @@ def _refused(
 
 
 def _ways(state: State, run: StateRun, places: Mapping[str, str] | None) -> dict[str, set[str]]:
-    """The states to which the end of a state leads, by each label that may have applied."""
+    """The states that follow a state, by each label with which it may have ended."""
     return {
         label: {one.name if places is None else places.get(one.name, "") for one in state.follow[label]}
         for label in (run.label or "0", SIGNAL, ANY)
@@ -120,7 +120,7 @@ def _ways(state: State, run: StateRun, places: Mapping[str, str] | None) -> dict
 def _satisfied(
     new: Automaton, state: AutomatonState, after: AutomatonState, places: Mapping[str, str]
 ) -> Iterator[NoPlace]:
-    """The states that lack nothing in the new version, but have not started."""
+    """The states whose needs are all met in the new version, but which have not started."""
     origins = {place: name for name, place in places.items()}
     for name, run in after.states.items():
         lacked = state.missing(origins[name])

@@ -1,4 +1,4 @@
-"""Running a state: its waits before, and the calls of its contenders (A7-A10, A14, A15)."""
+"""Running a state: the waits before it, and the calls of its contenders (A7-A10, A14, A15)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from narval.kinds.automaton.engine.state import STEADY
 from narval.kinds.automaton.language.definition import Automaton, State
 
 QUICK, QUICK_DEATHS = 1.0, 20
-"""The seconds after a state's start within which an error that leads back to it is a quick death; the quick
-deaths in a row after which there is a pause before the next start.
+"""The seconds after a state's start within which an error that leads back to it is a quick death, and the
+quick deaths in a row after which it pauses before the next start.
 """
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
-"""The seconds of the first of these pauses, which double, and of the longest."""
+"""The first of these pauses, which double, and the longest, in seconds."""
 
 
 def make_ready(
@@ -36,7 +36,7 @@ def make_ready(
     *,
     erred: bool = False,
 ) -> None:
-    """Make a state ready, to run once what was killed for it is gone, unless it has had its most visits."""
+    """Make a state ready, to run when what was killed for it is gone, unless it has used up its visits."""
     now = decision.state.of(state.name)
     visits, dying = now.visits, decision.state.dying
     if state.max_visits is not None and visits >= state.max_visits:
@@ -45,7 +45,7 @@ def make_ready(
         return
     gone_first = tuple([call for call, of in dying.items() if of in killed or of == by]) if dying else ()
     lived = decision.event.at - now.since if erred and visits > 0 else STEADY
-    died = lived < STEADY and not (state.after or state.wait)  # else it is not one that is to run always
+    died = lived < STEADY and not (state.after or state.wait)  # otherwise it is not meant to run always
     decision.change(StateReady(state.name, by, gone_first, lived < QUICK, decision.event.at, died))
     decision.to_run.append(state)
 
@@ -59,7 +59,7 @@ def go_on(decision: AutomatonDecision, state: State) -> None:
 
 
 def call(decision: AutomatonDecision, state: State, fallback: int) -> None:
-    """Call the program of a contender, or the run that answers in its place (A8, A15)."""
+    """Call the program of a contender, or the run that takes its place (A8, A15)."""
     identifier = decision.identifier()
     if state.target is not None:
         _call_run(decision, state, state.target, identifier)
@@ -73,11 +73,10 @@ def call(decision: AutomatonDecision, state: State, fallback: int) -> None:
 
 
 def _call_run(decision: AutomatonDecision, state: State, target: tuple[str, str], identifier: str) -> None:
-    """Call a run, for which the nearest elements are what this one was given and what its states have
-    produced.
+    """Call a run. Its nearest elements are this state's inputs and what its states have produced.
 
-    A run of another agent gets these and sees nothing else (G33). Its time limit is enforced here: executors
-    enforce only that of programs.
+    A run of another agent gets these and sees nothing else (G33). The time limit of a run is enforced here:
+    executors enforce only that of programs.
     """
     kind, name = target
     limit = limit_of_remote(state.timeout) if state.agent else state.timeout
@@ -95,7 +94,7 @@ def _call_run(decision: AutomatonDecision, state: State, target: tuple[str, str]
 
 
 def program_of(automaton: Automaton, state: State, fallback: int) -> commands.Program:
-    """The program of a state; whether it must be run is checked when it is started."""
+    """The program of a state; whether it must run is checked when it is started."""
     return commands.Program(
         words=state.contenders[fallback].words,
         text=state.contenders[fallback].text,
@@ -116,9 +115,7 @@ def program_of(automaton: Automaton, state: State, fallback: int) -> commands.Pr
 
 
 def _fed(decision: AutomatonDecision, state: State) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """The elements of the run's context that the state's programs are given, by variable; "" is standard
-    input.
-    """
+    """The elements of the run's context for the state's programs, by variable; "" is standard input."""
     fed = []
     for feed in state.inputs:
         bound = feed.condition.bind({})
@@ -131,7 +128,7 @@ def _fed(decision: AutomatonDecision, state: State) -> tuple[tuple[str, tuple[in
 def _is_up_to_date(decision: AutomatonDecision, state: State) -> bool:
     """True if there is nothing to do; this check takes no room and no program.
 
-    It is made once in an event: in a circle of such states the second check is left to the program backend.
+    It is made once an event: in a circle of such states the program backend makes the second check.
     """
     if not state.creates or state.name in decision.asked:
         return False
@@ -139,14 +136,14 @@ def _is_up_to_date(decision: AutomatonDecision, state: State) -> bool:
     return decision.view.is_up_to_date(state.directory, state.creates, state.needs, decision.times)
 
 
-# --- what it waits for ----------------------------------------------------------------------------------
+# --- waits ----------------------------------------------------------------------------------------------
 
 _Wait = Callable[[AutomatonDecision, State], bool]
-"""Holds a state, or skips it; False if it need not wait for this."""
+"""A function that holds a state, or skips it; it returns False if there is no need to wait."""
 
 
 def _hold_for_programs(decision: AutomatonDecision, state: State) -> bool:
-    """Hold a state until the programs of its former visit are gone."""
+    """Hold a state until the programs of its previous visit are gone."""
     dying = decision.state.dying
     if not dying or not any(call_id in dying for call_id in decision.state.of(state.name).dying):
         return False
@@ -155,7 +152,7 @@ def _hold_for_programs(decision: AutomatonDecision, state: State) -> bool:
 
 
 def wait_for_date(decision: AutomatonDecision, state: State) -> bool:
-    """Wait for the next date that fits, if the state has dates; also after the clock was set back."""
+    """Wait for the next matching date, if the state has dates; also after the clock was set back."""
     if not state.after:
         return False
     date = next_date(state.after, decision.view.zone, decision.event.at)
@@ -180,7 +177,7 @@ def _hold_for_signal(decision: AutomatonDecision, state: State) -> bool:
 
 
 def _hold_after_quick_deaths(decision: AutomatonDecision, state: State) -> bool:
-    """Pause a state that died too quickly, more than `QUICK_DEATHS` times in a row."""
+    """Pause a state that died quickly more than `QUICK_DEATHS` times in a row."""
     deaths = decision.state.states[state.name].quick - QUICK_DEATHS
     if deaths <= 0:
         return False
@@ -209,11 +206,11 @@ _HOLDS: dict[Hold, _Wait] = {
     "quick": _hold_after_quick_deaths,
     "room": _skip_or_hold_for_room,
 }
-"""The things a ready state waits for, in this order."""
+"""The waits of a ready state, in order."""
 
 _NEXT: dict[str, tuple[_Wait, ...]] = {
     "": (*_HOLDS.values(),),
     "back-off": (_HOLDS["room"],),
     **{hold: (*_HOLDS.values(),)[place:] for place, hold in enumerate(_HOLDS, 1)},
 }
-"""The waits that may follow each wait of a state."""
+"""The waits that may follow each wait."""

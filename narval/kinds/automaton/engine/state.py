@@ -1,10 +1,10 @@
-"""The state of a run of an automaton, and the tables of what may follow what (A2-A6).
+"""The state of a run of an automaton, and the tables of transitions (A2-A6).
 
 A state   idle → ready → held → running → done | erred
           ready → running      held → held: it waits for one thing after another      running → held: back-off
           ready, held → done: it is up to date      held → erred: a signal interrupted it
-          any → idle: it was killed, or its turn came again     done, erred, idle → ready
-A run     ready → running → ending → done | failed      any that is not over → cancelled | failed
+          any → idle: it was killed, or is started again     done, erred, idle → ready
+A run     ready → running → ending → done | failed      any that has not ended → cancelled | failed
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ RUN_MOVES: dict[str, frozenset[str]] = {
 
 
 STEADY, SEVERAL = 600.0, 3
-"""The seconds for which a state that is to run always has to run, to count as one that stays up; the deaths
-in a row before that which are several.
+"""The seconds after which a state that is meant to run always counts as stable, and the deaths in a row
+before that which count as several.
 """
 
 
 class StateRun(msgspec.Struct, omit_defaults=True, gc=False):
-    """The progress of a state; one not in the run's state is idle and still awaits everything."""
+    """The progress of a state; a state missing from the run's state is idle and still awaits everything."""
 
     state: str = "idle"
-    """The state that it is in."""
+    """Its present state."""
     call: str = ""
-    """Its call under way."""
+    """Its running call."""
     visits: int = 0
-    """The number of times that it had its turn."""
+    """The number of times it was entered."""
     failures: int = 0
     """The contenders given up in this visit."""
     fallback: int = 0
-    """The contender whose turn it is."""
+    """The contender being tried."""
     label: str = ""
     """The label with which it ended."""
     output: str = ""
@@ -64,39 +64,39 @@ class StateRun(msgspec.Struct, omit_defaults=True, gc=False):
     wake: str = ""
     """The timer of `until`."""
     until: float | None = None
-    """The moment that it waits for."""
+    """The moment it waits for."""
     dying: tuple[str, ...] = ()
     """The calls of states killed for it: they must be gone before it runs."""
     started: dict[str, None] = {}
-    """The states that its present or last run has started: `V` of section 4."""
+    """The states that its present or last visit has started: `V` of section 4."""
     by: str = ""
     """The state that started it."""
     missing: dict[str, None] | None = None
-    """The states whose 0 it still needs, None for all of them: `W`."""
+    """The states whose 0 it still needs, None for all: `W`."""
     produced: tuple[int, ...] = ()
     """The elements that its last call returned."""
     since: float = 0.0
     """The moment of its last call."""
     quick: int = 0
-    """The times in a row that an error led back to it soon after that."""
+    """The times in a row that an error led back to it soon after that moment."""
     deaths: int = 0
     """The times in a row that an error led back to it before it had run for `STEADY` seconds."""
     first_death: float = 0.0
-    """The moment of the first of these."""
+    """The moment of the first of these deaths."""
     last_death: float = 0.0
-    """The moment of the last of these."""
+    """The moment of the last of them."""
     late: bool = False
     """True if the run that answers its call has exceeded its time limit."""
     interrupted: str = ""
-    """The label by which a signal leaves it, while its program is being ended."""
+    """The label of the signal that interrupted it, while its program is being ended."""
     tries: int = 0
-    """The failures of the present contender after which it is tried again."""
+    """The failures of the present contender that led to a retry."""
     stood: float = 0.0
-    """The moment since which it is in its present state."""
+    """The moment at which it entered its present state."""
     succeeded: float = 0.0
     """The moment of its last 0."""
     spent: dict[str, float] = {}
-    """The seconds for which it was held, and for which it ran, in all its visits up to `stood`."""
+    """The seconds for which it was held, and for which it ran, over all its visits up to `stood`."""
 
     def become(self, state: str, at: float) -> None:
         """Move to a state at a moment (0 if unknown)."""
@@ -121,15 +121,15 @@ class AutomatonState(RunState, omit_defaults=True):
     states: dict[str, StateRun] = {}
     """The states that were reached."""
     calls: dict[str, str] = {}
-    """Calls under way: id to state."""
+    """Running calls: id to state."""
     dying: dict[str, str] = {}
-    """Calls that were killed and are not gone yet: id to state."""
+    """Calls that were killed but are not gone yet: id to state."""
     held: dict[str, None] = {}
-    """States that are ready and wait for something, in the order in which they came."""
+    """States that are ready and wait for something, in order of arrival."""
     queue: dict[str, None] = {}
-    """The states among them that wait for room."""
+    """The held states that wait for room."""
     signals: tuple[str, ...] = ()
-    """Signals heard for which no state waited yet."""
+    """Signals received that no state waited for yet."""
     finals: tuple[str, ...] = ()
     """Final states that ended with 0."""
     wake: str = ""
@@ -137,11 +137,11 @@ class AutomatonState(RunState, omit_defaults=True):
     until: float | None = None
     """The moment at which the run is given up."""
     after: int = 0
-    """The run that failed, so that this one began; 0 if none did."""
+    """The failed run that this one restarts; 0 if none."""
 
     @classmethod
     def blank(cls, run: int, definition: Automaton) -> Self:
-        """The state of a run that has not started, whose joins wait for all their states."""
+        """The state of a run that has not started; its joins wait for all their states."""
         awaits = {state.name: state.awaits for state in definition.states.values() if state.awaits}
         return cls(run, definition.full_name, awaits=awaits)
 
@@ -160,7 +160,7 @@ class AutomatonState(RunState, omit_defaults=True):
         return self.awaits.get(state, ()) if missing is None else missing
 
     def has_capacity(self, most: int | None) -> bool:
-        """True if one more program may run; killed programs take room until they are gone (A14)."""
+        """True if one more program may run; killed programs take up room until they are gone (A14)."""
         return most is None or len(self.calls) + len(self.dying) < most
 
     def progress(self) -> Iterator[tuple[str, str]]:
@@ -168,7 +168,7 @@ class AutomatonState(RunState, omit_defaults=True):
         return ((name, part.state) for name, part in self.states.items())
 
     def move_state(self, name: str, to: str, at: float) -> StateRun:
-        """Move a state to another of its states. Raises InternalError for a move that no table lists."""
+        """Move a state to another of its states. Raises InternalError for a transition in no table."""
         run = self.states.get(name)
         if run is None:
             run = self.states[name] = StateRun()

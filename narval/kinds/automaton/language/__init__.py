@@ -1,1 +1,1 @@
-"""Automata as written."""
+"""The language of automata."""

@@ -1,11 +1,11 @@
 """Checks of the graph of an automaton before it runs (A11): states that cannot start, and joins that are
 never met.
 
-A state can start if a label other than 0 leads to it from a state that can start, or if all the states that
-lead to it by 0 can end so, because it waits for each of them. The states that remain after this cannot start.
+A state can start if a label other than 0 leads to it from a state that can start. It can also start if every
+state that leads to it by 0 can end with 0, because it waits for each of them. No other state can start.
 
-A state that is started at most once ends with only one label. So a join is never met if all ways to what it
-waits for need two different labels of such a state.
+A state that is started at most once ends with only one label. So a join is never met if every path to what it
+waits for needs two different labels of such a state.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from narval.core.errors import Fault
 from narval.kinds.automaton.language.definition import START, SUCCESS, Automaton, State, signal_of
 
 Ends = frozenset[tuple[str, str]]
-"""States that have ended, each with the label by which it led on."""
+"""States that have ended, each with the label that led on."""
 
 
 def ways_to_start(states: Mapping[str, State]) -> dict[str, list[Ends]]:
-    """The ways in which each state is started: by its join, or by another state with a label other than 0."""
+    """The ways to start each state: by its join, or from another state by a label other than 0."""
     ways: dict[str, list[Ends]] = {name: [] for name in states}
     for name, state in states.items():
         if state.awaits:
@@ -45,7 +45,7 @@ def startable(states: Mapping[str, State], unmet: Mapping[str, str]) -> set[str]
 
 
 def unmet_joins(states: Mapping[str, State]) -> dict[str, str]:
-    """The states whose join is never met, though each state it waits for may end with 0, and why."""
+    """The states whose join is never met, though each state it waits for may end with 0, with the reason."""
     ways, unmet = ways_to_start(states), dict[str, str]()
     first = [START] if not ways.get(START) else []
     single = [([before for before, _ in way[0]], [name]) for name, way in ways.items() if len(way) == 1]
@@ -57,7 +57,7 @@ def unmet_joins(states: Mapping[str, State]) -> dict[str, str]:
             for name in states
             for way in ways[name]
             if _is_join(way) and (clash := _clash(_needed_by(way, needed, choices)))
-            if not any(_clash(needed[before]) for before, _ in way)  # then that one is reported
+            if not any(_clash(needed[before]) for before, _ in way)  # otherwise that join is reported
         }
         for name, (way, (state, labels)) in found.items():
             ways[name].remove(way)
@@ -73,7 +73,7 @@ def _is_join(way: Ends) -> bool:
 
 
 def _needed(ways: Mapping[str, list[Ends]], choices: set[str]) -> dict[str, Ends]:
-    """The ends of `choices` that must have come before each state that can start, by every way to it."""
+    """The ends of `choices` that must precede each state that can start, on every path to it."""
     after: dict[str, set[str]] = {name: set() for name in ways}
     for name, led in ways.items():
         for before, _ in frozenset[tuple[str, str]]().union(*led):
@@ -93,7 +93,7 @@ def _needed(ways: Mapping[str, list[Ends]], choices: set[str]) -> dict[str, Ends
 
 
 def _needed_by(way: Ends, needed: Mapping[str, Ends], choices: set[str]) -> Ends | None:
-    """The ends that must have come before by one way; None while part of the way is not known to start."""
+    """The ends that must precede a state on one path; None while part of the path is not known to start."""
     if any(before not in needed for before, _ in way):
         return None
     own = frozenset(end for end in way if end[0] in choices)
@@ -101,7 +101,7 @@ def _needed_by(way: Ends, needed: Mapping[str, Ends], choices: set[str]) -> Ends
 
 
 def _clash(ends: Ends | None) -> tuple[str, list[str]] | None:
-    """A state that would have to end with several labels, and these; None if there is none."""
+    """A state that would have to end with several labels, and those labels; None if there is none."""
     labels: dict[str, list[str]] = {}
     for state, label in sorted(ends or ()):
         labels.setdefault(state, []).append(label)
@@ -109,7 +109,7 @@ def _clash(ends: Ends | None) -> tuple[str, list[str]] | None:
 
 
 def never_started(states: Mapping[str, State]) -> Iterator[tuple[State, str]]:
-    """The states that cannot start, and why: nothing leads there, or a join waits for a state that comes
+    """The states that cannot start, and why: nothing leads to them, or a join waits for a state that comes
     after it.
     """
     unmet = unmet_joins(states)
@@ -133,7 +133,7 @@ def never_started(states: Mapping[str, State]) -> Iterator[tuple[State, str]]:
 
 
 def warnings(automata: Iterable[Automaton], _: Library) -> list[Fault]:
-    """Warnings about the states of automata: what is allowed but may not be intended."""
+    """Warnings about the states of automata: valid, but perhaps not intended."""
     return [
         Fault(automaton.path, line, 1, message, warning=True)
         for automaton in automata
@@ -143,10 +143,10 @@ def warnings(automata: Iterable[Automaton], _: Library) -> list[Fault]:
 
 
 def _hopeless(automaton: Automaton) -> Iterator[tuple[int, str]]:
-    """States from which no good end of the run can be reached."""
+    """The states from which the run cannot end well."""
     final = [state for state in automaton.states.values() if state.is_final]
     if not final:
-        return  # it is intended to run until it is stopped
+        return  # it is meant to run until it is stopped
     ways = [([after], [state.name]) for state in automaton.states.values() for after in _followers(state)]
     hopeful = reached([state.name for state in final], ways)
     for state in automaton.states.values():
@@ -155,7 +155,7 @@ def _hopeless(automaton: Automaton) -> Iterator[tuple[int, str]]:
 
 
 def _unmet(automaton: Automaton) -> Iterator[tuple[int, str]]:
-    """Joins that are never met, of states that something else may start."""
+    """The joins that are never met, of states that can also start in another way."""
     for name, why in unmet_joins(automaton.states).items():
         state = automaton.states[name]
         awaited = _all(state.awaits)
@@ -163,7 +163,7 @@ def _unmet(automaton: Automaton) -> Iterator[tuple[int, str]]:
 
 
 def _failing(automaton: Automaton) -> Iterator[tuple[int, str]]:
-    """States that lead on, but not by 0."""
+    """The states that lead on, but not by 0."""
     for state in automaton.states.values():
         if not state.is_final and state.label(SUCCESS) is None:
             without = f"state {state.name!r} has transitions, but none for 0"
@@ -187,9 +187,7 @@ def _endless(automaton: Automaton) -> Iterator[tuple[int, str]]:
 
 
 def _followers(state: State, by_signals: bool = True) -> Iterable[str]:
-    """The names of the successors of a state, each once, with or without those to which only a
-    signal leads.
-    """
+    """The names of a state's successors, each once; with `by_signals`, also those behind signals."""
     follow = (ones for label, ones in state.follow.items() if by_signals or not signal_of(label))
     return dict.fromkeys(successor.name for successors in follow for successor in successors)
 

@@ -1,7 +1,7 @@
-"""Automaton: states that run programs, and transitions by how those ended (A1-A16).
+"""Automaton: states that run programs, and transitions chosen by how those end (A1-A16).
 
-An automaton is linked once, when it is loaded: a state has its successors by label, and the states that it
-waits for. Nothing here is altered afterwards.
+An automaton is linked once, when it is loaded: each state gets its successors by label, and the states that
+it waits for. Nothing is altered afterwards.
 """
 
 from __future__ import annotations
@@ -18,31 +18,32 @@ from narval.core.definitions.schedule import Time
 from narval.core.patterns.pattern import Condition
 
 START, END = "start", "end"
-"""The state every automaton begins with, and the one that ends a run at once when it is done."""
+"""The state that every automaton begins with, and the one whose success ends a run at once."""
 
 SUCCESS, TIMEOUT, SIGNAL, ANY = "0", "timeout", "signal", "*"
-"""Labels besides numbers and the names of signals: the status 0, the end of a time limit, any signal, any end
-that has no other label.
+"""Labels besides numbers and signal names: status 0, an expired time limit, any signal, any end without a
+label of its own.
 """
 
 _TOLD = "signal "
 
 
 def signal_label(signal: str) -> str:
-    """The label of a transition for a signal told to the run; no program ends with it."""
+    """The label of a transition taken on a signal to the run; no program ends with it."""
     return _TOLD + signal
 
 
 def signal_of(label: str) -> str:
-    """The name of the signal that takes transitions of this label; "" for one about the end of a program."""
+    """The signal that takes transitions of this label; "" for a label about the end of a program."""
     return label[len(_TOLD) :] if label.startswith(_TOLD) else ""
 
 
 class ProgramInput(msgspec.Struct, frozen=True):
-    """Elements of the run's context that a program is given: as a variable, or on standard input.
+    """Elements of the run's context that a program gets: as a variable, or on standard input.
 
-    `name` is the variable, or "" for standard input. `select` is the XPath, evaluated on the newest element
-    that fits, whose text becomes the value. Standard input is given all elements that fit, within a `memory`.
+    `name` is the variable, or "" for standard input. `select` is the XPath, evaluated on the newest matching
+    element; the text of its result is the value. Standard input gets all matching elements, within a
+    `memory`.
     """
 
     name: str
@@ -51,8 +52,8 @@ class ProgramInput(msgspec.Struct, frozen=True):
 
 
 class ProgramLimits(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The limits of a program: seconds of processor, bytes of memory, open files, and processes at once
-    (A19); None: no limit.
+    """The limits of a program: seconds of processor time, bytes of memory, open files, and concurrent
+    processes (A19); None: no limit.
     """
 
     cpu: int | None = None
@@ -62,9 +63,9 @@ class ProgramLimits(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Contender(msgspec.Struct, frozen=True):
-    """A command of a state, as words, never text for a shell; `text` is its standard input.
+    """A command of a state, as words, never as text for a shell; `text` is its standard input.
 
-    It is tried `retries` more times before the next contender has its turn.
+    It is tried `retries` more times before the next contender.
     """
 
     words: tuple[str, ...]
@@ -81,58 +82,56 @@ class State(msgspec.Struct, eq=False):
     contenders: tuple[Contender, ...] = ()
     """The programs, in the order in which they are tried."""
     target: tuple[str, str] | None = None
-    """The kind and name of what it calls in place of a program."""
+    """The kind and name of the definition that it calls in place of a program."""
     timeout: float | None = None
-    """Seconds that an attempt may take."""
+    """The most seconds of an attempt."""
     retries: int = 0
     """The number of further attempts."""
     backoff: float | None = None
     """Seconds before the second attempt; doubled for each further one."""
     max_visits: int | None = None
-    """The number of times it may be entered."""
+    """The most times it may be entered."""
     creates: tuple[str, ...] = ()
-    """The files that it makes: it is skipped if all exist, and are no older than what it needs."""
+    """The files that it creates: it is skipped if all exist and none is older than what it needs."""
     needs: tuple[str, ...] = ()
     """The files that it needs."""
     unless: tuple[str, ...] = ()
-    """A command: if it ends with 0, the state is skipped."""
+    """A command; if it exits with 0, the state is skipped."""
     after: tuple[Time, ...] = ()
     """The dates that it waits for when it is ready."""
     wait: str = ""
     """The signal that it waits for when it is ready."""
     on_restart: Literal["retry", "error"] = "retry"
-    """The treatment of an attempt that was cut off by a crash."""
+    """The treatment of an attempt that a crash cut off."""
     grace: float = 2.0
-    """Seconds between the signal to end and the one that kills."""
+    """Seconds between the terminating and the killing signal."""
     directory: str = ""
-    """The directory of its programs."""
+    """The working directory of its programs."""
     environment: Mapping[str, str] = {}
-    """Variables for its programs."""
+    """The environment variables of its programs."""
     reaches: Needs | None = None
-    """The places that its programs may reach besides their own files; None if that is not said."""
+    """The places that its programs may reach besides their own files; None if not declared."""
     inputs: tuple[ProgramInput, ...] = ()
-    """The elements that its programs are given."""
+    """The elements passed to its programs."""
     limits: ProgramLimits = ProgramLimits()
-    """The limits of what its programs may use."""
+    """The resource limits of its programs."""
     line: int = 1
     """The line in the file."""
     follow: Mapping[str, tuple[State, ...]] = {}
     """The successors by label, including signals (`signal_label`)."""
     awaits: tuple[str, ...] = ()
-    """The names of the states whose 0 it needs before it starts."""
+    """The states whose 0 it needs before it starts, by name."""
     agent: str = ""
     """The agent whose definition it calls; "": its own."""
 
     @property
     def called(self) -> str:
-        """The words for the definition that it calls; "" if it runs a program."""
+        """Words for the definition that it calls; "" if it runs a program."""
         return called(*self.target, self.agent) if self.target is not None else ""
 
     @property
     def is_final(self) -> bool:
-        """True if its 0 is a good end of the run: nothing follows its end, or for `end`, nothing
-        follows 0.
-        """
+        """True if its 0 ends the run well: nothing follows it or, for `end`, nothing follows its 0."""
         return all(map(signal_of, self.follow)) or (self.name == END and self.label(SUCCESS) is None)
 
     @property
@@ -141,8 +140,8 @@ class State(msgspec.Struct, eq=False):
         return filter(None, map(signal_of, self.follow))
 
     def label(self, *words: str) -> str | None:
-        """The first of these labels, most precise first, that has a transition; or `*`; None if none has."""
-        for word in (*words, ANY):  # each state that ends asks this, so without a generator
+        """The first of these labels, most precise first, that has a transition; else `*`; else None."""
+        for word in (*words, ANY):  # a loop rather than a generator: every state that ends calls this
             if word in self.follow:
                 return word
         return None
@@ -165,9 +164,9 @@ def link(states: Mapping[str, State], follow: Mapping[str, Mapping[str, Iterable
 class Automaton(RunDefinition, frozen=True, eq=False):
     """The definition of a run of states. `states` are by name, in the order of the file.
 
-    `max_parallel` is the number of programs that run at once, None for as many as are ready. After `timeout`
-    seconds a run is given up. With `restart` another begins once one has ended. Its programs, with all that
-    they start, may be at most `processes` processes at once.
+    At most `max_parallel` programs run at once; None: as many as are ready. A run is given up after `timeout`
+    seconds. With `restart`, another run begins when one has ended. Its programs and their descendants may be
+    at most `processes` processes at once.
     """
 
     kind: ClassVar[str] = "automaton"
@@ -198,7 +197,7 @@ class Automaton(RunDefinition, frozen=True, eq=False):
 
     @property
     def own_needs(self) -> Iterator[OwnNeed]:
-        """The programs that its states run, and what these reach."""
+        """The programs that its states run, and what those reach."""
         for state in self.states.values():
             part = f"state {state.name!r}"
             for words in (*(contender.words for contender in state.contenders), state.unless):
@@ -209,7 +208,7 @@ class Automaton(RunDefinition, frozen=True, eq=False):
 
     @property
     def says_its_reach(self) -> bool:
-        """True if all of its programs are limited to what their states say that they reach."""
+        """True if all its programs are limited to what their states declare that they reach."""
         return all(state.reaches is not None for state in self.states.values() if state.contenders)
 
     @property

@@ -1,4 +1,4 @@
-"""The flow of automata: everything that a run holds may go to its programs, and to what it calls."""
+"""The flow of automata: everything that a run holds may reach its programs, and whatever it calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from narval.kinds.automaton.language.definition import Automaton
 
 
 def flow(automaton: Automaton, library: Library) -> Flow:
-    """The ways of elements through an automaton."""
+    """The flow of elements through an automaton."""
     return Flow(tuple(_calls(automaton, library)))
 
 

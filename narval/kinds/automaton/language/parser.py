@@ -1,4 +1,4 @@
-"""The XML of automata: a file is one `AUTOMATON` (A1)."""
+"""The XML of automata: a file has one `AUTOMATON` (A1)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LIMITS = ("cpu", "memory", "files")
 
 
 def parse(source: Source, root: XmlNode) -> Parsed:
-    """The automaton of a file."""
+    """Parse the automaton of a file."""
     return Reading(source, WORDS, any_case=True).parsed(_automata, root)
 
 
@@ -45,9 +45,7 @@ def _automata(reading: Reading, root: XmlNode) -> Iterator[Automaton | None]:
 
 
 class _AutomatonBuilder:
-    """Makes an automaton from its entry; a part with a fault is left out, and the others are
-    still checked.
-    """
+    """Builds an automaton from its entry. A part with a fault is left out; the others are still checked."""
 
     def __init__(self, reading: Reading, entry: Entry) -> None:
         stem = PurePath(reading.source.path).stem
@@ -55,7 +53,7 @@ class _AutomatonBuilder:
         self.group, self.name = entry.get("group", stem), entry.get("name", stem)
 
     def build(self) -> Automaton | None:
-        """The automaton, linked; None if it lacks a start, or an essential part."""
+        """The automaton, linked; None if it lacks a start or an essential part."""
         reading, entry = self._reading, self._entry
         states = reading.each_once(entry.of("state"), _StateReader(reading, entry).state, "name")
         link(states, self._transitions(states))
@@ -99,7 +97,7 @@ class _AutomatonBuilder:
         return follow
 
     def _label(self, entry: Entry, state: State | None) -> str | None:
-        """The label of a transition from a state: for how its program ends, or for a signal."""
+        """The label of a transition from a state: an end of its program, or a signal."""
         label: str | None = entry.get("label")
         signal: str | None = entry.get("signal")
         if signal is None:
@@ -120,7 +118,7 @@ class _AutomatonBuilder:
 
 
 class _StateReader:
-    """Reads `state` entries, which inherit what `root`, the automaton, has for all states."""
+    """Reads `state` entries, which inherit the defaults that `root`, the automaton, sets for all states."""
 
     def __init__(self, reading: Reading, root: Entry) -> None:
         self._reading, self._root = reading, root
@@ -161,7 +159,7 @@ class _StateReader:
         )
 
     def _contenders(self, entry: Entry) -> Iterator[Contender]:
-        """The command of the state, or the fallbacks within it, each with its standard input."""
+        """The command of the state, or its fallbacks, each with its standard input."""
         own = entry.get("command")
         fallbacks = list(entry.of("command"))
         if own is not None and fallbacks:
@@ -211,7 +209,7 @@ class _StateReader:
         return kind, target
 
     def _inputs(self, entry: Entry) -> Iterator[ProgramInput]:
-        """The elements that become variables, or standard input."""
+        """The elements passed as variables or on standard input."""
         for variable in (*self._root.of("env"), *entry.of("env")):
             if any(variable.of("match")) and variable.get("name"):
                 if variable.get("value") is not None:

@@ -1,4 +1,4 @@
-"""Description of automata: their states in order, and what they run."""
+"""Descriptions of automata: their states in order, and what they run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _whole(automaton: definition.Automaton) -> Iterator[str]:
 
 
 def _in_order(automaton: definition.Automaton) -> Iterator[definition.State]:
-    """The states in order from the first, which leads to all."""
+    """The states in order, beginning with the first, which leads to all others."""
     line, seen = [automaton.start], {automaton.start.name}
     for state in line:
         yield state
@@ -102,7 +102,7 @@ def _tried(contender: definition.Contender) -> Iterator[str]:
 
 
 def _surroundings(state: definition.State) -> Iterator[str]:
-    """The sentences about what its programs are given, and what they may use."""
+    """The sentences about the inputs and limits of its programs."""
     if not state.contenders:
         return
     if state.grace != definition.State("").grace:

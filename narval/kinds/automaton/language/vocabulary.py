@@ -1,4 +1,4 @@
-"""The vocabulary of automata, as a table; the names of elements may be written in either case."""
+"""The vocabulary of automata, as a table; element names may be written in either case."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ _NAME = re.compile(r"[A-Za-z][\w.-]*")
 _EXPANDS = re.compile(
     r"[\w./~-]*\$(\{[A-Za-z_]\w*\}|[A-Za-z_]\w*)[\w./-]*|([\w.~-]*/)*\*\.\w+|([\w.~-]*/)+\*"
 )
-"""A word with a variable, or with files by a `*`."""
+"""A word with a variable or a `*` wildcard."""
 _COMPARING = frozenset({"expr", "test", "["})
-"""Programs for which `>` and `|` are words of their own."""
+"""Programs for which `>` and `|` are ordinary words."""
 
 
 def command(text: str) -> tuple[str, ...]:
-    """A command as words; quotes and backslashes have their meaning in a shell, nothing else has."""
+    """A command as words; quotes and backslashes work as in a shell, and nothing else is special."""
     try:
         words = tuple(split(text))
     except ValueError as error:
@@ -64,12 +64,12 @@ def command(text: str) -> tuple[str, ...]:
 
 
 def word_for_a_shell(text: str) -> str:
-    """The first word of a command that is surely meant for a shell; "" if there is none. A word in quotes is
-    meant for the program.
+    """The first word of a command that is clearly intended for a shell; "" if there is none. A quoted word is
+    intended for the program.
     """
     words = _AS_WRITTEN.findall(text)
     for before, word, after in zip(words, words[1:], [*words[2:], ""], strict=False):
-        is_value = before.startswith("-")  # it may be that of an option
+        is_value = before.startswith("-")  # it may be the value of an option
         if (
             _REDIRECTS.fullmatch(word)
             or (_JOINS.fullmatch(word) and _GOES_ON.match(after) and words[0] not in _COMPARING)
@@ -81,7 +81,7 @@ def word_for_a_shell(text: str) -> str:
 
 
 def label(text: str) -> str:
-    """A label for the end of a program: a status, a signal, the end of its time limit, or anything else."""
+    """A label for the end of a program: a status, a signal, an expired time limit, or anything else."""
     if re.fullmatch(r"[0-9]{1,3}", text) and int(text) <= 255:
         return str(int(text))
     if text in ("timeout", "signal", "*"):

@@ -1,1 +1,1 @@
-"""Executor of dataflows: drives networks, and does the work that their operators ask for outside."""
+"""Executor of dataflows: drives networks, and performs their operators' outside work."""

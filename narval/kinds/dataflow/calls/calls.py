@@ -1,4 +1,4 @@
-"""Calls of kind `flow`: a session of a dataflow, run by the daemon (T29)."""
+"""Calls of kind `flow`: sessions of dataflows, run by the daemon (T29)."""
 
 from __future__ import annotations
 
@@ -59,20 +59,20 @@ from narval.kinds.dataflow.language.definition import DataflowDefinition
 log = logging.getLogger("narval.flow")
 
 MOST_GIVEN = 1 << 20
-"""The most bytes of tuples that a session gives to memory."""
+"""The most bytes of tuples that a session adds to memory."""
 
 
 Judge = Callable[[Iterable[int]], None]
-"""Raises ActionError if a session may not have these elements."""
+"""A check that raises ActionError if a session may not have these elements."""
 
 MOST_PRINTED, LONGEST_PRINTED = 100, 500
-"""The last printed lines of a session that are shown, and the characters of each."""
+"""The most printed lines of a session that are shown, the last ones, and the most characters of each."""
 
 COUNTED_FOR = 0.05
-"""The seconds for which the count of a session's work is reused, unless it makes progress."""
+"""The seconds for which the counts of a session's work are reused, unless it makes progress."""
 
 PROGRESS_PACE = 0.5
-"""Seconds from progress of a session until viewers of its run are told."""
+"""Seconds between a session's progress and the notice to viewers of its run."""
 
 NOBODY_AGREES = (
     "and nobody can agree to what a dataflow does outside; run it before the model is asked, or trust the "
@@ -87,8 +87,8 @@ _ASKS = (
 
 
 def judge_flow(agent: AgentState, rules: Rules, run: Run, eids: Iterable[int]) -> None:
-    """Raise ActionError unless rules allow a dataflow that acts outside to be given elements. Its results are
-    not traced to inputs, so any element may decide where something goes.
+    """Raise ActionError unless the rules allow a dataflow that acts outside to have these elements. Its
+    results are not traced to single inputs, so any element may decide where something is sent.
     """
     labels, having = agent.memory.labels, tuple(eid for eid in eids if eid)
     said, deciding = labels.told(labels.of((*having, run.eid)))
@@ -117,7 +117,7 @@ def _judge_without_rules(agent: AgentState, run: Run, asked: Call, eids: Iterabl
 
 
 def preparer(of: CallsOfAgent) -> Prepare:
-    """The preparer of the sessions of one agent."""
+    """The function that prepares the sessions of one agent."""
     return FlowCalls(of).prepare
 
 
@@ -133,9 +133,9 @@ class FlowCalls:
         """The sessions that may have results."""
 
     def prepare(self, run: Run, asked: Call, timeout: float | None) -> PreparedCall:
-        """The call that runs a session.
+        """Prepare the call that runs a session.
 
-        Raises ActionError for unreadable inputs, and for a run that results from a model's answer, or that
+        Raises ActionError for unreadable inputs, and for a run that derives from a model's answer, or that
         the rules of the home do not allow.
         """
         payload: Mapping[str, Any] = asked.payload or {}
@@ -235,7 +235,7 @@ class FlowCalls:
         return documents if over.state == "done" else []
 
     def _settle(self, session: str, change: ResultChange, turn: Turn) -> None:
-        """Record what a session that ended well remembers, in the turn that takes its outcome."""
+        """Record what a successful session remembers, in the turn that takes its outcome."""
         event = turn.transaction.batch.journal[-1].event
         if isinstance(event, Returned) and event.problem is None and not event.abandoned:
             change.put(turn.transaction.batch)
@@ -243,7 +243,7 @@ class FlowCalls:
                 self._sessions.discard(session)
 
     async def _known_sessions(self) -> set[str]:
-        """The sessions that may have results: at first earlier ones, ended or under way."""
+        """The sessions that may have results: at first earlier ones, ended or running."""
         if self._sessions is None:
             await take_over(self._agent.store, self._id, self._targets.home, self._results.write)
             scopes = await asyncio.to_thread(self._agent.store.scopes)
@@ -253,7 +253,7 @@ class FlowCalls:
         return self._sessions
 
     def _opened_pages(self) -> PageCache:
-        """The cache of fetched pages, opened when it is first needed."""
+        """The cache of fetched pages, opened on first use."""
         if self._pages is None:
             home = self._targets.home
             self._pages = PageCache(None if home is None else pages_file(home))
@@ -278,7 +278,7 @@ class PrintedLines:
 
 
 class ProgressNews:
-    """Tells of a session's progress, a little later; while it rests, nothing is told."""
+    """Reports a session's progress after a short delay; while there is no progress, it reports nothing."""
 
     def __init__(self, network: Network, tell: Callable[[], None]) -> None:
         self._network, self._tell = network, tell
@@ -295,15 +295,15 @@ class ProgressNews:
         self._tell()
 
     def close(self) -> None:
-        """Stop telling."""
+        """Stop reporting."""
         if self._timer is not None:
             self._timer.cancel()
 
 
 class LiveState:
-    """Gives the state of a run, with the work so far of a session under way.
+    """Gives the state of a run, with the work so far of a running session.
 
-    The work is counted once for callers at about the same time, as a page of a run asks several times.
+    Callers at about the same time share one count, as a page of a run asks several times.
     """
 
     def __init__(self, plan: str, network: Network, call: str, printed: PrintedLines) -> None:
@@ -313,7 +313,7 @@ class LiveState:
         self._streams: dict[str, int] = {}
 
     def __call__(self, state: DataflowState) -> DataflowState:
-        """The state, with the work so far of the session."""
+        """The state, with the session's work so far."""
         place = state.calls.get(self._call)
         if place is None:
             return state
@@ -333,7 +333,7 @@ class LiveState:
 
 
 def counted(plan: str, network: Network) -> list[dict[str, Any]]:
-    """Count what passed through the operators of a plan, over all its frames, as the run records it."""
+    """Count what passed through the operators of a plan, over all its frames, in the recorded form."""
     return [
         {
             "key": passed.key,

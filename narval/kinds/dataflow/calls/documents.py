@@ -41,7 +41,7 @@ from narval.kinds.dataflow.engine.state import UnreadNumbers
 from narval.kinds.dataflow.language.definition import DataflowDefinition, Datum
 
 RELATION, TUPLE, VALUE_OF = "relation", "tuple", "value"
-"""The elements of a relation, of a tuple in it, and of a value."""
+"""The elements for a relation, for a tuple in it, and for a value."""
 
 _PLAIN = re.compile(r"[+-]?(?:\d+(?P<rest>(?:\.\d+)?(?P<exponent>[eE][+-]?\d+)?))", re.ASCII)
 
@@ -52,8 +52,8 @@ _STREAMS = ("TupleStream", "Relation", "Object")
 def inputs_of(
     definition: DataflowDefinition, session: etree._Element, others: Iterable[Element] = ()
 ) -> dict[str, FlowInput]:
-    """The inputs of a session. Elements of `others` named `relation`, `value` or like an input count too; one
-    named like an input is a tuple of it. Raises FlowError for unknown, repeated or missing inputs.
+    """The inputs of a session. Elements of `others` named `relation`, `value` or like an input count too; an
+    element named like an input is a tuple of it. Raises FlowError for unknown, repeated or missing inputs.
     """
     data = {datum.name: datum for datum in definition.inputs}
     given: dict[str, FlowInput] = {}
@@ -93,7 +93,7 @@ def inputs_of(
 
 
 def _example(datum: Datum) -> str:
-    """An example of how to give an input."""
+    """An example of how to write an input."""
     if datum.type in ("TupleStream", "Relation"):
         one = f'<relation name="{datum.name}"><tuple>…</tuple></relation>'
         return f"{one} in a session"
@@ -110,7 +110,7 @@ def _given(datum: Datum, root: etree._Element) -> FlowInput:
 
 
 def value_of(datum: Datum, text: str) -> FlowInput:
-    """The value of an input that is given as a text. Raises FlowError."""
+    """The value of an input given as text. Raises FlowError."""
     if datum.type == "Number":
         number = number_in(text)
         if number is None:
@@ -123,10 +123,10 @@ def value_of(datum: Datum, text: str) -> FlowInput:
 
 
 def number_in(text: str) -> int | float | None:
-    """The number that a text is; None if it is not one.
+    """The number that a text denotes; None if it is not a number.
 
-    A plain number has digits, a point before decimals, and an optional sign and exponent. Nothing is guessed,
-    as a comma may come before decimals or separate thousands.
+    A plain number has digits, a point before decimals, and an optional sign and exponent. Nothing is guessed:
+    a comma may precede decimals or separate thousands.
     """
     plain = _PLAIN.fullmatch(text.strip())
     if plain is None or not isfinite(number := float(plain[0])):
@@ -160,7 +160,7 @@ def _number_given(attribute: str, text: str) -> int | float | None:
 def tuple_in(root: etree._Element, read: Callable[[str, str], Any] = _number_given) -> dict[str, Any]:
     """The attributes of a tuple: those of its element, and its children with their texts.
 
-    The value of a child with type="Number" is what `read` gives for its name and text.
+    `read` gives the value of a child with type="Number", from its name and text.
     """
     found: dict[str, Any] = {str(name): value for name, value in root.attrib.items() if name != "type"}
     for child in root.iterchildren("*"):
@@ -176,11 +176,11 @@ def document_of(schema: Schema, row: Row, name: str = TUPLE) -> bytes:
     return etree.tostring(tuple_element(schema, row, name), encoding="utf-8")
 
 
-# --- what comes out -----------------------------------------------------------------------------------------
+# --- outputs ------------------------------------------------------------------------------------------------
 
 
 def tuple_element(schema: Schema, row: Row, name: str = TUPLE) -> etree._Element:
-    """A tuple as an element; an attribute without value has no child."""
+    """A tuple as an element; an attribute without a value has no child."""
     root = etree.Element(name)
     for attribute, value in zip(schema, row, strict=True):
         if value is not None:
@@ -204,7 +204,7 @@ def relation_element(name: str, batches: Iterable[TupleBatch]) -> bytes:
 
 
 def value_element(name: str, value: Any) -> bytes:
-    """A value as a document; a relation as one."""
+    """A value as a document; a relation as one document."""
     if isinstance(value, Relation):
         return relation_element(name, value.batches())
     root = etree.Element(VALUE_OF, name=name)
@@ -215,7 +215,7 @@ def value_element(name: str, value: Any) -> bytes:
 
 
 class GatheredOutputs:
-    """The outputs of a session, gathered as documents: at most `most` bytes of tuples."""
+    """The outputs of a session, collected as documents: at most `most` bytes of tuples."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -225,7 +225,7 @@ class GatheredOutputs:
         self._over: dict[str, bool] = {}
 
     def tuples(self, output: str, batch: TupleBatch) -> None:
-        """Keep tuples. Raises FlowError for too many."""
+        """Collect tuples. Raises FlowError for too many."""
         self._size += sum(len(text_of(value)) for row in batch.rows for value in row)
         if self._size > self._most:
             message = f"its outputs are larger than {self._most:,} bytes; export them, or notify of each"
@@ -233,7 +233,7 @@ class GatheredOutputs:
         self._tuples.setdefault(output, []).append(batch)
 
     def value(self, output: str, value: Any) -> None:
-        """Keep a value."""
+        """Collect a value."""
         self._values[output] = value
 
     def over(self, output: str, cancelled: bool) -> None:
@@ -271,12 +271,12 @@ class NumberReader:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._of_work: dict[int | str, dict[tuple[str, int, str], UnreadNumbers]] = {}
-        """The counts by request; those of recorded work by its key."""
+        """The counts by request, or by key for recorded work."""
 
     def read(
         self, request: OperatorRequest, attribute: str, value: Any, form: NumberForm | None = None
     ) -> int | float | None:
-        """The number of a value; None for a blank text, and for one that does not fit the form."""
+        """The number of a value; None for a blank text, and for a text that does not fit the form."""
         if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
             return value
         text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -287,14 +287,14 @@ class NumberReader:
         return number
 
     def note(self, request: OperatorRequest, attribute: str, text: str) -> None:
-        """Count a text that is no number; or, with no attribute, a line that does not fit."""
+        """Count a text that is not a number, or, without an attribute, a line that does not fit."""
         place = (request.call.key, request.call.line, attribute)
         with self._lock:
             counts = self._of_work.setdefault(request.id, {})
             counts[place] = _with_texts(counts.get(place) or UnreadNumbers(*place), 1, (text,))
 
     def take(self, request: int, key: str) -> tuple[UnreadNumbers, ...]:
-        """The counts of a request that is done, which are those of recorded work from now on."""
+        """Move the counts of a finished request to the key of its recorded work, and return them."""
         with self._lock:
             counts = self._of_work.pop(request, None)
             if counts:

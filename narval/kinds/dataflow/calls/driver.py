@@ -1,10 +1,9 @@
-"""The driver of a network: it lets the network run, performs the outside work it asks for, and watches its
-time.
+"""The driver of a network: runs it, performs the outside work it asks for, and enforces its time limit.
 
-A network is driven in the loop of the daemon. Between two slices all others have their turn: other
+A network is driven in the daemon's event loop. Between two slices everything else has its turn: other
 transactions (T56), agents, surfaces. Outside work is done by tasks of that loop, which continue only while
-there is room (TA41): sources while no operator of the network is behind, others while none that they give to
-is.
+there is room (TA41): a source waits while any operator of the network is behind, other work while an operator
+that it feeds is behind.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ FlowInput = Relation | str | int | float | None
 
 
 Place = tuple[str, str, int]
-"""An instance of an operator: its frame, its call, the epoch."""
+"""An instance of an operator: its frame, its call, its epoch."""
 
 
 class Show(Protocol):
@@ -58,18 +57,18 @@ class TimeToLive:
         self._progress, self._moved = -1, 0.0
 
     def note(self, progress: int) -> None:
-        """Start again if there is progress."""
+        """Restart the countdown if there is progress."""
         if progress != self._progress:
             self._progress, self._moved = progress, asyncio.get_running_loop().time()
 
     @property
     def left(self) -> float:
-        """The seconds that are left."""
+        """The seconds left."""
         return self._moved + self.seconds - asyncio.get_running_loop().time()
 
 
 class FlowDriver:
-    """Drives one transaction; with `ttl` it ends after `ttl` seconds without progress (T30, TA26).
+    """Drives one transaction, which ends after `ttl` seconds without progress, if set (T30, TA26).
 
     `moved` is called whenever the transaction may have made progress.
     """
@@ -129,12 +128,12 @@ class FlowDriver:
             self._wake.clear()
 
     def stop(self, failure: Failure) -> None:
-        """Make the transaction void, with this failure."""
+        """Void the transaction with this failure."""
         self._stopped = failure
         self._network.stop()
         self._wake.set()
 
-    # --- what the network says ------------------------------------------------------------------------
+    # --- requests of the network ----------------------------------------------------------------------
 
     def _hear(self) -> requests.TransactionOver | None:
         over = None
@@ -176,7 +175,7 @@ class FlowDriver:
             if place is not None:
                 self._performers.pop(place, None)
 
-    # --- work outside ---------------------------------------------------------------------------------
+    # --- outside work ---------------------------------------------------------------------------------
 
     async def _perform(self, request: requests.OperatorRequest, place: Place) -> None:
         network = self._network
@@ -193,7 +192,7 @@ class FlowDriver:
                     network.answer(request.id, *answer)
                     self._wake.set()
                     if is_source:
-                        await asyncio.sleep(0)  # what it gave is passed on first, which may fill those behind
+                        await asyncio.sleep(0)  # pass its output on first; that may fill the next operators
             network.done(request.id)
         except asyncio.CancelledError:
             raise
@@ -206,7 +205,7 @@ class FlowDriver:
     # --- time -----------------------------------------------------------------------------------------
 
     async def _watch(self, ttl: TimeToLive) -> None:
-        """End the transaction when it has made no progress for its time to live."""
+        """End the transaction if it makes no progress within its time to live."""
         ttl.note(self._network.progress)
         while (left := ttl.left) > 0:
             await asyncio.sleep(left)
@@ -214,12 +213,12 @@ class FlowDriver:
 
 
 def with_place(failure: Failure) -> str:
-    """The message of a failure, and where it happened."""
+    """The message of a failure, with its place."""
     return f"{failure.message} ({failure.detail})" if failure.detail else failure.message
 
 
 def failure_in(error: Exception) -> Failure:
-    """The failure of an outside operator. One of user code may be temporary, as in an action."""
+    """The failure of an outside operator. A failure of user code may be temporary, as in an action."""
     if isinstance(error, FlowError):
         return error.failure
     if isinstance(error, ActionError):

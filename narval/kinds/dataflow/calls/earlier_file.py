@@ -1,7 +1,7 @@
 """The file that held the results of dataflows before the home's store did; it is imported once.
 
-Each agent of the home takes what dataflows remembered, as names belonged to the home, and the results of its
-own sessions under way.
+Each agent of the home imports everything that dataflows remembered, as names belonged to the home, and the
+results of its own running sessions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ async def take_over(
     home: Path | None,
     write: Callable[[ResultChange], Awaitable[None]],
 ) -> None:
-    """Import the file of a home for an agent, by its id, unless that was done."""
+    """Import the file of a home for an agent, by its id, unless that is already done."""
     path = None if home is None else pages_file(home)
     if path is None or not path.exists():
         return

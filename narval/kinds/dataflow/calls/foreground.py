@@ -1,4 +1,4 @@
-"""Dataflows in the foreground, without a home: loaded from a file, and run to their end (T51)."""
+"""Dataflows in the foreground, without a home: loaded from a file and run to their end (T51)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ THREADS = 32
 
 class FlowFile(NamedTuple):
     """A dataflow of a file, with the functions of the modules around it, its settings, and the base folder of
-    relative paths. `home` is the folder of the home that it is in, if any.
+    relative paths. `home` is the folder of the home that contains it, if any.
     """
 
     definition: DataflowDefinition
@@ -65,11 +65,11 @@ class FlowFile(NamedTuple):
 
 
 def load_dataflow(file: Path, name: str = "") -> FlowFile:
-    """The first dataflow of a file, or the one of that name in it, ready to be run.
+    """Load the first dataflow of a file, or the one with that name, ready to run.
 
     A file below a folder `recipes` is loaded with all files there and in `modules` beside it, as in a home;
-    any other with `modules` in its own folder. Raises DefinitionError, SettingsError, and RequestError for an
-    unknown name.
+    any other file with `modules` in its own folder. Raises DefinitionError, SettingsError, and RequestError
+    for an unknown name.
     """
     root = next((folder.parent for folder in file.absolute().parents if folder.name == "recipes"), None)
     loaded = load(root) if root is not None else _beside(file)
@@ -99,7 +99,7 @@ def _beside(file: Path) -> Loaded:
 
 
 def sessions_of(data: bytes | None, values: Mapping[str, str]) -> list[etree._Element]:
-    """The sessions of a document of inputs, with `values` added; without a document, one. Raises
+    """The sessions in a document of inputs, with `values` added; without a document, one. Raises
     RequestError.
     """
     if data is None:
@@ -127,8 +127,8 @@ async def run_sessions(
 ) -> list[TransactionOver]:
     """Run a dataflow for the inputs of all sessions at once; return how each ended. Raises FlowError.
 
-    `limits` are those that differ from the settings. `warn` is told of texts that should be numbers and are
-    not. `results` has what the home remembers; `listener` hears what happens at operators.
+    `limits` override the settings. `warn` receives texts that should be numbers but are not. `results` has
+    what the home remembers; `listener` hears what happens at operators.
     """
     definition, functions, settings, folder, home = flow
     here = CallContext("dataflow", 0, "", home=folder)
@@ -173,7 +173,7 @@ async def _drive(
     inputs: Mapping[str, FlowInput],
     ttl: float | None,
 ) -> TransactionOver:
-    """Drive a session, and record what it saw, or what it told."""
+    """Drive a session, and record what it saw or, if it failed, what it sent."""
     results = tools.results
     try:
         over = await drive_session(network, tools, show, inputs, ttl)
@@ -187,9 +187,9 @@ async def _drive(
 
 
 class HomeResults(LocalResults):
-    """Results of a program without a daemon; those that outlive it belong to the home, which `ask` reaches.
+    """Results of a program without a daemon. Results that outlive it belong to the home, reached by `ask`.
 
-    Unless it `keeps` them, the home learns nothing.
+    Without `keeps`, the home records nothing.
     """
 
     def __init__(self, ask: Callable[..., Any], *, keeps: bool) -> None:
@@ -207,7 +207,7 @@ class HomeResults(LocalResults):
         return await super().of(scope, keys)
 
     async def write(self, change: ResultChange, also: InTurn | None = None) -> None:
-        """Keep a change; the home records what outlives the program."""
+        """Keep a change; the home records the part that outlives the program."""
         await super().write(change, also)
         if not self._keeps:
             return
@@ -217,7 +217,7 @@ class HomeResults(LocalResults):
             await asyncio.to_thread(self._ask, "record_flow_results", rows=rows, dropped=dropped)
 
     async def _know(self, scope: str) -> None:
-        """Read a scope of the home on its first use."""
+        """Read a scope of the home on first use."""
         if session_in(scope) is None and scope not in self._read:
             rows = await asyncio.to_thread(self._ask, "flow_results", scope=scope)
             rows_by_key = self.scopes.setdefault(scope, {})
@@ -227,7 +227,7 @@ class HomeResults(LocalResults):
 
 
 class OwnThreads:
-    """The threads of a program without a daemon, made when a function of a module is first called."""
+    """The threads of a program without a daemon, made on the first call of a module's function."""
 
     def __init__(self) -> None:
         self._book: CallBook | None = None
@@ -235,13 +235,13 @@ class OwnThreads:
     async def part(self, work: Callable[[], Any], timeout: float | None) -> Any:
         """Do work in a thread, for at most `timeout` seconds."""
         if self._book is None:
-            from narval.calls.book import CallBook  # imported here, as many dataflows call no function
+            from narval.calls.book import CallBook  # imported here because many dataflows call no function
             from narval.calls.executor import Executor
 
             self._book = CallBook(Executor(CallLimits(threads=THREADS)))
         return await self._book.of(0).part(call(), work, timeout)
 
     async def close(self) -> None:
-        """Let the threads end; those that are busy end with the program."""
+        """Let idle threads end; busy ones end with the program."""
         if self._book is not None:
             await self._book.close()

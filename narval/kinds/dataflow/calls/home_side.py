@@ -1,4 +1,4 @@
-"""The home as dataflows of a daemon use it: its memory, its mail (T60)."""
+"""The home as the daemon's dataflows use it: its memory and its mail (T60)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class HomeSide:
         self._agent, self._home, self._judge = agent, home, judge
         self._origin = Origin(run, step)
         self.labels: set[str] = set()
-        """The labels of what the session has got from memory or from outside."""
+        """The labels of everything the session has received from memory or from outside."""
 
     @property
     def senders(self) -> dict[str, Sender]:
@@ -44,7 +44,7 @@ class HomeSide:
     # --- memory ---------------------------------------------------------------------------------------
 
     def elements(self, pattern: str) -> list[tuple[int, str, str]]:
-        """The elements that match a pattern and count: eid, name and text.
+        """The current elements that match a pattern: eid, name and text.
 
         Raises ActionError as `judge` does.
         """
@@ -61,13 +61,13 @@ class HomeSide:
         return [(one.eid, one.name, _text_in(one.xml)) for one in elements if one is not None]
 
     async def _to_memory(self, message: FlowMessage) -> InTurn:
-        """The addition of a value's document to memory, where waiting runs see it."""
+        """Return the act that adds a value's document to memory, where waiting runs see it."""
         return partial(_add, canonical(message.document), self._origin, frozenset(self.labels))
 
     # --- mail -----------------------------------------------------------------------------------------
 
     async def _by_mail(self, message: FlowMessage) -> None:
-        """Send a value with the account of `[mail]`. Raises ActionError."""
+        """Send a value with the `[mail]` account. Raises ActionError."""
         from narval.people.mail.account import MailAccount
         from narval.people.mail.writing import send_text
 
@@ -89,7 +89,7 @@ def _text_in(xml: bytes) -> str:
 
 
 def _recipients(dest: str) -> tuple[str, str]:
-    """The addresses of `mailto:ADDRESS,…?subject=TEXT`, separated by blanks, and the subject.
+    """The addresses in `mailto:ADDRESS,…?subject=TEXT`, separated by blanks, and the subject.
 
     Raises ActionError for anything else.
     """
@@ -103,7 +103,7 @@ def _recipients(dest: str) -> tuple[str, str]:
 
 
 def _readable(message: FlowMessage) -> str:
-    """The value for people: its text if it has one attribute, else one attribute a line."""
+    """The value for people: its text if it has one attribute, else one attribute per line."""
     attributes = list(parse(message.document).iterchildren("*"))
     if len(attributes) == 1:
         return attributes[0].text or ""

@@ -1,6 +1,6 @@
-"""A cache of fetched pages, on this machine: they are fetched again only if they have changed.
+"""A local cache of fetched pages: a page is fetched again only if it has changed.
 
-It is an SQLite file in `var/` of the home. Deleting it costs nothing but time.
+It is an SQLite file in `var/` of the home. Deleting it costs only time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CREATE TABLE IF NOT EXISTS pages (url TEXT PRIMARY KEY, at REAL NOT NULL, data B
 
 
 class KeptPage(msgspec.Struct, array_like=True):
-    """A page as it was fetched, with the server's validators by which to ask whether it has changed."""
+    """A fetched page, with the server's validators for conditional requests."""
 
     etag: str
     modified: str
@@ -39,7 +39,7 @@ def pages_file(home: Path) -> Path:
 
 
 class PageCache:
-    """The pages in a file; in memory without one."""
+    """The pages in a file, or in memory without one."""
 
     def __init__(self, path: Path | None) -> None:
         self._database = sqlite3.connect(":memory:" if path is None else path, check_same_thread=False)
@@ -52,7 +52,7 @@ class PageCache:
         self._database.close()
 
     def page(self, url: str) -> KeptPage | None:
-        """A page that was fetched."""
+        """The cached page of a URL."""
         row = self._database.execute("SELECT data FROM pages WHERE url = ?", (url,)).fetchone()
         return None if row is None else msgspec.msgpack.decode(row[0], type=KeptPage)
 

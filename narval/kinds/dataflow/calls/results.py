@@ -1,10 +1,9 @@
 """Results of dataflows by key, in the home's store: what a session has done, and what dataflows remember.
 
-A *scope* has the results of one session, or what is remembered under one name. While a session is under way,
-its work is recorded before the results are passed on (T23, TA22, TA23). What it sees stays its own, as a
-*sight*, and is remembered in the turn that records its good end. The messages of a session that did not end
-well are kept as told, by dataflow and values: the next session, to which the same things are new, does not
-send them again.
+A *scope* has the results of one session, or what is remembered under one name. While a session runs, its work
+is recorded before the results are passed on (T23, TA22, TA23). What it sees stays its own, as a *sight*, and
+is remembered in the turn that records its success. The messages of an unsuccessful session are kept as told,
+by dataflow and values: the next session, to which the same items are new, does not send them again.
 """
 
 from __future__ import annotations
@@ -29,21 +28,21 @@ if TYPE_CHECKING:  # not needed by a dataflow in the foreground
     from narval.calls.book import AgentCalls
 
 MOST_KEPT = 64 << 20
-"""The most bytes of a kept result; a larger one is asked for again after a crash."""
+"""The most bytes of a kept result; a larger one is requested again after a crash."""
 
 REMEMBERED, TOLD, LABELS_OF = "remembered ", "told ", "labels of "
-"""The prefixes of the scopes that outlive sessions; a name follows, or the digest of a dataflow. The last has
-the labels of what is remembered under a name.
+"""The prefixes of the scopes that outlive sessions; a name follows, or the digest of a dataflow. The last one
+has the labels of what is remembered under a name.
 """
 
 LABELS = "?labels"
-"""The key, among a session's recorded work, of the labels of what it has got from outside."""
+"""The key, among a session's recorded work, of the labels of what it has received from outside."""
 
 UNREAD = "?unread"
-"""The end of the key, among a session's recorded work, of the texts that a piece of it could not read."""
+"""The suffix of the key, among a session's recorded work, of the texts that a piece of it could not read."""
 
 DONE, SIGHTS, TELLING = "done ", "sights ", "telling "
-"""The prefixes of the scopes of a session, whose name follows."""
+"""The prefixes of a session's scopes, whose name follows."""
 
 _OF_SESSIONS = (DONE, SIGHTS, TELLING)
 
@@ -74,11 +73,11 @@ class Results(Protocol):
         """The results of a scope that have one of these keys."""
 
     async def write(self, change: ResultChange, also: InTurn | None = None) -> None:
-        """Record a change, in the turn that does `also`; return once it is recorded."""
+        """Record a change, in the turn that does `also`; return when it is recorded."""
 
 
 class StoredResults:
-    """The results of an agent at work: read from its store, written by its turns."""
+    """The results of an active agent: read from its store, written by its turns."""
 
     def __init__(self, store: AgentStore, calls: AgentCalls) -> None:
         self._store, self._calls = store, calls
@@ -103,7 +102,7 @@ class StoredResults:
 
 
 class SeenItem(NamedTuple):
-    """An item that `remember` has seen under a name: its key, when first and last, and its tuple as JSON."""
+    """An item that `remember` has seen under a name: its key, first and last moment, and tuple as JSON."""
 
     key: str
     first: float
@@ -151,7 +150,7 @@ def told_scope(dataflow: str) -> str:
 
 
 class Claims:
-    """The claims of the sessions of one agent under way: what one has seen is new to no other."""
+    """The claims of an agent's running sessions: an item that one has seen is not new to another."""
 
     def __init__(self) -> None:
         self._sessions: dict[tuple[str, str], str] = {}
@@ -159,11 +158,11 @@ class Claims:
         self._under_way: set[str] = set()
 
     def begin(self, session: str) -> None:
-        """Register a session under way."""
+        """Register a running session."""
         self._under_way.add(session)
 
     def end(self, session: str) -> None:
-        """Release what it has claimed."""
+        """Release its claims."""
         self._under_way.discard(session)
         self._sessions = {item: holder for item, holder in self._sessions.items() if holder != session}
 
@@ -184,9 +183,9 @@ class Claims:
 
 
 class SessionResults:
-    """The results of one session. With `dataflow`, the name and values of one that remembers, it treats the
-    messages of unsuccessful sessions of it as sent. `labels` are those of what the session has got: they are
-    recorded, and restored, with its results.
+    """The results of one session. `dataflow`, if set, is the name and values of a dataflow that remembers:
+    messages of its unsuccessful sessions count as sent. `labels` are those of everything the session has
+    received; they are recorded and restored with its results.
     """
 
     def __init__(
@@ -204,9 +203,9 @@ class SessionResults:
         self._claims = claims if claims is not None else Claims()
         self._told = told_scope(dataflow) if dataflow else ""
         self._keys: set[str] = set()
-        """The keys of what is recorded."""
+        """The keys of recorded results."""
         self._pending: dict[str, bytes] = {}
-        """The results that are not recorded yet."""
+        """The results not recorded yet."""
         self._sights: dict[tuple[str, str], _Sight] = {}
         self._is_resumed = False
 
@@ -225,13 +224,13 @@ class SessionResults:
                 self._claims.claim(self.session, name, key)
 
     def end(self) -> None:
-        """Release what it has claimed to other sessions."""
+        """Release its claims to other sessions."""
         self._claims.end(self.session)
 
-    # --- what is done (T23) ---------------------------------------------------------------------------
+    # --- finished work (T23) --------------------------------------------------------------------------
 
     async def done(self, keys: Iterable[str]) -> dict[str, list[FlowAnswer]]:
-        """The answers of these pieces of work that are finished, by key."""
+        """The answers of those pieces of work that are finished, by key."""
         asked = [key for key in keys if self._is_resumed or key in self._keys or key in self._pending]
         found = {key: _answers(self._pending[key]) for key in asked if key in self._pending}
         unread = [key for key in asked if key not in found]
@@ -241,7 +240,7 @@ class SessionResults:
         return found
 
     async def unread(self, key: str) -> list[UnreadNumbers]:
-        """The texts that a finished piece of work took for numbers, and that are none."""
+        """The texts that a finished piece of work could not read as numbers."""
         key += UNREAD
         if key in self._pending:
             return msgspec.json.decode(self._pending[key], type=list[UnreadNumbers])
@@ -251,14 +250,14 @@ class SessionResults:
     async def record(
         self, key: str, answers: Iterable[bytes] = (), unread: Collection[UnreadNumbers] = ()
     ) -> None:
-        """Record a piece of work: its answers, each as `encoded`, and what it could not read."""
+        """Record a piece of work: its answers, each as `encoded`, and the texts it could not read."""
         also = {key + UNREAD: msgspec.json.encode(unread)} if unread else {}
         await self._write({key: b"[%b]" % b",".join(answers), **also})
 
     async def _write(
         self, work: Mapping[str, bytes], change: ResultChange | None = None, in_turn: InTurn | None = None
     ) -> None:
-        """Record pieces of work, and a change besides, in the turn that does what is to be done there."""
+        """Record pieces of work and a further change, in the turn that does `in_turn`."""
         also, now = change or ResultChange(), time()
         self._pending |= work
         rows = [ResultRow(DONE + self.session, key, now, data) for key, data in work.items()]
@@ -271,10 +270,10 @@ class SessionResults:
         for key in work:
             self._pending.pop(key, None)
 
-    # --- what was seen (T49) --------------------------------------------------------------------------
+    # --- sights (T49) ---------------------------------------------------------------------------------
 
     def claim(self, name: str, key: str) -> bool:
-        """Claim an item for this session; False if another one under way has it."""
+        """Claim an item for this session; False if another running session has it."""
         return self._claims.claim(self.session, name, key)
 
     async def remembered(self, name: str, keys: Iterable[str]) -> dict[str, SeenItem]:
@@ -299,7 +298,7 @@ class SessionResults:
         )
 
     async def record_sights(self, work: Mapping[str, bytes], name: str, keys: Collection[str]) -> None:
-        """Record the results of tuples, and that the session has seen the items of these keys."""
+        """Record the results of tuples, and that the session has seen the items with these keys."""
         rows = []
         for key in dict.fromkeys(keys):
             frame, item = self._sights[name, key]
@@ -308,12 +307,10 @@ class SessionResults:
             rows.append(ResultRow(SIGHTS + self.session, place, item.last, data))
         await self._write(work, ResultChange(rows))
 
-    # --- what was told --------------------------------------------------------------------------------
+    # --- messages -------------------------------------------------------------------------------------
 
     async def told_before(self, message: str) -> str | None:
-        """The key under which an unsuccessful session has sent a message, which this one then claims; or
-        None.
-        """
+        """The key under which an unsuccessful session sent a message, which this one then claims; or None."""
         if not self._told:
             return None
         for row in await self._results.all(self._told):
@@ -322,7 +319,7 @@ class SessionResults:
         return None
 
     async def tell(self, key: str, message: str, before: str | None, in_turn: InTurn | None = None) -> None:
-        """Record that a message is told, by that turn or before it, or that the session takes over one told
+        """Record that a message is sent, in that turn or before it, or that the session takes over one sent
         `before`.
         """
         if not self._told:
@@ -333,10 +330,10 @@ class SessionResults:
         row = ResultRow(TELLING + self.session, key, time(), data)
         await self._write({key: b"[]"}, ResultChange([row], dropped), in_turn)
 
-    # --- its end --------------------------------------------------------------------------------------
+    # --- the end --------------------------------------------------------------------------------------
 
     async def ended_well(self, void: Iterable[str]) -> ResultChange:
-        """The change for the good end of the session. All that it has seen is remembered, except what its
+        """The change for a successful end of the session. Everything it saw is remembered, except what its
         void frames saw. What earlier sessions told before they failed is dropped.
         """
         gone = frozenset(void)
@@ -359,7 +356,7 @@ def session_in(scope: str) -> str | None:
 
 
 async def forget_session(results: Results, session: str) -> None:
-    """Forget the results and sights of a session that did not end well; what it told stays told."""
+    """Forget the results and sights of an unsuccessful session; what it told stays told."""
     rows = []
     for row in await results.all(TELLING + session):
         told, message = msgspec.json.decode(row.data, type=tuple[str, str])
@@ -368,7 +365,7 @@ async def forget_session(results: Results, session: str) -> None:
 
 
 async def forget_sessions(results: Results, sessions: set[str], is_over: Callable[[str], bool]) -> None:
-    """Forget those of these sessions that have ended, and not well."""
+    """Forget those of these sessions that have ended unsuccessfully."""
     for session in [one for one in sessions if is_over(one)]:
         sessions.discard(session)
         await forget_session(results, session)

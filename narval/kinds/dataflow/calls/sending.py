@@ -1,4 +1,4 @@
-"""The ways in which notify sends values: to a file, to a web address, by mail, into memory (T60)."""
+"""The ways in which `notify` sends values: to a file, to a web address, by mail, into memory (T60)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # not needed by a dataflow in the foreground
 
 
 class FlowMessage(NamedTuple):
-    """A value to be sent: the address, its text, its document, and a key that retries share."""
+    """A value to send: the address, its text, its document, and a key that retries share."""
 
     dest: str
     text: str
@@ -27,10 +27,12 @@ class FlowMessage(NamedTuple):
 
 
 InTurn = Callable[["Turn"], object]
-"""An act in the turn that records a message as sent. It may be done twice, and must not fail."""
+"""An act in the turn that records a message as sent. It may run twice, and must not fail."""
 
 Sender = Callable[[FlowMessage], Awaitable[InTurn | None]]
-"""Sends a message, or gives what sends it in the turn that records it. Raises ActionError."""
+"""A function that sends a message, or returns the act that sends it in the turn that records it. Raises
+ActionError.
+"""
 
 
 async def to_file(code: UserCode, folder: Path, message: FlowMessage) -> None:
@@ -61,7 +63,7 @@ def outside(code: UserCode, folder: Path | None, web: Web) -> dict[str, Sender]:
 
 
 async def _to_web(web: Web, message: FlowMessage) -> None:
-    """Post a value as JSON, with its key, by which a server recognises a repeated one."""
+    """Post a value as JSON, with its key, by which a server recognises a duplicate."""
     status = await web.post(message.dest, message.text.encode(), message.key)
     if not 200 <= status < 300:
         raise ActionError(f"{message.dest} answered {status}", "bad-answer", final=400 <= status < 500)

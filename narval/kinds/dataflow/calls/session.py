@@ -30,7 +30,7 @@ MakePerformer = Callable[[FlowTools, OperatorRequest], Performer]
 
 
 def _from(module: str, name: str) -> MakePerformer:
-    """The maker of a performer that is imported when it is first needed."""
+    """The maker of a performer that is imported on first use."""
 
     def make(tools: FlowTools, request: OperatorRequest) -> Performer:
         made: Performer = getattr(import_module(f"{_PERFORMERS}.{module}"), name)(tools, request)
@@ -62,7 +62,7 @@ PERFORMERS: Mapping[str, MakePerformer] = {
 
 
 _RECORD_THEMSELVES = frozenset({"notify", "remember", "listen"})
-"""The operators that record what they have done, tuple by tuple."""
+"""The operators that record their finished work themselves, tuple by tuple."""
 
 
 def performer(tools: FlowTools, request: OperatorRequest) -> Performer:
@@ -75,7 +75,7 @@ def performer(tools: FlowTools, request: OperatorRequest) -> Performer:
 
 
 def check_spilling(definition: DataflowDefinition, limits: FlowLimits) -> None:
-    """Raise FlowError for a dataflow that could get stuck without disk, if none may be used (TA41)."""
+    """Raise FlowError for a dataflow that could get stuck without disk space, if it may use none (TA41)."""
     calls = [(graph, call) for graph in definition.graphs.values() for call in graph.calls if call.spills]
     for graph, call in calls if not limits.spill else ():
         why = "what waits there comes from the source that it waits for, and may not go to disk"
@@ -84,7 +84,7 @@ def check_spilling(definition: DataflowDefinition, limits: FlowLimits) -> None:
 
 
 def bounds(limits: FlowLimits, disk: Spill, listener: FlowListener | None = None) -> FlowSettings:
-    """The bounds of a transaction, with room on disk if that may be used, and its listener."""
+    """The bounds of a transaction, with disk space if it may use any, and its listener."""
     spill = disk if limits.spill else MemoryAlone()
     return FlowSettings(limits.depth, limits.frames, limits.restarts, spill=spill, listener=listener)
 
@@ -97,8 +97,8 @@ async def drive_session(
     ttl: float | None = None,
     moved: Callable[[], None] | None = None,
 ) -> TransactionOver:
-    """Drive a session to its end. What it saw is remembered only by the change of its good end. `moved` is
-    called when it may have made progress.
+    """Drive a session to its end. Only the change for a successful end makes it remember what it saw. `moved`
+    is called when it may have made progress.
     """
     await tools.results.begin()
     return await FlowDriver(network, partial(performer, tools), show, ttl, moved).drive(inputs)

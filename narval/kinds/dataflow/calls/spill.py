@@ -1,7 +1,7 @@
-"""Rows of dataflows beyond what may stay in memory, in an unnamed file that ends with its program (TA41).
+"""Rows of dataflows beyond what may stay in memory, in an unnamed file that vanishes with its program (TA41).
 
-Batches are written one after another, in marshal's form. The file is only read in order, never searched; a
-database would take nine times as long to write and six times as long to read.
+Batches are appended in marshal's format. The file is only read in order, never searched; a database would
+take nine times as long to write and six times as long to read.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ MEMORY = 64 * 2**20
 """The most bytes in memory for the rows of one transaction, besides those in tables of operators."""
 
 CHUNK, LARGE = 1024, 2**18
-"""Rows, and bytes in memory, that are worth writing at once."""
+"""The rows, and the bytes in memory, worth writing at once."""
 
 
 def weight(rows: Sequence[Row]) -> int:
-    """The bytes that a row takes in memory, estimated from the first of these."""
+    """The bytes of a row in memory, estimated from the first of these rows."""
     first = rows[0]
     return sys.getsizeof(first) + sum([sys.getsizeof(value) for value in first])
 
 
 class SpilledRows:
-    """A sequence of rows, the last of them in memory."""
+    """A sequence of rows; the last ones are in memory."""
 
     def __init__(self, spill: DiskSpill) -> None:
         self._spill = spill

@@ -1,4 +1,4 @@
-"""The web for dataflows: pages are asked for politely, and only where the settings allow it."""
+"""The web for dataflows: pages are requested politely, and only where the settings allow it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ AT_ONCE = 20
 
 TRIES = 3
 WAITS = (1.0, 4.0)
-"""Seconds before the second and third try, if the server does not say."""
+"""Seconds before the second and third try, if the server names none."""
 
 LONGEST_WAIT = 60.0
-"""The longest wait in seconds; a server that asks for more is not asked again."""
+"""The longest wait in seconds; a server that asks for more is not retried."""
 
 _AGAIN = frozenset({429, 500, 502, 503, 504})
 _META = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([\w-]{1,40})", re.IGNORECASE)
@@ -35,8 +35,8 @@ _DECLARED = re.compile(rb"^\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w-]{1,40}
 
 
 class Web:
-    """The web for dataflows, reached by `narval.fetch` within the call of a session: at most `AT_ONCE`
-    requests to a host at once; known pages are fetched only if they have changed.
+    """The web for dataflows, reached by `narval.fetch` within the call of a session. It makes at most
+    `AT_ONCE` requests to a host at once, and fetches known pages only if they have changed.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ def _host_of(url: str) -> str:
 
 
 def _may_pass(error: ActionError) -> bool:
-    """True if a server may answer another time; an unknown host name stays unknown (TA25)."""
+    """True if a retry may succeed; an unknown host name stays unknown (TA25)."""
     cause = error.__context__
     is_nobody = isinstance(cause, socket.gaierror) and cause.errno == socket.EAI_NONAME
     return error.kind == "unreachable" and not is_nobody
@@ -121,8 +121,8 @@ def _wait_after(found: Fetched, attempt: int, now: float) -> float | None:
 
 
 def charset_of_file(path: Path) -> str:
-    """The character set of a text file: that of its byte order mark, else UTF-8 if all of it is that, else
-    one in which every byte is a character. The file is read in pieces. Raises OSError.
+    """The character set of a text file: that of its byte order mark, else UTF-8 if the whole file is valid,
+    else one in which every byte is a character. The file is read in pieces. Raises OSError.
     """
     decoder = codecs.getincrementaldecoder("utf-8")()
     with path.open("rb") as file:

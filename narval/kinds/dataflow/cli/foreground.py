@@ -1,4 +1,4 @@
-"""The command dataflow: one file in the foreground, without a home (T20, T51)."""
+"""The command `dataflow`: run one file in the foreground, without a home (T20, T51)."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def dataflow(
     """Run a dataflow of FILE in the foreground, without a home.
 
     It is the first of the file, or the one named PLAN. In a home it knows what dataflows remember there; only
-    with --remember does it add to that. Results are shown as they are found. Functions come from `modules/`
-    beside FILE, or from the home that FILE is in. The exit status is 0 if every session ended well, else 1.
+    with --remember does it add to that. Results are shown as they arrive. Functions come from `modules/`
+    beside FILE, or from the home that contains FILE. The exit status is 0 if every session succeeded, else 1.
     """
     import asyncio
 
@@ -125,7 +125,7 @@ def _why(over: TransactionOver) -> str:
 
 
 class ResultLines:
-    """Results as NDJSON, one object for each tuple or value, with its output."""
+    """Results as NDJSON: an object for each tuple or value, with its output."""
 
     def __init__(self, session: str) -> None:
         self._session = {"session": session.removesuffix(": ")} if session else {}
@@ -144,10 +144,10 @@ class ResultLines:
             self._write(output=output, value=value)
 
     def over(self, output: str, cancelled: bool) -> None:
-        """Write nothing for an end."""
+        """Write nothing for the end of an output."""
 
     def close(self) -> None:
-        """Write nothing more."""
+        """Write nothing at the end."""
 
     def _write(self, **fields: Any) -> None:
         sys.stdout.write(json_bytes({**self._session, **fields}, indent=None).decode() + "\n")
@@ -191,7 +191,7 @@ class Table(ResultLines):
 
 
 class Csv(ResultLines):
-    """Results as CSV: the output and the attributes, below a line of their names."""
+    """Results as CSV: the output and the attributes, below a header line."""
 
     def __init__(self, session: str) -> None:
         self._writer = csv.writer(sys.stdout, lineterminator="\n")
@@ -218,7 +218,7 @@ class Csv(ResultLines):
 
 
 class Document(ResultLines):
-    """Results as one document of inputs, for another dataflow, written at the end."""
+    """Results as one document of inputs for another dataflow, written at the end."""
 
     def __init__(self, session: str) -> None:
         from narval.kinds.dataflow.calls.documents import GatheredOutputs

@@ -1,4 +1,4 @@
-"""The command remembered: what dataflows have seen (T49)."""
+"""The command `remembered`: what dataflows have seen (T49)."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def remembered(
 ) -> None:
     """List what dataflows remember.
 
-    These are the names given to the operator `remember`; with NAME, its items, latest first. KEY is the
-    values of the key attributes of one item, in order.
+    Without NAME, these are the names given to the operator `remember`; with NAME, its items, latest first.
+    KEY is the values of the key attributes of one item, in order.
     """
     wanted = list(key) or None
     if forget or forget_all:

@@ -1,1 +1,1 @@
-"""Dataflows at work: networks of operators that push batches of tuples, and the runs that have them."""
+"""Running dataflows: networks of operators that push batches of tuples, and the runs that have them."""

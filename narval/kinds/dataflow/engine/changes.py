@@ -13,8 +13,8 @@ class DataflowChange(RunChange, frozen=True):
 
 
 class DataflowBegan(DataflowChange, RunBegan, frozen=True):
-    """The run began. Its sessions have `ttl` seconds from their last progress (T30), and `limits` that differ
-    from the settings. If `open`, more sessions follow until its input is declared complete (T38). A retry
+    """The run began. Its sessions have `ttl` seconds from their last progress (T30), and `limits` override
+    the settings. If `open`, more sessions follow until its input is declared complete (T38). A retry
     continues from the run `retry_of`.
     """
 
@@ -46,7 +46,7 @@ class SessionBegan(DataflowChange, frozen=True):
 
 
 class SessionKept(DataflowChange, frozen=True):
-    """A session had ended, with these results, in the run that this one retries."""
+    """A session had already ended, with these results, in the run that this one retries."""
 
     eid: int
     place: int
@@ -58,7 +58,7 @@ class SessionKept(DataflowChange, frozen=True):
 
 
 class SessionEnded(DataflowChange, frozen=True):
-    """A session ended: `done`, `void` by its own will (T35), or `failed` with the element `error`."""
+    """A session ended: `done`, `void` by its own choice (T35), or `failed` with the element `error`."""
 
     call: str
     """The call that ran it."""
@@ -67,7 +67,7 @@ class SessionEnded(DataflowChange, frozen=True):
     state: str
     """One of done, void, failed."""
     results: tuple[int, ...] = ()
-    """The elements that it gave."""
+    """The elements that it produced."""
     operators: tuple[OperatorCount, ...] = ()
     """The work of its operators."""
     error: int | None = None
@@ -77,7 +77,7 @@ class SessionEnded(DataflowChange, frozen=True):
     printed: tuple[str, ...] = ()
     """The last lines that it printed."""
     streams: dict[str, int] = {}
-    """The tuples that each of its streams carried, by name."""
+    """The number of tuples that each of its streams carried, by name."""
 
     def apply(self, state: DataflowState) -> None:
         session = state.sessions[state.calls.pop(self.call)]

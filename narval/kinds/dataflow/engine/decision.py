@@ -1,4 +1,4 @@
-"""One advance of a run of a dataflow: sessions begin and end, and the run ends with the last."""
+"""One advance of a run of a dataflow: sessions begin and end, and the run ends with the last one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class DataflowDecision(Decision[DataflowDefinition, DataflowState, DataflowChang
         return any(element is not None and element.name == PLAN_INPUT for element in found)
 
     def begin_session(self, eid: int, place: int) -> None:
-        """Call one session, with the place of its inputs, and what the run began with."""
+        """Call one session, with the place of its inputs and the options that the run began with."""
         state, call = self.state, self.identifier()
         self.change(SessionBegan(call, self.event.at, eid, place))
         payload: dict[str, Plain] = {"input": eid, "place": place, "ttl": state.ttl, **state.limits}
@@ -92,7 +92,7 @@ class DataflowDecision(Decision[DataflowDefinition, DataflowState, DataflowChang
     # --- the end ----------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """End the run once its input is complete and every session has ended (T38)."""
+        """End the run when its input is complete and every session has ended (T38)."""
         state = self.state
         if state.status != "running" or state.open or state.calls:
             return
@@ -100,7 +100,7 @@ class DataflowDecision(Decision[DataflowDefinition, DataflowState, DataflowChang
         self.over("failed" if failed else "done", failed[0] if failed else None)
 
     def over(self, status: str, error: int | None = None) -> None:
-        """End the run; its caller gets the results, or the error."""
+        """End the run; return the results, or the error, to its caller."""
         for call in tuple(self.state.calls):
             self.ask(commands.CancelCall(call))
         self.change(DataflowEnded(self.event.at, status, error))
@@ -108,7 +108,9 @@ class DataflowDecision(Decision[DataflowDefinition, DataflowState, DataflowChang
 
 
 def input_element(values: Mapping[str, str]) -> bytes:
-    """The element of the inputs of one session, given as texts. Raises ValueError if XML cannot hold one."""
+    """The element of the inputs of one session, given as texts. Raises ValueError for a text that XML cannot
+    hold.
+    """
     root = etree.Element(PLAN_INPUT)
     session = etree.SubElement(root, "session")
     for name, text in values.items():

@@ -1,7 +1,7 @@
-"""The engine of dataflows: it decides only at the borders of sessions (T1–T60).
+"""The engine of dataflows: it decides only at the boundaries of sessions (T1–T60).
 
 A session is one transaction. Its tuples never pass through the journal: the executor runs the network of its
-operators, and returns the results.
+operators and returns the results.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ LIMITS: Mapping[str, Callable[[str], float]] = {
 """The limits that a run may be started with, such as `:restarts`: those of the settings of dataflows."""
 
 COMPLETE, SESSION = "complete", "session"
-"""The signals that a run hears while its input is open (T38)."""
+"""The signals that a run accepts while its input is open (T38)."""
 
 
 def read_environment(values: Mapping[str, Any]) -> dict[str, str]:
@@ -109,7 +109,7 @@ def advance(decision: DataflowDecision, event: Event) -> None:
 
 
 def fail(decision: DataflowDecision, error: int) -> None:
-    """Decide the end of a run whose advance raised."""
+    """End a run whose advance raised."""
     decision.over("failed", error)
 
 
@@ -122,9 +122,9 @@ def plan_resume(
     find: Find,
     gave: tuple[int, ...] | None = None,
 ) -> Resume:
-    """Plan a run that does the undone sessions of an earlier one, with the same inputs (T44).
+    """Plan a run that does the unfinished sessions of an earlier one, with the same inputs (T44).
 
-    Raises RequestError if a part is named or was done otherwise, or if inputs are forgotten.
+    Raises RequestError if a part is named or a result given for it, or if inputs are forgotten.
     """
     if gave is not None:
         raise RequestError("a dataflow has no step that could have been done: its sessions begin again")
@@ -141,7 +141,7 @@ def plan_resume(
 
 
 def resumed_from(state: DataflowState) -> tuple[int, str] | None:
-    """The run from which this one was begun again."""
+    """The run that this one retries; no part is named."""
     return (state.retry_of, "") if state.retry_of else None
 
 
@@ -225,10 +225,10 @@ _NAMED = frozenset({"relation", "value"})
 
 
 def inputs_nearby(decision: DataflowDecision, event: Started, given: Iterable[str]) -> tuple[int, ...]:
-    """The elements around the calling step that are inputs not among its arguments nor `given`.
+    """The elements around the calling step that are inputs neither among its arguments nor in `given`.
 
-    The nearest rank that has any counts (N15): the newest `relation` or `value` of the input's name, else all
-    elements named like the input, each one a tuple.
+    The nearest rank that has any counts (N15): the newest `relation` or `value` with the input's name, else
+    all elements named like the input, each a tuple.
     """
     if event.caller is None or not event.caller.run:
         return ()

@@ -1,4 +1,4 @@
-"""A run of a dataflow for people: its element (N2), its waits, its parts, and why they are so."""
+"""A run of a dataflow for people: its element (N2), waits and parts, and the reasons for their state."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def render(definition: DataflowDefinition, state: DataflowState, context: Iterab
 def waiting_for(
     definition: DataflowDefinition, state: DataflowState, watches: dict[str, Watch]
 ) -> Iterator[Wait]:
-    """The things that the run waits for now: its sessions, and more of them while its input is open."""
+    """The present waits of the run: its sessions, and more of them while its input is open."""
     for call, place in state.calls.items():
         yield Wait(f"session {place + 1}", "call", f"{definition.full_name}, to be done", calls=(call,))
     if state.open:
@@ -85,13 +85,11 @@ def _operators(definition: DataflowDefinition, state: DataflowState) -> list[dic
 
 
 IDLE: Mapping[str, Any] = {"state": "idle", "taken": 0, "given": 0, "requests": 0}
-"""The counts of an operator that has not begun in any session."""
+"""The counts of an operator that has not started in any session."""
 
 
 def counted(state: DataflowState) -> dict[str, Mapping[str, Any]]:
-    """The tuples that each operator took and gave, its requests, and how it ended, over all
-    sessions, by key.
-    """
+    """The tuples each operator took and gave, its requests, and how it ended, by key, over all sessions."""
     of_keys: dict[str, list[OperatorCount]] = {}
     for session in state.sessions:
         for one in session.operators:
@@ -113,7 +111,7 @@ def carried_by(state: DataflowState, name: str) -> int:
 
 
 def explain(definition: DataflowDefinition, state: DataflowState, identifier: str | None) -> str | None:
-    """Why a session, an operator, or with no name the run, is as it is; None if there is nothing to tell."""
+    """The reason for the state of a session or operator, without a name of the run; None if there is none."""
     if identifier is None:
         return _reason_of_run(state)
     for at, session in enumerate(state.sessions, 1):

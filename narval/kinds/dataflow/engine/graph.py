@@ -12,7 +12,7 @@ from narval.kinds.dataflow.language.definition import DataflowDefinition, Datum,
 
 
 def graph(definition: DataflowDefinition, state: DataflowState) -> Graph:
-    """The inputs, operators and outputs of its plan, and what passed in its sessions so far."""
+    """Draw the inputs, operators and outputs of its plan, with what has passed in its sessions so far."""
     plan = definition.graph
     produced: dict[str, list[str]] = {datum.name: [f"input {datum.name}"] for datum in plan.inputs}
     nodes = [_datum("input", datum) for datum in plan.inputs]
@@ -45,11 +45,11 @@ _TONES: tuple[tuple[str, Tone], ...] = (
     ("failed", "failed"), ("at work", "active"), ("finishing", "active"), ("waiting", "waiting"),
     ("cancelled", "cancelled"), ("idle", "idle"),
 )  # fmt: skip
-"""The tones of the states of operators; the first of several states in this order counts."""
+"""The tones of the states of operators; of several states, the first in this order counts."""
 
 
 def _operator(call: OperatorCall, counts: Mapping[str, Any]) -> GraphNode:
-    """An operator, with the tuples that passed in sessions so far."""
+    """An operator, with the tuples that have passed in sessions so far."""
     word, target = counts["state"], call.plan or call.operator.name
     tone: Tone = next((tone for name, tone in _TONES if name in word), "done")
     passed = f"{counts['taken']:,} in, {counts['given']:,} out" if counts["state"] != "idle" else ""

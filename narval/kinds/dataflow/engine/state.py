@@ -23,8 +23,8 @@ class OperatorCount(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class UnreadNumbers(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The texts of a numeric attribute that are not numbers; they became no value. Without an attribute, what
-    is wrong with the lines of a file that do not fit its first one.
+    """The texts of a numeric attribute that are not numbers; they became no value. Without an attribute, the
+    fault of the lines of a file that do not fit its first one.
 
     `texts` has the first of them; the operator that read them is the call `key` at `line` of its dataflow.
     """
@@ -60,7 +60,7 @@ class FlowSession(msgspec.Struct, omit_defaults=True):
     ended: float | None = None
     """The moment it ended."""
     results: tuple[int, ...] = ()
-    """The elements that it gave."""
+    """The elements that it produced."""
     operators: tuple[OperatorCount, ...] = ()
     """The work of its operators."""
     error: int | None = None
@@ -72,11 +72,11 @@ class FlowSession(msgspec.Struct, omit_defaults=True):
     printed: tuple[str, ...] = ()
     """The last lines that it printed."""
     streams: dict[str, int] = {}
-    """The tuples that each of its streams carried, by name."""
+    """The number of tuples that each of its streams carried, by name."""
 
 
 class DataflowState(RunState, omit_defaults=True):
-    """One run of a dataflow. `calls` are the sessions under way, by call: their places in `sessions`."""
+    """One run of a dataflow. `calls` are the running sessions: their indexes in `sessions`, by call."""
 
     KIND: ClassVar[str] = "dataflow"
     MOVES: ClassVar[Moves] = {
@@ -93,11 +93,11 @@ class DataflowState(RunState, omit_defaults=True):
 
     @property
     def results(self) -> tuple[int, ...]:
-        """The results of all sessions, in their order."""
+        """The results of all sessions, in order."""
         return tuple(eid for session in self.sessions for eid in session.results)
 
     def with_session(self, place: int, session: FlowSession) -> DataflowState:
-        """The same state with another session at a place, from 0."""
+        """Return the same state with another session at an index."""
         sessions = (*self.sessions[:place], session, *self.sessions[place + 1 :])
         return msgspec.structs.replace(self, sessions=[*sessions])
 

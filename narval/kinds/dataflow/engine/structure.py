@@ -1,7 +1,7 @@
-"""The branches of a dataflow, found on its graphs: what never fires, what excludes what, and what spills
-(TA41).
+"""The branches of a dataflow, found in its graphs: calls that never fire, that exclude each other, and that
+spill (TA41).
 
-An *error* here holds of every transaction; notes say what depends on what.
+An *error* here is true of every transaction; notes say what depends on what.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _spilling(call: OperatorCall) -> str:
 
 
 def _recursion(definition: DataflowDefinition) -> Iterator[Finding]:
-    """The calls by which the plan calls itself, and what each of them depends on (TA34)."""
+    """The calls by which the plan calls itself, and what each depends on (TA34)."""
     graph = definition.graph
     for call in graph.calls:
         if call.plan == definition.full_name:

@@ -1,10 +1,10 @@
-"""Bundle: a plan and all that it calls, as one text that the store keeps and memory shows (N2).
+"""Bundle: a plan and everything that it calls, as one text that the store keeps and memory shows (N2).
 
     // a dataflow and all that it calls
     // file 120 recipes/flats.plan
     PLAN HomeSeekers {…}
 
-The number counts the characters after its line. The first plan is the one that is run.
+The number is the count of characters after its line. The first plan is the one that runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PART = re.compile(r"// file (\d{1,9}) ([^\n]*)\n")
 
 
 def bundled(parts: Iterable[tuple[PlanSource, Iterable[Operator]]]) -> str:
-    """The bundle of these plans, each with the operators of modules that it calls."""
+    """Bundle these plans, each with the operators of modules that it calls."""
     text = [BUNDLE, "\n"]
     for source, operators in parts:
         declared = {one.name.lower(): one.text for one in source.declared}
@@ -47,7 +47,7 @@ def parts_of(text: str) -> Iterator[tuple[str, str]]:
 
 
 def declaration_of(operator: Operator) -> str:
-    """An operator of a module as a declaration in a file."""
+    """An operator of a module, written as a declaration in a file."""
     inputs, outputs = (
         ", ".join(f"{port.type} {port.name}{'*' * port.many}" for port in ports)
         for ports in (operator.inputs, operator.outputs)

@@ -1,4 +1,4 @@
-"""Warnings about dataflows: what is allowed but may not be intended (TA8, TA9)."""
+"""Warnings about dataflows: valid, but perhaps not intended (TA8, TA9)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from narval.kinds.dataflow.language.definition import (
 
 
 def warnings(dataflows: Iterable[DataflowDefinition], library: Library) -> list[Fault]:
-    """Warnings about dataflows of a library, each about its own plan."""
+    """The warnings about dataflows of a library, each about its own plan."""
     return sorted(
         Fault(definition.path, line, column, message, warning=True)
         for definition in dataflows
@@ -27,7 +27,7 @@ def warnings(dataflows: Iterable[DataflowDefinition], library: Library) -> list[
 
 
 def _doubts(call: OperatorCall) -> Iterator[tuple[int, int, str]]:
-    """The place and message of each doubt about a call."""
+    """The place and message of each warning about a call."""
     name = call.operator.name
     if name == "join" and call.parsed.get("cond") == ():
         message = (
@@ -48,7 +48,7 @@ def _doubts(call: OperatorCall) -> Iterator[tuple[int, int, str]]:
 
 
 def _lacking(call: OperatorCall, graph: DataflowGraph) -> Iterator[tuple[int, int, str]]:
-    """The place and message of each input of a union or difference that lacks what another has."""
+    """The place and message of each input of a union or difference that lacks attributes of another."""
     if call.operator.name not in ("union", "difference"):
         return
     inputs = [(ref, columns) for _, _, ref in call.consumed if (columns := graph.data[ref.name].attributes)]
@@ -63,6 +63,6 @@ def _lacking(call: OperatorCall, graph: DataflowGraph) -> Iterator[tuple[int, in
 
 
 def never(call: OperatorCall) -> str:
-    """The message that a call never fires, as its needs exclude each other."""
+    """The message that a call never fires, because its needs exclude each other."""
     needs = " and ".join(f"{way!r} of {key}" for key, way in call.needs)
     return f"{call.operator.name} never fires: it needs {needs}, which exclude each other"

@@ -1,6 +1,6 @@
 """Code of modules that dataflows use: operators, wrappers and functions (T57, TA19).
 
-All dataflows share their names, so no two modules may give the same one.
+All dataflows share their names, so no two modules may define the same one.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ def operator(
 ) -> Any:
     """Declare an operator of dataflows: a class, or a function that is called once for each tuple.
 
-    The ports are written as in a declaration, `inputs="String city, TupleStream in"`; a class has methods
-    `on_init`, `on_PORT` and `on_PORT_eos` for those that stream. The properties are those of
-    `OPERATOR name {…}` in a `.plan` file.
+    The ports are written as in a declaration, `inputs="String city, TupleStream in"`; a class has the methods
+    `on_init`, `on_PORT` and `on_PORT_eos` for the ports that stream. The properties are those of `OPERATOR
+    name {…}` in a `.plan` file.
     """
     return _declared_as(
         DataflowDeclaration(
@@ -125,7 +125,7 @@ def wrapper(
 def function(
     name: Any = None, /, *, runs: Literal["thread", "worker", "inline"] | None = None, pure: bool = False
 ) -> Any:
-    """Declare a function that apply, filter, fold, map, makestream and partition call by its name."""
+    """Declare a function that apply, filter, fold, map, makestream and partition call by name."""
     declaration = DataflowDeclaration("function", None if callable(name) else name, runs=runs, pure=pure)
     declare: Callable[[Any], Any] = _declared_as(declaration)
     return declare(name) if callable(name) else declare

@@ -1,6 +1,6 @@
-"""The code of a module that dataflows use: what `@operator`, `@wrapper` and `@function` declare (T57, TA19).
+"""The code of a module for dataflows, as declared by `@operator`, `@wrapper` and `@function` (T57, TA19).
 
-The module has been imported already; its source gives every fault its line and column.
+The module is already imported; its source gives every fault its line and column.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from narval.kinds.dataflow.language.syntax import OperatorSyntax
 
 
 def declared(module: ModuleType, source: Source, group: str) -> tuple[list[DataflowCode], list[Fault]]:
-    """The code that a file of a module declares for dataflows, in its order, and all its faults."""
+    """The code that a file of a module declares for dataflows, in order, and all its faults."""
     return _DataflowCodeMaker(source, group).read(module, DATAFLOW_CODE, DataflowDeclaration)
 
 

@@ -1,7 +1,7 @@
-"""Composition: dataflows get the graphs of plans in other files that they call, and modules' operators.
+"""Composition: adds to dataflows the graphs of plans in other files that they call, and operators of modules.
 
-Whenever a library is made, dataflows that need something of it are compiled again. So a dataflow that calls a
-changed plan is a new version. Its `xml` contains all that it needs, which makes it whole.
+Whenever a library is made, dataflows that need other parts of it are compiled again. So a dataflow that calls
+a changed plan is a new version. Its `xml` contains everything that it needs, which makes it whole.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from narval.kinds.dataflow.language.operators import OPERATOR_TABLE, Operator
 
 
 def compose_all(library: Library) -> tuple[Library, list[Fault]]:
-    """A library whose dataflows are whole as far as possible, and the faults of the others.
+    """Complete a library's dataflows as far as possible; return the library, and the faults of the others.
 
     Missing plans are faults of references (`library.check_targets`).
     """

@@ -68,16 +68,14 @@ class InlineTuples(msgspec.Struct, frozen=True):
 
 
 def parse_text(language: str, text: str, *, any_case: bool = False) -> Any:
-    """The value of a text in a language of `operators.Text`; raises TextError. The text may come
-    from a run.
-    """
+    """Parse a text in a language of `operators.Text`; the text may come from a run. Raises TextError."""
     if language == "tuple-format" and any_case:
         return _alias_format(text)
     return _PARSERS[language](text)
 
 
 def placed(attributes: Sequence[str], name: str, *, any_case: bool = False) -> int | None:
-    """The place of an attribute among those of a tuple, or None."""
+    """The index of an attribute among those of a tuple, or None."""
     if name in attributes:
         return attributes.index(name)
     if any_case:
@@ -92,9 +90,10 @@ def joined(left: Sequence[str], right: Sequence[str], tests: Sequence[JoinTest])
 
 
 def from_right(left: Sequence[str], right: Sequence[str], tests: Sequence[JoinTest]) -> dict[str, str]:
-    """The attributes of a join that come from its right side, and their names there.
+    """The attributes of a join that come from its right side, with their names there.
 
-    An attribute of both sides, joined by equality, is there once; other names already taken get `right_`.
+    An attribute of both sides, joined by equality, appears once; other names that are already taken get
+    `right_`.
     """
     once = {test.left for test in tests if test.compares == "=" and test.left == test.right}
     names: dict[str, str] = {}
@@ -142,7 +141,7 @@ class _Pieces(TokenCursor):
         return "<>" if written == "!=" else written  # type: ignore[return-value]
 
     def goes_on(self, *, comma: bool = False) -> bool:
-        """True after an AND (or a comma), False at the end."""
+        """Return True after an AND (or a comma), False at the end."""
         if self.next.kind == END:
             return False
         if _is_and(self.next) or (comma and self.next.kind == "comma"):

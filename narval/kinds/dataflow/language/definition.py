@@ -1,8 +1,8 @@
 """Dataflow: inputs, a graph of operators without circles, outputs (T1–T17).
 
-A definition holds the graph of its plan and those of all plans that it calls, so a run needs no library. The
-data of a graph have names. A call has its arguments by parameter, in the order of the table of operators,
-whatever the order in the file.
+A definition holds the graphs of its plan and of every plan that it calls, so a run needs no library. The data
+of a graph have names. A call has its arguments by parameter, in the order of the table of operators, whatever
+the order in the file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class FixedValue(msgspec.Struct, frozen=True):
 
 
 TO_MEMORY = "element:"
-"""The prefix of an address with which a notice becomes elements of memory."""
+"""The prefix of an address for which `notify` adds elements to memory."""
 
 SOURCE_PORTS = {
     "retrieve": "wrapper",
@@ -44,7 +44,7 @@ SOURCE_PORTS = {
     "exportrelation": "dest",
     "exportrelation2": "dest",
 }
-"""The operators on sources of the settings, and the port of each that has the name of the source."""
+"""The operators on sources of the settings, with the port that has the name of the source."""
 
 
 class DataRef(msgspec.Struct, frozen=True):
@@ -62,7 +62,7 @@ Argument = FixedValue | DataRef | tuple[FixedValue | DataRef, ...]
 class Datum(msgspec.Struct, frozen=True):
     """A datum of a graph. `attributes` are those of its tuples; None if they are only known in a run.
 
-    A value (String, Number, Object) has the one attribute `value`.
+    A value (String, Number, Object) has the single attribute `value`.
     """
 
     name: str
@@ -81,15 +81,16 @@ class OperatorCall(msgspec.Struct, frozen=True):
     """A call of an operator.
 
     `key` is unique in the graph and stays the same as long as the plan does. `arguments` and `outputs` are by
-    the names of the operator's ports; an output is None if it is `_` or left out; omitted parameters are
+    the names of the operator's ports. An output is None if it is `_` or omitted; omitted parameters are
     absent. The ports of a call of a plan are the names of its inputs and outputs. `parsed` has the constants
     that are conditions, formats and rules, as values (`conditions.parse_text`). `lifted` are parameters that
     are fed a stream, so that the operator runs once for each tuple (TA7). `plan` is the full name of the
     called plan, "" for other operators. A `tail` call gives all its outputs to the outputs of its own plan
-    (T36). One that `spills` is on a branch that could deadlock on bounds (TA41). It fires only if all that it
-    `needs` has happened: outputs of conditional operators were chosen, calls were done or failed (the key of
-    a call, and which), streams were not empty (the name of a datum). One that is not `possible` never fires.
-    `columns` are the attributes of an export's tuples, or of all inputs of a union, if the plan fixes them.
+    (T36). A call that `spills` is on a branch that could deadlock on bounds (TA41). A call fires only if
+    everything that it `needs` has happened: outputs of conditional operators were chosen, calls were done or
+    failed (the key of a call, and which), streams were not empty (the name of a datum). A call that is not
+    `possible` never fires. `columns` are the attributes of an export's tuples, or of all inputs of a union,
+    if the plan fixes them.
     """
 
     key: str
@@ -113,7 +114,7 @@ class OperatorCall(msgspec.Struct, frozen=True):
 
     @property
     def consumed(self) -> Iterator[tuple[str, int, DataRef]]:
-        """The arguments that are data: the parameter, the place among many (0 for one), the datum."""
+        """The arguments that are data: the parameter, the index among many (0 for one), the datum."""
         for name, argument in self.arguments.items():
             if isinstance(argument, tuple):
                 yield from ((name, at, one) for at, one in enumerate(argument) if isinstance(one, DataRef))
@@ -122,7 +123,7 @@ class OperatorCall(msgspec.Struct, frozen=True):
 
     @property
     def produced(self) -> Iterator[tuple[str, int, str]]:
-        """The named outputs: the port, the place among many (0 for one), the datum."""
+        """The named outputs: the port, the index among many (0 for one), the datum."""
         for name, output in self.outputs.items():
             if isinstance(output, tuple):
                 yield from ((name, at, one) for at, one in enumerate(output) if one is not None)
@@ -131,7 +132,7 @@ class OperatorCall(msgspec.Struct, frozen=True):
 
     @property
     def goes_outside(self) -> bool:
-        """True if it asks or changes something outside the home. A notice whose address in the file is
+        """True if it reads or changes something outside the home. A notice whose address in the file is
         `element:NAME` does not. For a plan, the calls of its own graph decide.
         """
         operator = self.operator
@@ -182,9 +183,9 @@ class DataflowGraph(msgspec.Struct, frozen=True):
 
 
 class DataflowDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
-    """A dataflow: the graphs of its plan and of all that it calls, by full name.
+    """A dataflow: the graphs of its plan and of every plan that it calls, by full name.
 
-    `source` is the plan as written. There are no graphs until all that it calls is known.
+    `source` is the plan as written. There are no graphs until everything that it calls is known.
     """
 
     kind: ClassVar[str] = "dataflow"
@@ -201,7 +202,7 @@ class DataflowDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
 
     @property
     def goes_outside(self) -> bool:
-        """True if it, or a plan that it calls, asks or changes something outside the home."""
+        """True if it, or a plan that it calls, reads or changes something outside the home."""
         return any(call.goes_outside for graph in self.graphs.values() for call in graph.calls)
 
     @property

@@ -44,7 +44,7 @@ def _does(operator: Operator) -> str:
 
 
 def alias_rows() -> list[str]:
-    """The table of the operators that have an order in the examples."""
+    """The table of the operators that have another order in the examples."""
     rows = ["| in the examples | is |", "|---|---|"]
     for operator in OPERATOR_TABLE.values():
         for order in operator.alias:

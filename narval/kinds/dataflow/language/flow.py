@@ -1,4 +1,4 @@
-"""The flow of dataflows: tuples are not traced one by one, so all results contain what a session has read."""
+"""The flow of dataflows. Tuples are not traced, so all results contain everything a session has read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from narval.core.trust.flow import CallFlow, Flow, InMemory
 from narval.kinds.dataflow.language.definition import DataflowDefinition, FixedValue, OperatorCall
 
 _LABELS = {"retrieve": (FILE, WEB), "fetch": (WEB,), "listen": (PROGRAM,)}
-"""The labels of what operators bring in."""
+"""The labels of data that operators bring in."""
 
 _OWN = condition("relation | value | plan_input")
 """The elements that a session gives, and that it is given."""

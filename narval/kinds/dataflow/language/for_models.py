@@ -1,4 +1,4 @@
-"""The language of dataflows in short, for models that write definitions: an example, rules, all operators."""
+"""The language of dataflows in brief, for models that write definitions: an example, rules, all operators."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Operators (inputs : outputs):
 
 
 def page() -> str:
-    """The page of the language for models; without the operators of functions in Python."""
+    """The page about the language for models, without the operators that call Python functions."""
     return "\n".join([_PAGE.rstrip(), *_lines()])
 
 

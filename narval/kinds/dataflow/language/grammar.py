@@ -39,7 +39,7 @@ _LEXICON = Lexicon(
         "junk": "expected a name, a text or a number, found {!r}",
     },
 )
-"""The tokens; keywords are names here, as what follows decides whether one is a keyword."""
+"""The tokens; keywords are names here, as the next token decides whether one is a keyword."""
 _ESCAPES = {r"\n": "\n", r"\t": "\t"}
 """The escapes in texts that are not just the character after the backslash."""
 _CLAUSE_WORDS = {"WAIT": "wait", "ENABLE": "enable", "STARTED": "started", "ON_ERROR": "on_error"}
@@ -55,7 +55,7 @@ PROPERTIES = {
 
 
 def read_units(source: Source) -> tuple[list[syntax.Unit], list[Fault]]:
-    """The plans and operator declarations of a file, as far as they can be read, and all its faults."""
+    """Read the plans and operator declarations of a file, as far as possible, and all its faults."""
     tokens = _Tokens(source)
     units = _UnitReader(tokens).units()
     return units, [source.fault(message, *source.place(at)) for at, message in tokens.faults]
@@ -69,7 +69,7 @@ class _Tokens(Cursor):
         self.source = source
 
     def is_word(self, *words: str, before: str = "") -> bool:
-        """True if the next token is one of these keywords, followed by `before` if that is given."""
+        """True if the next token is one of these keywords, followed by `before` if given."""
         is_one = self.next.kind == NAME and self.next.text.upper() in words
         return is_one and (not before or self.ahead().kind == before)
 

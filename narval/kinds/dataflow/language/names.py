@@ -1,7 +1,7 @@
 """Names of plans: folders below `recipes`, files in them, plans in those (T15, TA29, TA30).
 
-A plan of the file `recipes/amazon/popular.plan` is `/amazon/Books`, or in full `/amazon/popular/Books`; it is
-started with the name of its group, as `popular.Books`. A reference is resolved from the folder of its plan; a
+A plan of the file `recipes/amazon/popular.plan` is `/amazon/Books`, or in full `/amazon/popular/Books`. It is
+started by the name of its group, as `popular.Books`. A reference is resolved from the folder of its plan; a
 plan of the same file comes first.
 """
 
@@ -25,7 +25,7 @@ class FilePlace(NamedTuple):
 
 
 def place_of(path: str, group: str = "") -> FilePlace:
-    """The place of a file, from its path and the group that it says, if any."""
+    """The place of a file, from its path and the group that it declares, if any."""
     parts = PurePosixPath(path).parts
     below = len(parts) - parts[::-1].index(RECIPES) if RECIPES in parts[:-1] else len(parts) - 1
     stem = PurePosixPath(path).stem
@@ -33,7 +33,7 @@ def place_of(path: str, group: str = "") -> FilePlace:
 
 
 class PlanNames:
-    """The full names of plans by the paths that lead to them."""
+    """The full names of plans, by the paths that lead to them."""
 
     def __init__(self, plans: Iterable[tuple[FilePlace, str]]) -> None:
         self._by_path: dict[tuple[str, ...], list[str]] = {}
@@ -42,14 +42,14 @@ class PlanNames:
                 self._by_path.setdefault(path, []).append(f"{place.group}.{name}")
 
     def found(self, reference: str, at: FilePlace) -> list[str]:
-        """The full names of the plans that a reference in a file means: none, one, or several."""
+        """The full names of the plans that a reference in a file may mean: none, one, or several."""
         for path in _paths(reference, at):
             if found := self._by_path.get(path):
                 return found
         return []
 
     def known(self, at: FilePlace) -> list[str]:
-        """The shortest references with which plans can be called from a file."""
+        """The shortest references by which plans can be called from a file."""
         shown: dict[str, str] = {}
         for path, names in sorted(self._by_path.items(), key=lambda item: len(item[0])):
             near = path[:-1] in (at.folders, (*at.folders, at.file))
@@ -63,7 +63,7 @@ class PlanNames:
 
 
 def _paths(reference: str, at: FilePlace) -> list[tuple[str, ...]]:
-    """The paths that a reference may stand for, in the order in which they are tried."""
+    """The paths that a reference may mean, in the order in which they are tried."""
     if reference.startswith("/"):
         return [tuple(reference[1:].split("/"))]
     folders, parts = list(at.folders), reference.split("/")

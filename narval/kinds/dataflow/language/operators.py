@@ -28,7 +28,7 @@ Text = Literal["", "select", "join", "columns", "folds", "tuple-format", "text-f
 class Port(msgspec.Struct, frozen=True):
     """An input or output of an operator: one datum, or with `many` a group of data.
 
-    `text` is the language of a text; `words` are its only allowed texts. A `loose` stream may also be a
+    `text` is the language of a text; `words` are the only texts allowed. A `loose` stream may also be a
     value, which is then its only tuple. `attributes` are those of its tuples if they are always the same.
     """
 
@@ -49,11 +49,11 @@ class Port(msgspec.Struct, frozen=True):
 class Operator(msgspec.Struct, frozen=True):
     """An operator: `name` is in lower case, or the full name of a module's operator or a plan.
 
-    `waits_for` are the streaming inputs whose end a half-blocking one needs. A `conditional` one uses exactly
-    one of its outputs (T40); `optional_outputs` may get nothing while others do. One that is `io` may wait
-    outside the network; one with an `effect` changes something there, so its work has keys. With `at_home`
-    that is only the home itself. `granularity` is the preferred number of tuples at once, 0 for any. `also`
-    are its other names.
+    `waits_for` are the streaming inputs whose end a half-blocking operator needs. A `conditional` operator
+    uses exactly one of its outputs (T40); `optional_outputs` may get nothing while others do. An `io`
+    operator may wait outside the network; one with an `effect` changes something there, so its work has keys.
+    With `at_home` that is only the home itself. `granularity` is the preferred number of tuples at once, 0
+    for any. `also` are its other names.
     """
 
     name: str
@@ -76,11 +76,11 @@ class Operator(msgspec.Struct, frozen=True):
     is_plan: bool = False
 
     def input(self, name: str) -> Port | None:
-        """The input of that name."""
+        """The input with that name."""
         return next((port for port in self.inputs if port.name == name), None)
 
     def output(self, name: str) -> Port | None:
-        """The output of that name."""
+        """The output with that name."""
         return next((port for port in self.outputs if port.name == name), None)
 
     @property
@@ -393,6 +393,6 @@ NAMES: Mapping[str, str] = {
 
 
 def named(written: str) -> Operator | None:
-    """The operator of a name in any case (T14)."""
+    """The operator with a name in any case (T14)."""
     name = NAMES.get(written.lower())
     return OPERATOR_TABLE[name] if name is not None else None

@@ -38,7 +38,7 @@ _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]"
 
 
 def parse(source: Source, root: XmlNode | None = None) -> Parsed:
-    """The dataflows of a file, or the first one of a bundle, which is whole."""
+    """Parse the dataflows of a file, or the first one of a bundle, which is whole."""
     text = source.text
     if text.startswith(f"{BUNDLE}\n"):
         return _bundle(Source.of_text(path, part) for path, part in parts_of(text))
@@ -78,7 +78,7 @@ def _sources(source: Source) -> tuple[list[PlanSource], list[Fault]]:
 
 
 def _head(source: Source, faults: list[Fault]) -> tuple[str, bool]:
-    """The group in the first lines of a file, and whether it has the order of the examples."""
+    """The group in the first lines of a file, and whether the file uses the order of the examples."""
     group, aliases = "", False
     for number, written in enumerate(source.text.split("\n", 2)[:2], 1):
         line = written.strip()

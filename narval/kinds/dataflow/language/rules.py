@@ -19,8 +19,8 @@ import msgspec
 from narval.core.source.number_forms import CURRENCY, NumberForm, form_of
 
 Language = Literal["xpath", "css", "json", "tuple"]
-"""The languages of selectors: XPath, or what a text begins with; `tuple` is for attributes beside the
-document.
+"""The languages of selectors: XPath, or the language that a text begins with; `tuple` is for attributes
+beside the document.
 """
 
 VALUE_TYPES = {"string": "String", "number": "Number"}
@@ -33,9 +33,7 @@ _FORMED = re.compile(r"""(?i:number)\s*\(\s*(?:"(?P<double>[^"]*)"|'(?P<single>[
 
 
 class TextError(ValueError):
-    """A text within a dataflow is wrong: `at` is the character, `message` says what was expected
-    and found.
-    """
+    """A wrong text within a dataflow: `at` is the character, `message` says what was expected and found."""
 
     def __init__(self, at: int, message: str) -> None:
         self.at, self.message = at, message

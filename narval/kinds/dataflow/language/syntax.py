@@ -1,4 +1,4 @@
-"""Syntax of a dataflow file: what is written, with the place of each part, before it is interpreted."""
+"""Syntax of a dataflow file: the written parts, with the place of each, before they are interpreted."""
 
 from __future__ import annotations
 
@@ -106,14 +106,14 @@ Unit = PlanSyntax | OperatorSyntax
 
 
 class PlanSource(msgspec.Struct, frozen=True, eq=False):
-    """A plan as in its file, with the aliases and the operator declarations that hold there."""
+    """A plan as in its file, with the aliases and the operator declarations that apply there."""
 
     syntax: PlanSyntax
     path: str
     aliases: bool = False
     declared: tuple[OperatorSyntax, ...] = ()
     group: str = ""
-    """The group that its file says; "" for none."""
+    """The group that its file declares; "" for none."""
 
     @property
     def place(self) -> FilePlace:

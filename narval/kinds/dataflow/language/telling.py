@@ -14,7 +14,7 @@ from narval.kinds.dataflow.language.syntax import Clauses, Declared, Statement, 
 
 
 def sentences(dataflow: DataflowDefinition, library: Library) -> Iterator[Sentence]:
-    """The sentences that tell of a dataflow."""
+    """The sentences that describe a dataflow."""
     syntax = dataflow.source.syntax
     given = [declared.name for declared in syntax.inputs]
     made = names(declared.name for declared in syntax.outputs) if syntax.outputs else "nothing that it gives"
@@ -41,8 +41,8 @@ def sentences(dataflow: DataflowDefinition, library: Library) -> Iterator[Senten
 
 
 def _operators(dataflow: DataflowDefinition) -> dict[tuple[int, int], tuple[Operator, bool]]:
-    """The called operators, by the place of the call, and whether they go outside; if it is not whole, only
-    built-in operators.
+    """The called operators, by the place of the call, and whether they go outside; only built-in operators if
+    the dataflow is not whole.
     """
     if dataflow.graphs:
         calls = dataflow.graph.calls

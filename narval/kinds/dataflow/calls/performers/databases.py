@@ -29,7 +29,7 @@ from narval.kinds.dataflow.engine.network.batches import (
 from narval.kinds.dataflow.engine.network.requests import OperatorRequest
 
 BUSY = 30.0
-"""The most seconds to wait for a database that another program writes to."""
+"""The most seconds to wait for a database that another program is writing to."""
 
 
 class Databases:
@@ -77,7 +77,7 @@ def _statement(source: FlowSource, path: Path, request: OperatorRequest) -> Iter
 
 
 def _import(source: FlowSource, path: Path, request: OperatorRequest) -> Iterator[TupleBatch]:
-    """Read a table. A missing table that may still be exported has no tuples."""
+    """Read a table. A missing table that may be exported later has no tuples."""
     name = str(request.arguments["name"])
     table = _quoted(name)
     if source.write and not path.exists():
@@ -91,7 +91,7 @@ def _import(source: FlowSource, path: Path, request: OperatorRequest) -> Iterato
 
 
 def _export(source: FlowSource, path: Path, request: OperatorRequest) -> Iterator[TupleBatch]:
-    """Replace a table, all at once (TA21)."""
+    """Replace a table atomically (TA21)."""
     relation = request.arguments["in"]
     assert isinstance(relation, Relation), request
     table = _quoted(str(request.arguments["name"]))
@@ -105,9 +105,7 @@ def _export(source: FlowSource, path: Path, request: OperatorRequest) -> Iterato
 
 
 def _append(source: FlowSource, path: Path, request: OperatorRequest) -> Iterator[TupleBatch]:
-    """Add tuples; one with a known key replaces the old one. At the end there is a table, even if
-    none came.
-    """
+    """Add tuples; one with a known key replaces the old one. Without tuples, the table is still made."""
     schema, rows = request.call.columns, list[Row]()
     if request.batch is not None:
         schema, rows, _ = request.batch
@@ -171,9 +169,7 @@ def _writing(source: FlowSource, path: Path) -> sqlite3.Connection:
 
 
 def _within_its_file(action: int, file: str | None, *others: str | None) -> int:
-    """Deny another file than that of the source, as ATTACH and VACUUM INTO name one; VACUUM has one without
-    a name.
-    """
+    """Deny ATTACH and VACUUM INTO, which name another file; plain VACUUM names none."""
     return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_ATTACH and file != "" else sqlite3.SQLITE_OK
 
 
@@ -195,24 +191,24 @@ def _plain(value: Any) -> Any:
 
 
 def _quoted(name: str) -> str:
-    """A name quoted for SQL. Raises FlowError for one that it cannot have."""
+    """A name quoted for SQL. Raises FlowError for an invalid name."""
     if not name.strip() or "\0" in name:
         raise FlowError("wrong-text", f"expected the name of a table or column, found {name!r:.80}")
     return '"' + name.replace('"', '""') + '"'
 
 
 def _columns(database: sqlite3.Connection, table: str) -> set[str]:
-    """The columns of a table, folded; none if there is no table."""
+    """The columns of a table, folded; empty if there is no table."""
     return {_folded(str(row[1])) for row in database.execute(f"PRAGMA table_info({table})")}
 
 
 def _folded(name: str) -> str:
-    """A name as SQLite compares columns: `id` equals `ID`, but `ä` differs from `Ä`."""
+    """A name folded as SQLite compares columns: `id` equals `ID`, but `ä` differs from `Ä`."""
     return name.encode().lower().decode()
 
 
 def _widen(database: sqlite3.Connection, table: str, schema: Schema) -> None:
-    """Add the columns that a table lacks; they have no value in its present rows."""
+    """Add the columns that a table lacks; its present rows have no value there."""
     there = _columns(database, table)
     for name in schema:
         if _folded(name) not in there:

@@ -66,7 +66,7 @@ class Extract:
 
 
 def _document(schema: Schema, row: Row) -> tuple[str, str]:
-    """The text of a document, and its type if that is known."""
+    """The text of a document, and its type if known."""
     if "content" in schema:
         type = str(row[schema.index("type")] or "") if "type" in schema else ""
         text = row[schema.index("content")]
@@ -152,7 +152,7 @@ def _selected(page: Page, selector: Selector) -> list[Page]:
 
 
 def _found(record: Page, selector: Selector, at_hand: Mapping[str, Any]) -> Any:
-    """The text of the first node that a selector gives within a record, with runs of blanks as one."""
+    """The text of the first node that a selector finds within a record, with whitespace collapsed."""
     if selector.language == "tuple":
         return at_hand.get(selector.text)
     for found in _selected(record, selector):

@@ -21,12 +21,12 @@ from narval.kinds.dataflow.language.definition import OperatorCall
 
 
 def given(schema: batches.Schema, row: batches.Row) -> Any:
-    """A tuple in the form for functions: its only value in a stream of values, else a dict."""
+    """A tuple as functions take it: the single value in a stream of values, else a dict."""
     return row[0] if schema == batches.VALUE else dict(zip(schema, row, strict=True))
 
 
 def batch_from(values: list[Any]) -> batches.TupleBatch:
-    """A batch of what functions gave: dicts, or else values."""
+    """A batch of what functions returned: dicts, or else values."""
     if any(isinstance(value, Mapping) for value in values):
         if not all(isinstance(value, Mapping) for value in values):
             raise batches.FlowError("wrong-values", "expected dicts or values, found both; give one of them")
@@ -85,7 +85,7 @@ class FunctionOperator:
 def _parted(
     request: OperatorRequest, schema: batches.Schema, rows: list[batches.Row], places: list[Any]
 ) -> list[FlowAnswer]:
-    """Tuples for the outputs whose numbers (from 1) a function gave; others are dropped."""
+    """The tuples for the outputs whose numbers (from 1) a function returned; others are dropped."""
     port = only_output(request.call)
     outputs = request.call.outputs.get(port) or ()
     most = len(outputs) if isinstance(outputs, tuple) else 1
@@ -131,7 +131,7 @@ class CodeOperator:
         return [partial(self._function, **{**arguments, request.port: given(schema, row)}) for row in rows]
 
     async def _of_method(self, request: OperatorRequest) -> list[Callable[[], Any]]:
-        """The calls of methods for a request; for the first request also that of `on_init`."""
+        """The calls of methods for a request; the first request also calls `on_init`."""
         calls: list[Callable[[], Any]] = []
         if self._instance is None:
             self._instance = await self._code.in_thread(self._function)
@@ -147,9 +147,7 @@ class CodeOperator:
         return calls + [partial(method, given(schema, row), *number) for row in rows]
 
     def _number(self, request: OperatorRequest, method: Callable[..., Any], others: int) -> tuple[int, ...]:
-        """The number of the request's stream, from 1, for a method that takes one more argument than
-        `others`.
-        """
+        """The number of the request's stream, from 1, for a method with one more parameter than `others`."""
         port = self._call.operator.input(request.port)
         takes = len(signature(method).parameters)
         return (request.at + 1,) if port is not None and port.many and takes > others else ()
@@ -159,8 +157,8 @@ class CodeOperator:
 
 
 def _streams_asked(method: Callable[..., Any], call: OperatorCall) -> dict[str, list[str]]:
-    """The names of the data of ports that take or give any number of streams, for those ports that a method
-    has as a parameter.
+    """The names of the data of ports with any number of streams, for those ports that a method has as a
+    parameter.
     """
     asked = signature(method).parameters
     inputs = {port.name: call.arguments.get(port.name, ()) for port in call.operator.streaming if port.many}
@@ -174,8 +172,8 @@ def _streams_asked(method: Callable[..., Any], call: OperatorCall) -> dict[str, 
 
 
 def _by_output(call: OperatorCall, yielded: list[Any]) -> dict[tuple[str, int], list[Any]]:
-    """Sort what was given by outputs. Each item is a value for the only output; a pair of a name and a value
-    for all streams of that output; or the name, the number of a stream from 1, and a value.
+    """Sort results by output. Each item is a value for the only output; a pair of an output's name and a
+    value for all its streams; or the name, the number of a stream from 1, and a value.
     """
     sorted_values: dict[tuple[str, int], list[Any]] = {}
     for one in yielded:
@@ -185,7 +183,7 @@ def _by_output(call: OperatorCall, yielded: list[Any]) -> dict[tuple[str, int], 
 
 
 def _placed(call: OperatorCall, one: Any) -> Iterator[tuple[tuple[str, int], Any]]:
-    """The streams that an item is for, with its value. Raises FlowError."""
+    """The streams that an item goes to, with its value. Raises FlowError."""
     ports = call.operator.outputs
     name, *number = one[:-1] if isinstance(one, tuple) and len(one) in (2, 3) else ("",)
     value = one[-1] if name else one

@@ -1,4 +1,4 @@
-"""The operator listen: values that the user's programs send to a socket of the home."""
+"""The operator `listen`: values that the user's programs send to a socket of the home."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
 
 
 class Listen:
-    """Give each line that is sent to the socket `var/listen/NAME` of the home, which only the user can reach.
+    """Give each line sent to the socket `var/listen/NAME` of the home, which only the user can reach.
 
     It ends with a line that is just `.`, or with its dataflow.
     """
@@ -67,7 +67,7 @@ class Listen:
 
 
 def _listener_at(path: Path) -> socket.socket:
-    """A socket that listens at a path in a folder that only the user can reach. Raises FlowError, OSError."""
+    """A socket listening at a path in a folder that only the user can reach. Raises FlowError, OSError."""
     path.parent.mkdir(mode=0o700, exist_ok=True)
     if path.is_socket():
         with socket.socket(socket.AF_UNIX) as other:

@@ -19,7 +19,7 @@ from narval.kinds.dataflow.language.definition import OperatorCall
 
 
 class FlowAnswer(NamedTuple):
-    """Some tuples for an output; the port may be left out if there is only one. An empty batch chooses the
+    """Some tuples for an output; the port may be omitted if there is only one. An empty batch chooses the
     output of a conditional operator.
     """
 
@@ -29,13 +29,13 @@ class FlowAnswer(NamedTuple):
 
 
 class Performer(Protocol):
-    """An outside operator, in one try of one frame. It gets one request after another, or several at once if
+    """An outside operator, in one try of one frame. It gets requests one after another, or several at once if
     the operator allows that.
     """
 
     def perform(self, request: OperatorRequest) -> AsyncGenerator[FlowAnswer]:
-        """Do what is asked, and yield the results, each taken when there is room (TA41). Raises FlowError or
-        ActionError.
+        """Do the requested work, and yield the results, each taken when there is room (TA41). Raises
+        FlowError or ActionError.
         """
 
 
@@ -48,13 +48,13 @@ Result = TypeVar("Result")
 
 
 Part = Callable[[Callable[[], Any], float | None], Awaitable[Any]]
-"""A function that does a part of a session in a thread of the executor (`AgentCalls.part`)."""
+"""A function that runs a part of a session in a thread of the executor (`AgentCalls.part`)."""
 
 
 class UserCode:
     """The functions and classes of modules, called without blocking the loop: in threads, or awaited.
 
-    One that does not return keeps only its thread: its program ends without it.
+    One that never returns blocks only its thread: its program ends without it.
     """
 
     def __init__(self, functions: Mapping[str, Function], part: Part) -> None:
@@ -79,11 +79,11 @@ class UserCode:
     async def stream(
         self, calls: Iterable[Callable[[], Any]], most: int = BATCH
     ) -> AsyncGenerator[list[Any]]:
-        """The values that calls return or yield, one call after another, each as soon as it is there. Code
-        that blocks is at most `most` values ahead.
+        """The values that calls return or yield, one call after another, each as soon as it is available.
+        Blocking code is at most `most` values ahead.
 
-        Async code is awaited. Other code has a thread of its own until it ends, like a source. A thread of
-        the executor would be lost to the functions that take its values, for which it waits.
+        Async code is awaited. Other code gets a thread of its own until it ends, like a source. In a thread
+        of the executor, it could block the functions that take its values while it waits for them.
         """
         for is_awaited, group in groupby(calls, _is_awaited):
             some = list(group)
@@ -94,9 +94,7 @@ class UserCode:
                         yield values
 
     async def in_thread(self, work: Callable[[], Result], timeout: float | None = None) -> Result:
-        """Do work that may block; return its result. Raises ActionError `timeout` after `timeout` seconds of
-        it.
-        """
+        """Do work that may block; return its result. Raises ActionError `timeout` after `timeout` seconds."""
         result: Result = await self._part(work, timeout)
         return result
 
@@ -117,7 +115,7 @@ class ThreadStream:
         self._loop, self._ready = asyncio.get_running_loop(), asyncio.Event()
 
     async def batches(self) -> AsyncGenerator[list[Any]]:
-        """The values in lists, each with all that are there. Raises what the generator raises, after them."""
+        """The values in lists, each with all that are available. Raises the generator's error after them."""
         run = partial(copy_context().run, self._run)
         threading.Thread(target=run, name="narval-flow", daemon=True).start()
         try:
@@ -151,7 +149,7 @@ class ThreadStream:
             self._tell()
 
     def _hand_over(self, value: Any) -> bool:
-        """Hand a value to the loop, and wait for room for another; False if the loop takes no more."""
+        """Hand a value to the loop, and wait for room for another; return False if the loop takes no more."""
         with self._changed:
             self._values.append(value)
             if len(self._values) == 1:
@@ -160,7 +158,7 @@ class ThreadStream:
             return not self._is_stopped
 
     def _tell(self) -> None:
-        with suppress(RuntimeError):  # the loop that stopped this may be gone
+        with suppress(RuntimeError):  # the loop that stopped this generator may be gone
             self._loop.call_soon_threadsafe(self._ready.set)
 
 
@@ -174,7 +172,7 @@ def _each_of(calls: Iterable[Callable[[], Any]]) -> Iterator[Any]:
 
 
 async def _awaited(call: Callable[[], Any]) -> AsyncGenerator[list[Any]]:
-    """The values of async code: each that it yields, or all that it returns."""
+    """The values of async code: each one that it yields, or all those of its result."""
     if not inspect.isasyncgenfunction(call):
         yield list(values_of(await call()))
         return
@@ -191,7 +189,7 @@ def values_of(result: Any) -> Iterable[Any]:
 
 
 def only_output(call: OperatorCall) -> str:
-    """The name of the one output of an operator."""
+    """The name of the only output of an operator."""
     return call.operator.outputs[0].name
 
 

@@ -1,7 +1,7 @@
-"""Recorded work: what an outside operator has finished is not done again (T23, TA22, TA23).
+"""Recorded work: work that an outside operator has finished is not done again (T23, TA22, TA23).
 
-A piece of work is identified by the frame, the operator, what it was given, and the number of equal pieces
-before. So two equal values are two messages, but a retry, or a start after a crash, sends none.
+A piece of work is identified by the frame, the operator, its input, and the number of equal pieces before it.
+So two equal values are two messages, but a retry, or a restart after a crash, sends none.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ class WorkRecord:
         return (await self._results.done([key])).get(key)
 
     async def unread(self, key: str) -> list[UnreadNumbers]:
-        """The texts that finished work took for numbers, and that are none."""
+        """The texts that finished work could not read as numbers."""
         return await self._results.unread(key)
 
     async def done(
         self, key: str, answers: Iterable[bytes] = (), unread: Collection[UnreadNumbers] = ()
     ) -> None:
-        """Record finished work, with its answers as `encoded`, and what it could not read."""
+        """Record finished work, with its answers as `encoded`, and the texts it could not read."""
         await self._results.record(key, answers, unread)
 
 
 class Recorded:
-    """A performer whose answers, and what it could not read, are recorded, and repeated if known."""
+    """A performer that records its answers and unreadable texts, and repeats them if known."""
 
     def __init__(self, performer: Performer, record: WorkRecord, numbers: NumberReader) -> None:
         self._performer, self._record, self._numbers = performer, record, numbers
@@ -77,14 +77,14 @@ class Recorded:
                 if size <= MOST_KEPT:
                     kept.append(part)
                 else:
-                    kept.clear()  # an endless stream is not gathered
+                    kept.clear()  # an endless stream is not collected
                 yield answer
         if size <= MOST_KEPT:
             await self._record.done(key, kept, self._numbers.take(request.id, key))
 
 
 def _plain(value: Any) -> Any:
-    """An argument in the form for keys."""
+    """An argument in the form used in keys."""
     if isinstance(value, Relation):
         return [(batch.schema, batch.rows) for batch in value.batches()]
     return value if isinstance(value, str | int | float | None) else str(value)

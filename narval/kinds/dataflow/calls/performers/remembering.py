@@ -1,4 +1,4 @@
-"""The operator remember: what was seen before, and what has changed since (T49, T60)."""
+"""The operator `remember`: what was seen before, and what has changed since (T49, T60)."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ NEW, CHANGED, SAME = "new", "changed", "same"
 
 
 class Remember:
-    """Give tuples with unseen keys to `new`, and tuples that differ from what was seen to `changed`.
+    """Give tuples with unseen keys to `new`, and tuples that differ from the last sight to `changed`.
 
-    What was seen longer ago than `window` counts as unseen. What another session under way has seen is left
+    Items last seen longer ago than `window` count as unseen. Items seen by another running session are left
     to that session. The result of a tuple is recorded together with its sight, so a session that continues
-    after a crash takes the same ones for new. A request is committed as a whole, before any of it is given.
+    after a crash reports the same tuples as new. A request is committed as a whole before any of its output.
     """
 
     def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
@@ -95,7 +95,7 @@ class Remember:
         return self._results.claim(self._name, key)
 
     def _judge(self, key: str, fields: dict[str, Any], known: SeenItem | None) -> tuple[str, dict[str, Any]]:
-        """Judge a tuple, and record its sight; return the verdict, and the tuple as seen before."""
+        """Judge a tuple, and record its sight; return the verdict, and the tuple as last seen."""
         now, before = time(), self._results.seen(self._name, key) or known
         first = now if before is None else before.first
         self._results.see(self._frame, self._name, SeenItem(key, first, now, msgspec.json.encode(fields)))

@@ -1,4 +1,4 @@
-"""Operators of a few lines: print, sleep, elements, fetch and notify."""
+"""Small operators: print, sleep, elements, fetch and notify."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ class Sleep:
 
 
 class Elements:
-    """Give the elements of memory that match a pattern now."""
+    """Give the current elements of memory that match a pattern."""
 
     def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
         self._elements = tools.elements
 
     async def perform(self, request: OperatorRequest) -> AsyncGenerator[FlowAnswer]:
-        """Look for elements."""
+        """Look up elements."""
         if self._elements is None:
             raise FlowError("no-memory", "there is no memory without a home: start it with narval start")
         rows: list[tuple[object, ...]] = [*self._elements(str(request.arguments["pattern"]))]
@@ -118,7 +118,7 @@ class Notify:
         yield  # it answers nothing
 
     async def _tell(self, message: FlowMessage) -> None:
-        """Send a message, unless a session that did not end well has sent it, and record it as told."""
+        """Send a message, unless an unsuccessful session already sent it, and record it as told."""
         results = self._tools.results
         text = blake2b(f"{message.dest}\n{message.text}".encode(), digest_size=16).hexdigest()
         before = await results.told_before(text)

@@ -31,23 +31,23 @@ from narval.kinds.dataflow.language.conditions import parse_text
 from narval.kinds.dataflow.language.rules import TextError, value_type
 
 ReadNumber = Callable[..., Any]
-"""Reads the number of an attribute from its text, in a form; other texts give None, and are counted."""
+"""A reader of an attribute's number from its text, in a form; other texts give None and are counted."""
 
 
 class Reading(NamedTuple):
-    """The means to read a document: `misfit` counts a line that does not fit, and shows the first of them."""
+    """The means to read a document: `misfit` counts lines that do not fit, and shows the first."""
 
     number: ReadNumber
     misfit: Callable[[str], object]
 
 
 _END = "\ufdd0"
-"""A line behind the last one of a CSV file, which no text holds: a quote that is still open takes it in."""
+"""A sentinel after the last line of a CSV file, which no text contains: an unclosed quote swallows it."""
 
 _ROOT = re.compile(r"<([A-Za-z_][\w.:-]*)")
 
 AHEAD = 4
-"""The most batches that are read of a file before they are taken."""
+"""The most batches read ahead from a file."""
 
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
@@ -55,16 +55,16 @@ _DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
 
 
 class Retrieve:
-    """Give what a wrapper of a module yields for a query, or the tuples of a source that satisfy it.
+    """Give what a module's wrapper yields for a query, or the tuples of a source that satisfy it.
 
-    The query of a source is a condition as for `select`; all tuples satisfy an empty one.
+    The query of a source is a condition as for `select`; every tuple satisfies an empty one.
     """
 
     def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
         self._tools = tools
 
     async def perform(self, request: OperatorRequest) -> AsyncGenerator[FlowAnswer]:
-        """Retrieve what a request asks for."""
+        """Retrieve the tuples for a request."""
         name, query = str(request.arguments["wrapper"]), str(request.arguments["query"])
         wrapper = self._tools.code.find(f"wrapper:{name}")
         numbers = self._tools.numbers
@@ -106,7 +106,7 @@ class Retrieve:
 
 
 def source_of(sources: Mapping[str, FlowSource], name: str) -> FlowSource:
-    """The source of a name. Raises FlowError, which names the known ones."""
+    """The source with a name. Raises FlowError, which lists the known names."""
     source = sources.get(name)
     if source is None:
         names = ", ".join(sorted(sources)) or "none"
@@ -117,13 +117,13 @@ def source_of(sources: Mapping[str, FlowSource], name: str) -> FlowSource:
 
 def _chosen(source: FlowSource, text: str, reading: Reading, query: str) -> list[TupleBatch]:
     """The tuples of a document that satisfy a query. Raises FlowError."""
-    # Attributes that some tuples lack have no value in them, in any order.
+    # An attribute that some tuples lack has no value in them, in any order.
     whole = batch_of(_read(source, text, reading))
     return list(_satisfying(query, whole.schema, slices(whole.rows)))
 
 
 def csv_in_file(source: FlowSource, path: Path, reading: Reading, query: str) -> Iterator[TupleBatch]:
-    """The tuples of a CSV file that satisfy a query, read as they are taken. Raises FlowError."""
+    """The tuples of a CSV file that satisfy a query, read on demand. Raises FlowError."""
     try:
         with path.open(encoding=charset_of_file(path), errors="replace", newline="") as file:
             schema, rows = _csv(source, file, reading)
@@ -166,7 +166,7 @@ def _not_read(source: FlowSource, error: Exception) -> FlowError:
 
 
 def _typed(number: ReadNumber, numbers: Mapping[str, NumberForm | None], row: Any) -> Any:
-    """A tuple whose texts are numbers where its declaration says so; other texts there become None."""
+    """A tuple with the texts of declared numbers as numbers; texts that are not numbers become None."""
     if not isinstance(row, Mapping):
         return row
     texts = {name: row[name] for name in numbers if isinstance(row.get(name), str)}
@@ -174,7 +174,7 @@ def _typed(number: ReadNumber, numbers: Mapping[str, NumberForm | None], row: An
 
 
 def _numbers_of(wrapper: Any) -> Mapping[str, NumberForm | None]:
-    """The attributes that a wrapper declares as numbers, and how each is written."""
+    """The attributes that a wrapper declares as numbers, with the form of each."""
     declaration: DataflowDeclaration | None = getattr(wrapper, DATAFLOW_CODE, None)
     declared = (declaration.attributes if declaration is not None else None) or {}
     types = {name: value_type(str(type)) for name, type in declared.items()}
@@ -182,7 +182,7 @@ def _numbers_of(wrapper: Any) -> Mapping[str, NumberForm | None]:
 
 
 def _csv(source: FlowSource, file: TextIO, reading: Reading) -> tuple[Schema, Iterator[Row]]:
-    """The attributes and the rows of a CSV file; a row that is too short has no value in the last ones."""
+    """The attributes and rows of a CSV file; a short row has no value in its last attributes."""
     heading = file.readline()
     file.seek(0)
     lines = csv.reader(chain(file, (_END,)), delimiter=max(",;\t|", key=heading.count))
@@ -201,7 +201,7 @@ def _csv(source: FlowSource, file: TextIO, reading: Reading) -> tuple[Schema, It
 
 
 def _heading(head: list[str], reading: Reading) -> list[str]:
-    """The names of the columns; the last of a name is read."""
+    """The names of the columns; of equal names the last is read."""
     if head == [_END]:
         return []
     for name in dict.fromkeys(name for name in head if name and head.count(name) > 1):
@@ -210,8 +210,8 @@ def _heading(head: list[str], reading: Reading) -> list[str]:
 
 
 def _whole_lines(lines: Any, width: int, reading: Reading) -> Iterator[list[str]]:
-    """The lines of a CSV file that are not blank. Those with other than `width` fields are told of, and one
-    with a quote that nothing closes, which takes in all that follows.
+    """The lines of a CSV file that are not blank. Lines with other than `width` fields are reported, and so
+    is an unclosed quote, which swallows everything after it.
     """
     ended = lines.line_num
     for line in lines:
@@ -246,14 +246,14 @@ def _of_json(source: FlowSource, text: str, reading: Reading) -> Iterator[dict[s
 
 
 def _json_lines(source: FlowSource, lines: list[tuple[int, str]], reading: Reading) -> Iterator[Any]:
-    """The values of the lines; those that are no JSON are told of. Raises FlowError where none is."""
+    """The values of the lines; invalid JSON lines are reported. Raises FlowError if no line is valid."""
     misfits = []
     for at, line in lines:
         try:
             yield json.loads(line)
         except ValueError as error:
             why = str(error)
-            if isinstance(error, json.JSONDecodeError):  # its own line is always 1
+            if isinstance(error, json.JSONDecodeError):  # its own line number is always 1
                 why = f"{error.msg} at column {error.colno}"
             misfits.append(f"{at}: expected json, found {line.strip():.40}: {why}")
     if len(misfits) == len(lines):

@@ -1,4 +1,4 @@
-"""Tools that performers of outside operators use."""
+"""The tools that performers of outside operators use."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class FlowTools(msgspec.Struct, frozen=True, kw_only=True):
     sources: Mapping[str, FlowSource] = {}
     """The sources of the settings."""
     senders: Mapping[str, Sender] = {}
-    """The senders, by the beginnings of addresses."""
+    """The senders, by address prefix."""
     home: Path | None = None
     """The base folder of relative paths."""
     elements: Callable[[str], list[tuple[int, str, str]]] | None = None
-    """Gives the elements of memory that match a pattern: eid, name and text."""
+    """Looks up the elements of memory that match a pattern: eid, name and text."""
     labels: set[str] = msgspec.field(default_factory=set)
-    """The labels of what the session has got from outside and from memory."""
+    """The labels of everything the session has received from outside and from memory."""
     numbers: NumberReader = msgspec.field(default_factory=NumberReader)
     """Reads the numbers of the session."""

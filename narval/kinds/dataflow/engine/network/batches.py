@@ -1,4 +1,4 @@
-"""Tuples on their way: batches with one list of attributes, and relations, which are whole (T7, T28).
+"""Tuples in transit: batches with one list of attributes, and relations, which are whole (T7, T28).
 
 A value is a text, a number, or None, which is no value. A truth value counts as the number 1 or 0.
 """
@@ -21,14 +21,14 @@ VALUE: Schema = ("value",)
 """The attributes of a stream of values."""
 
 BATCH = 1024
-"""The rows of a batch that an operator makes from many."""
+"""The rows of a batch that an operator assembles."""
 
 LONGEST_TEXT = 16 * 1024 * 1024
-"""The most characters of a text that an operator makes: as many as an element has bytes."""
+"""The most characters of a text that an operator makes: as many as an element may have bytes."""
 
 
 class FlowError(Exception):
-    """The work of an operator cannot continue: `failure` says why."""
+    """An error that stops the work of an operator: `failure` says why."""
 
     def __init__(self, kind: str, message: str, *, final: bool = True) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class FlowError(Exception):
 
 
 class TupleBatch(NamedTuple):
-    """Some tuples of one stream, which share `schema`; `relation` is the name of their relation (TA6)."""
+    """Some tuples of one stream, with the attributes `schema`; `relation` names their relation (TA6)."""
 
     schema: Schema
     rows: list[Row]
@@ -52,7 +52,7 @@ class Relation:
         self.schema, self.kept, self.name = schema, kept, name
 
     def batches(self) -> Iterator[TupleBatch]:
-        """Its tuples in order."""
+        """The tuples in order."""
         schema, name = self.schema, self.name
         for rows in self.kept.batches():
             yield TupleBatch(schema, widened(rows, schema), name)
@@ -62,21 +62,21 @@ class Relation:
 
 
 def batch_of(tuples: Iterable[Mapping[str, Any]]) -> TupleBatch:
-    """A batch of tuples given as mappings; an attribute that one of them lacks is no value."""
+    """A batch of tuples given as mappings; an attribute that a tuple lacks is no value."""
     given = list(tuples)
     schema = tuple(dict.fromkeys(name for each in given for name in each))
     return TupleBatch(schema, [tuple([plain(each.get(name)) for name in schema]) for each in given])
 
 
 def plain(value: Any) -> Any:
-    """A value in the form for tuples: NaN becomes no value, anything but texts and numbers its text."""
+    """A value in the form used in tuples: NaN becomes no value, anything but texts and numbers its text."""
     if value is None or isinstance(value, str | int | float):
         return None if value != value else value
     return str(value)
 
 
 def position(schema: Schema, attribute: str) -> int:
-    """The place of an attribute; raises an error that names the known ones."""
+    """The index of an attribute. Raises FlowError, which lists the known attributes."""
     try:
         return schema.index(attribute)
     except ValueError:
@@ -86,7 +86,7 @@ def position(schema: Schema, attribute: str) -> int:
 
 
 def picker(positions: list[int]) -> Callable[[Row], Row]:
-    """A function that gives the values at some places of a row, as a row."""
+    """A function that picks the values at some positions of a row, as a row."""
     if len(positions) == 1:
         (one,) = positions
         return lambda row: (row[one],)
@@ -94,8 +94,8 @@ def picker(positions: list[int]) -> Callable[[Row], Row]:
 
 
 def aligned(batch: TupleBatch, schema: Schema) -> list[Row]:
-    """The rows of a batch in the order of another list of attributes; one that the batch lacks is no value.
-    Raises FlowError for a batch with attributes beyond that list (TA6).
+    """The rows of a batch in the order of another list of attributes; an attribute that the batch lacks is no
+    value. Raises FlowError for a batch with attributes beyond that list (TA6).
     """
     if batch.schema is schema or batch.schema == schema:
         return batch.rows
@@ -106,8 +106,9 @@ def aligned(batch: TupleBatch, schema: Schema) -> list[Row]:
 
 
 def placed_rows(batch: TupleBatch, schema: Schema) -> tuple[Schema, list[Row]]:
-    """The rows of a batch in the order of a list of attributes, and that list, extended by those that only
-    the batch has. An attribute that the batch lacks is no value. Raises FlowError if they share none.
+    """The rows of a batch in the order of a list of attributes, and that list, extended by the attributes
+    that only the batch has. An attribute that the batch lacks is no value. Raises FlowError if they share
+    none.
     """
     own = batch.schema
     if own is schema or own == schema or not schema:
@@ -123,7 +124,7 @@ def placed_rows(batch: TupleBatch, schema: Schema) -> tuple[Schema, list[Row]]:
 
 
 def other_attributes(found: Schema, schema: Schema) -> FlowError:
-    """The error of tuples whose attributes differ from those of earlier tuples."""
+    """The error for tuples whose attributes differ from those of earlier tuples."""
     return FlowError(
         "other-attributes",
         f"expected tuples with the attributes {', '.join(schema)}, found {', '.join(found)}; "
@@ -132,7 +133,7 @@ def other_attributes(found: Schema, schema: Schema) -> FlowError:
 
 
 def widened(rows: list[Row], schema: Schema) -> list[Row]:
-    """Rows kept when there were fewer attributes, extended; later attributes are no value in them."""
+    """Rows kept when there were fewer attributes, extended; in them, later attributes are no value."""
     if not rows or len(rows[0]) == len(rows[-1]) == len(schema):
         return rows
     size = len(schema)
@@ -140,7 +141,7 @@ def widened(rows: list[Row], schema: Schema) -> list[Row]:
 
 
 def slices(rows: list[Row]) -> Iterator[list[Row]]:
-    """Many rows, in batches."""
+    """The rows in batches."""
     for at in range(0, len(rows), BATCH):
         yield rows[at : at + BATCH]
 
@@ -176,14 +177,14 @@ def decimal(number: float) -> str:
 
 
 def joined(pieces: list[str]) -> str:
-    """The text of pieces. Raises FlowError, before it is made, if it would be too long."""
+    """Join the pieces of a text. Raises FlowError, before joining, if it would be too long."""
     if sum(map(len, pieces)) > LONGEST_TEXT:
         raise too_long()
     return "".join(pieces)
 
 
 def too_long() -> FlowError:
-    """The error of a text that would be too long."""
+    """The error for a text that would be too long."""
     return FlowError(
         "too-long",
         f"expected a text of at most {LONGEST_TEXT:,} characters, found data that make a longer one; "
@@ -192,9 +193,9 @@ def too_long() -> FlowError:
 
 
 def tuple_text(schema: Schema, row: Row) -> str:
-    """A tuple as a text: its only value in a stream of values, else a JSON object.
+    """A tuple as a text: the single value in a stream of values, else a JSON object.
 
-    Raises FlowError if that is too long.
+    Raises FlowError if it is too long.
     """
     if schema == VALUE:
         return text_of(row[0])

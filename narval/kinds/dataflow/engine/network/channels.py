@@ -1,4 +1,4 @@
-"""Data on their way between operators: a channel for each datum of a frame, an outlet for each producer."""
+"""Data in transit between operators: a channel for each datum of a frame, an outlet for each producer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Passing(IntEnum):
 
 
 class Life(Protocol):
-    """One try of a frame; items that come after its end are dropped (TA27)."""
+    """One try of a frame; items that arrive after its end are dropped (TA27)."""
 
     is_over: bool
 
@@ -65,19 +65,19 @@ class Channel:
 
     @property
     def live(self) -> int:
-        """The number of its producers that are not cancelled."""
+        """The number of producers that are not cancelled."""
         return self._live
 
     def check(self) -> None:
-        """Bring all tuples into one order of attributes, as they come from outside or from several frames.
+        """Align all tuples to one order of attributes, as they come from outside or from several frames.
 
-        An attribute that a tuple lacks is no value in it. Raises FlowError for tuples that share none with
-        others.
+        In a tuple, an attribute that it lacks is no value. Raises FlowError for tuples that share no
+        attribute with others.
         """
         self.is_checked = True
 
     def put(self, schema: Schema, rows: Sequence[Row], relation: str = "") -> None:
-        """Carry tuples."""
+        """Pass tuples on."""
         if not rows or not self.is_open or self.epoch.is_over:
             return
         batch = TupleBatch(schema, rows if isinstance(rows, list) else list(rows), relation)
@@ -95,7 +95,7 @@ class Channel:
             consumer.deliver(Passing.TUPLES, batch)
 
     def close(self, kind: Passing, value: Any = None) -> None:
-        """Carry a value, the end, or the cancellation of one of its producers."""
+        """Pass on a value, the end, or the cancellation of one of its producers."""
         if not self.is_open or self.epoch.is_over:
             return
         if kind is Passing.CANCEL:
@@ -141,7 +141,7 @@ class StreamOutlet:
 
 
 class ValueOutlet:
-    """The outlet of an operator for one value; if tuples are given, their first value."""
+    """The outlet of an operator for one value; of tuples, it passes on the first value."""
 
     __slots__ = ("channel", "is_open")
 
@@ -171,7 +171,7 @@ class ValueOutlet:
 
 
 class RelationOutlet(ValueOutlet):
-    """The outlet of an operator for a relation, given at once or as tuples that are gathered."""
+    """The outlet of an operator for a relation, given at once or collected from tuples."""
 
     __slots__ = ("_kept", "_name", "_schema", "_spill")
 
@@ -183,7 +183,7 @@ class RelationOutlet(ValueOutlet):
         self._name = ""
 
     def put(self, schema: Schema, rows: Sequence[Row], relation: str = "") -> None:
-        """Gather tuples."""
+        """Collect tuples."""
         if self._kept is None:
             self._kept, self._schema, self._name = self._spill.kept(), schema, relation
         batch = TupleBatch(schema, rows if isinstance(rows, list) else list(rows))
@@ -191,7 +191,7 @@ class RelationOutlet(ValueOutlet):
         self._kept.add(placed)
 
     def end(self) -> None:
-        """Give what was gathered, even if it is nothing."""
+        """Give the collected relation, even if it is empty."""
         if self.is_open:
             self.give(Relation(self._schema, self._kept or self._spill.kept(), self._name))
 

@@ -1,4 +1,4 @@
-"""The tuples and batches that passed through operators, over all frames, and what each of them waits for."""
+"""Counts of what passed through operators, over all frames, and what each operator waits for."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from narval.kinds.dataflow.language.definition import STREAMED, DataRef, Operato
 class Passage(NamedTuple):
     """An operator of a plan in all frames of a transaction.
 
-    `states` counts the frames in each state. `taken` counts tuples, `given` tuples and values, also of void
-    tries, and `batches` those that it gave. `waits_for` is for an operator that has not ended.
+    `states` counts the frames in each state. `taken` counts tuples, `given` tuples and values, including
+    those of void tries, and `batches` the batches it gave. `waits_for` is for an operator that has not ended.
     """
 
     plan: str
@@ -29,7 +29,7 @@ class Passage(NamedTuple):
     waits_for: tuple[str, ...] = ()
 
     def with_gate(self, gate: Gate, channels: Mapping[str, Channel], state: str) -> Passage:
-        """The same, plus what passed through another gate."""
+        """Return the same with the counts of another gate added."""
         call, running = gate.call, gate.running
         given = [channels[name] for _, _, name in call.produced]
         return Passage(
@@ -71,15 +71,15 @@ def _named(call: OperatorCall, port: str, at: int) -> str:
 
 
 class Tally:
-    """The sum of what passed in ended frames."""
+    """The totals of ended frames."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], Passage] = {}
         self._streams: dict[str, Counter[str]] = {}
-        """The tuples that each stream of a plan carried, by plan and name."""
+        """The tuples that each stream of a plan has carried, by plan and name."""
 
     def add(self, plan: str, gates: Iterable[Gate], channels: Mapping[str, Channel]) -> None:
-        """Count the gates of a frame; those that have not ended were given up."""
+        """Count the gates of a frame; gates that have not ended were given up."""
         _carry(self._streams.setdefault(plan, Counter()), channels)
         for gate in gates:
             place = (plan, gate.call.key)
@@ -88,7 +88,7 @@ class Tally:
             self._found[place] = before.with_gate(gate, channels, state)._replace(waits_for=())
 
     def with_live(self, live: Iterable[tuple[str, Iterable[Gate], Mapping[str, Channel]]]) -> list[Passage]:
-        """All that passed, also in frames at work, in the order in which plans and calls began."""
+        """The totals including live frames, in the order in which plans and calls began."""
         found = dict(self._found)
         for plan, gates, channels in live:
             for gate in gates:
@@ -98,9 +98,7 @@ class Tally:
         return list(found.values())
 
     def streams(self, plan: str, live: Iterable[Mapping[str, Channel]]) -> dict[str, int]:
-        """The tuples that each stream and relation of a plan carried, by name; `live` has the
-        frames at work.
-        """
+        """The tuples that each stream and relation of a plan carried, by name; `live` are the live frames."""
         streams = Counter(self._streams.get(plan, {}))
         for channels in live:
             _carry(streams, channels)

@@ -28,23 +28,23 @@ from narval.kinds.dataflow.language.definition import OperatorCall
 
 
 class Owner(Protocol):
-    """The frame that tries."""
+    """The frame that this is a try of."""
 
     id: str
     depth: int
 
     @property
     def asked(self) -> dict[int, Gate]:
-        """The requests under way, and their gates."""
+        """The pending requests, and their gates."""
 
     def make_frame(self, gate: Gate, tag: str) -> ChildFrame:
-        """Make a frame for a call; it has yet to begin."""
+        """Make a frame for a call, without starting it."""
 
     def control(self, call: OperatorCall) -> None:
         """Carry out an operator that acts on its transaction."""
 
     def forget(self, requests: Iterable[int]) -> None:
-        """Give requests up."""
+        """Withdraw requests."""
 
     def count(self, epoch: Epoch) -> None:
         """Count what passed in an ended try."""
@@ -56,7 +56,7 @@ class Owner(Protocol):
         """Handle the end of all operators."""
 
     def hand_over(self, gate: Gate) -> None:
-        """Hand the outputs to the last call, if nothing else is left to do (T36)."""
+        """Hand the outputs over to the last call, if nothing else is left to do (T36)."""
 
 
 class Epoch:
@@ -117,18 +117,18 @@ class Epoch:
         self.channels[name].consumers.append(receiver)
 
     def start(self) -> None:
-        """Fire what needs no input."""
+        """Fire the operators that need no input."""
         for gate in self.gates:
             gate.go()
 
     def shut(self) -> list[FlowOperator]:
-        """Drop all that is under way; return the operators that were at work."""
+        """Drop all pending work; return the operators that were running."""
         if not self.is_over:
             self._owner.count(self)
         self.is_over = True
         return [gate.running for gate in self.gates if gate.running is not None and gate.is_at_work]
 
-    # --- who listens ----------------------------------------------------------------------------------------
+    # --- listeners ------------------------------------------------------------------------------------------
 
     def _hear_data(
         self, listener: FlowListener, gate: Gate, key: Key, kind: channels.Passing, item: Any
@@ -161,16 +161,16 @@ class Epoch:
         return INNER_OPERATORS[name](call, gate.outlets, spill)
 
     def is_crowded_behind(self, gate: Gate) -> bool:
-        """Test whether an operator that a gate's data reach is overloaded."""
+        """Test whether an operator downstream of a gate is overloaded."""
         behind = self.wiring.behind(self.gates.index(gate))
         return any(self._machine.has_crowd(self.gates[place]) for place in behind)
 
     def schedule(self, gate: Gate) -> None:
-        """Let a gate continue later."""
+        """Schedule a gate."""
         self._machine.schedule(gate)
 
     def go_on(self, gate: Gate, steps: Iterator[None]) -> None:
-        """Do the rest of a piece of work."""
+        """Schedule the rest of a piece of work."""
         self._machine.go_on(gate, steps)
 
     def failed(self, gate: Gate, failure: Failure) -> None:
@@ -193,7 +193,7 @@ class Epoch:
                 self.last_left(last)
 
     def last_left(self, gate: Gate) -> None:
-        """Hand over to a call that has all its inputs, if only it is left."""
+        """Hand over to a call that has all its inputs, if nothing else is left."""
         if self._open == 1 and gate.call.tail and gate.state == "finishing":
             self._owner.hand_over(gate)
 
@@ -221,7 +221,7 @@ _KINDS: Mapping[channels.Passing, Literal["tuples", "value", "end", "cancelled"]
 
 
 class _Desk:
-    """The desk at which an operator asks for work outside."""
+    """The desk through which an operator requests outside work."""
 
     def __init__(self, owner: Owner, machine: Machine, gate: Gate, epoch: int) -> None:
         self._owner, self._machine, self._gate, self._epoch = owner, machine, gate, epoch

@@ -1,12 +1,12 @@
-"""The gate of an operator in a frame: when it fires, what it is told in which order, and how it ends.
+"""The gate of an operator in a frame: when it fires, what it gets in which order, and how it ends.
 
-    waiting   a value, a WAIT name or the first token of all streams is missing
+    waiting   a value, a WAIT name or the first token of every stream is missing
     at work   it has fired: batches go straight to it
-    finishing all its inputs have ended, it gives what is left
-    finished, cancelled or failed: what still comes is dropped
+    finishing all its inputs have ended; it gives what is left
+    finished, cancelled or failed: later items are dropped
 
-An operator fires when all its non-streaming inputs are there, and a tuple or EOS of one stream; without
-streams, when all inputs are there; without inputs, at the start (T31). Then it is given its values, and for
+An operator fires when all its non-streaming inputs are present, and a tuple or EOS of one stream; without
+streams, when all inputs are present; without inputs, at the start (T31). Then it gets its values and, for
 each stream, in the order of its inputs, the waiting tuples and then the end (T32).
 """
 
@@ -25,20 +25,20 @@ from narval.kinds.dataflow.engine.network.spilling import Spill
 from narval.kinds.dataflow.language.definition import FixedValue, OperatorCall
 
 Key = tuple[str, int]
-"""An input: its port, and the place in its group."""
+"""An input: its port, and its index in the group of that port."""
 
 WAIT = "WAIT"
-"""Stands for the port of names that an operator only waits for."""
+"""The pseudo-port of names that an operator only waits for."""
 
 FEW = 32
-"""The most batches of a stream that wait as they are; beyond that they go to the spill."""
+"""The most batches of a stream that wait as they are; further ones are spilled."""
 
 BACK = "BACK"
-"""Stands for the port of what returns from a frame that an operator has begun."""
+"""The pseudo-port of results from a frame that an operator has started."""
 
 
 class Host(Life, Protocol):
-    """The try of a frame that a gate is part of."""
+    """The try of a frame that a gate belongs to."""
 
     @property
     def spill(self) -> Spill:
@@ -48,19 +48,19 @@ class Host(Life, Protocol):
         """The operator of a gate that fires."""
 
     def is_crowded_behind(self, gate: Gate) -> bool:
-        """Test whether an operator that a gate's data reach is overloaded."""
+        """Test whether an operator downstream of a gate is overloaded."""
 
     def schedule(self, gate: Gate) -> None:
-        """Let a gate continue later."""
+        """Schedule a gate."""
 
     def go_on(self, gate: Gate, steps: Iterator[None]) -> None:
-        """Do the rest of a piece of work, a step at a time."""
+        """Schedule the rest of a piece of work, one step at a time."""
 
     def enter(self) -> bool:
-        """Enter the work of a gate within another; False if that is too deep for now."""
+        """Enter the work of a gate, nested in that of another; return False if that is too deep for now."""
 
     def leave(self) -> None:
-        """Leave that work."""
+        """Leave the work entered last."""
 
     def closed(self, gate: Gate) -> None:
         """Handle the end of a gate."""
@@ -69,22 +69,22 @@ class Host(Life, Protocol):
         """Handle the failure of an operator that nothing in the plan handles."""
 
     def last_left(self, gate: Gate) -> None:
-        """Handle that a call of a plan has all its inputs."""
+        """Handle a call of a plan that has all its inputs."""
 
 
 class WaitingRows(Relation):
-    """The rows of many batches that wait for an operator to fire (TA41)."""
+    """The rows of many batches, waiting for an operator to fire (TA41)."""
 
     @classmethod
     def of(cls, batch: TupleBatch, spill: Spill) -> WaitingRows:
-        """The rows of a first batch."""
+        """Start with the rows of a first batch."""
         kept = spill.kept()
         kept.add(batch.rows)
         return cls(batch.schema, kept, batch.relation)
 
 
 class Inputs:
-    """The inputs of a gate: what it has been given, and what it lacks (T31)."""
+    """The inputs of a gate: what it has received, and what is missing (T31)."""
 
     def __init__(self, call: OperatorCall, streams: frozenset[str], spill: Spill) -> None:
         self._spill = spill
@@ -140,7 +140,7 @@ class Inputs:
 
     @property
     def fires(self) -> bool:
-        """The firing rule: True if the operator fires."""
+        """True if the firing rule is met."""
         if self.missing:
             return False
         return not self.queues or any(
@@ -171,7 +171,7 @@ class Inlet:
         self._gate, self._key = gate, key
 
     def deliver(self, kind: Passing, item: Any) -> None:
-        """Tell the gate."""
+        """Pass the item to the gate."""
         self._gate.deliver(self._key, kind, item)
 
 
@@ -195,7 +195,7 @@ class Gate:
 
     @property
     def is_over(self) -> bool:
-        """True if it takes nothing more."""
+        """True if it takes no more input."""
         return self.state in ENDED or self.host.is_over
 
     @property
@@ -204,7 +204,7 @@ class Gate:
         return self.state in ("at work", "finishing")
 
     def deliver(self, key: Key, kind: Passing, item: Any) -> None:
-        """Take what comes on an input."""
+        """Take an item that arrives on an input."""
         host, inputs = self.host, self.inputs
         is_free = self.state == "at work" and not self._steps and not inputs.waiting
         if is_free and kind is Passing.TUPLES and not host.is_over:
@@ -238,7 +238,7 @@ class Gate:
             self.cancel()
 
     def _lose(self, key: Key) -> bool:
-        """Handle the cancellation of a stream; True if the operator is cancelled too (TA3)."""
+        """Handle the cancellation of a stream; return True if it cancels the operator too (TA3)."""
         inputs = self.inputs
         inputs.live.discard(key)
         inputs.open.discard(key)
@@ -249,13 +249,13 @@ class Gate:
         return lost
 
     def schedule(self) -> None:
-        """Continue later."""
+        """Schedule this gate."""
         if not self._is_scheduled:
             self._is_scheduled = True
             self.host.schedule(self)
 
     def go(self) -> None:
-        """Fire if the rule is met, and do what waits."""
+        """Fire if the rule is met, and process waiting items."""
         self._is_scheduled = False
         if self.is_over:
             return
@@ -311,7 +311,7 @@ class Gate:
             self.host.go_on(self, steps)
 
     def step(self, steps: Iterator[None]) -> bool:
-        """Do a step of a piece of work; False when it is done."""
+        """Do a step of a piece of work; return False when it is done."""
         if self.is_over:
             return False
         try:
@@ -325,7 +325,7 @@ class Gate:
         return False
 
     def settle(self) -> None:
-        """Finish if all inputs have ended and nothing is under way."""
+        """Finish if all inputs have ended and no work is pending."""
         running, inputs = self.running, self.inputs
         if self.is_over or running is None or inputs.open or self._steps or inputs.waiting:
             return
@@ -340,7 +340,7 @@ class Gate:
         self._close("finished")
 
     def cancel(self) -> None:
-        """Give nothing, or nothing more, as a needed input does not come."""
+        """Cancel the remaining outputs, as a needed input is missing."""
         if self.is_over:
             return
         if self.host.enter():
@@ -351,7 +351,7 @@ class Gate:
             self.schedule()
 
     def fail(self, failure: Failure) -> None:
-        """Pass an error to the consumers of ON_ERROR, if there are any, else to the frame (T42, TA24)."""
+        """Pass an error to the consumers of ON_ERROR, if any, else to the frame (T42, TA24)."""
         if self.is_over:
             return
         if self.call.on_error:
@@ -374,7 +374,7 @@ class Gate:
 
 
 def each_batch(handler: Handler, relation: Relation) -> Iterator[None]:
-    """The work on a relation given for a stream, a batch at a time."""
+    """Process a relation given for a stream, one batch at a time."""
     for batch in relation.batches():
         steps = handler(batch)
         if steps is not None:

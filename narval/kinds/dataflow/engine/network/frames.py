@@ -1,7 +1,7 @@
 """A frame: one transaction, or one call of a plan within it, through all its tries (T34, T35, T43).
 
-A temporary error makes a frame void and lets it begin again with the same inputs, a limited number of times.
-Any other error, or one too many, is the error of the call that began it, or of the transaction.
+A temporary error makes a frame void, and it restarts with the same inputs, a limited number of times. Any
+other error, or one too many, is the error of the call that started it, or of the transaction.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FrameState = Literal["at work", "void", "done", "given up", "handed over"]
 
 
 class Frames:
-    """All frames of a transaction, and their requests under way."""
+    """All frames of a transaction, and their pending requests."""
 
     def __init__(
         self, plan: FlowPlan, machine: Machine, finished: Callable[[str, Failure | None], None]
@@ -38,7 +38,7 @@ class Frames:
         self.live: dict[str, Frame] = {}
         self.asked: dict[int, Gate] = {}
         self.void: set[str] = set()
-        """The frames that are void and have not begun again; nothing of them counts."""
+        """The frames that are void and have not restarted; nothing of them counts."""
 
     def make(self, caller: Frame, gate: Gate, tag: str) -> Frame:
         """Make a frame for a call in another, within the bounds on depth and number (TA34)."""
@@ -55,7 +55,7 @@ class Frames:
         return Frame(self, id, caller.depth + 1, self.plan.of(gate.call.plan), receivers, gate)
 
     def stop(self, frame: Frame, *, counts: bool = False) -> None:
-        """Stop the try of a frame, and the frames below it; they are void unless what they did `counts`."""
+        """Stop the try of a frame, and the frames below it; they are void unless their work `counts`."""
         stack: list[ChildFrame] = [frame]
         while stack:
             one = stack.pop()
@@ -66,10 +66,10 @@ class Frames:
                 if not counts:
                     self.void.add(one.id)
             if one is not frame:
-                self.live.pop(one.id, None)  # a frame that waits to begin again does not
+                self.live.pop(one.id, None)  # a frame waiting to restart does not restart
 
     def hand_over(self, frame: Frame, gate: Gate) -> None:
-        """Replace a frame by the one that its last call has begun, if it holds nothing (T36)."""
+        """Replace a frame by the one that its last call has started, if it holds nothing back (T36)."""
         running = gate.running
         child = running.only_child() if isinstance(running, PlanCall) else None
         if not isinstance(child, Frame) or gate.call.enabled or gate.inputs.waiting:
@@ -93,7 +93,7 @@ class Frames:
         )
 
     def streams(self, plan: str) -> dict[str, int]:
-        """The tuples that each stream and relation of a plan carried so far, by name."""
+        """The tuples that each stream and relation of a plan has carried so far, by name."""
         live = (frame.epoch.channels for frame in self._at_work() if frame.wiring.graph.full_name == plan)
         return self.tally.streams(plan, live)
 
@@ -109,7 +109,7 @@ class Nobody:
 
 
 class Frame:
-    """A frame at work; `parent` is the call that began it, None for the transaction's own frame."""
+    """A live frame; `parent` is the call that started it, None for the transaction's own frame."""
 
     def __init__(
         self,
@@ -166,11 +166,11 @@ class Frame:
 
     @property
     def asked(self) -> dict[int, Gate]:
-        """The requests under way."""
+        """The pending requests."""
         return self._frames.asked
 
     def make_frame(self, gate: Gate, tag: str) -> ChildFrame:
-        """Make a frame for a call; it has yet to begin."""
+        """Make a frame for a call, without starting it."""
         return self._frames.make(self, gate, tag)
 
     def begin(self, values: Mapping[str, Any]) -> None:
@@ -181,7 +181,7 @@ class Frame:
                 self.deliver(datum.name, Passing.GIVEN, values[datum.name])
 
     def forget(self, requests: Iterable[int]) -> None:
-        """Give requests up."""
+        """Withdraw requests."""
         given_up = tuple(sorted(requests))
         for number in given_up:
             self._frames.asked.pop(number, None)
@@ -205,7 +205,7 @@ class Frame:
         self._frames.tally.add(self.wiring.graph.full_name, epoch.gates, epoch.channels)
 
     def failed(self, failure: Failure) -> None:
-        """Make the try void after an error, and begin again if that may help (T43, TA25)."""
+        """Make the try void after an error, and restart if that may help (T43, TA25)."""
         if self.state != "at work":
             return
         self.stop()
@@ -220,11 +220,11 @@ class Frame:
         self._later(lambda: None if epoch.is_over else self._close("done", with_held=True))
 
     def hand_over(self, gate: Gate) -> None:
-        """Hand the outputs to the last call, so that this frame need not be kept (T36)."""
+        """Hand the outputs over to the last call, so that this frame need not be kept (T36)."""
         self._frames.hand_over(self, gate)
 
     def take_place(self, frame: Frame) -> Callable[[], None] | None:
-        """Take the place of the frame that began this one; return what to call if outputs lack tuples."""
+        """Take the place of the frame that started this one; return what to call if outputs lack tuples."""
         self.depth, self.parent = frame.depth, frame.parent
         if self.parent is None:
             return None
@@ -236,11 +236,11 @@ class Frame:
     # --- ends -----------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Make the try void, and the frames that it has begun; drop all that is under way."""
+        """Make the try void, with the frames that it has started; drop all pending work."""
         self._frames.stop(self)
 
     def give_up_try(self) -> list[ChildFrame]:
-        """Make only this try void; return the frames that it had begun."""
+        """Make only this try void; return the frames that it had started."""
         self.state = "void"
         children: list[ChildFrame] = []
         for running in self.epoch.shut():
@@ -259,7 +259,7 @@ class Frame:
             machine.tell(RestartRequest(self.id, self.depth, self._attempt, failure))
 
     def restart(self) -> None:
-        """Begin again with the same inputs: the same frame, the next try (TA28)."""
+        """Restart with the same inputs: the same frame, the next try (TA28)."""
         if self.state != "void":
             return
         self.state = "at work"
@@ -271,7 +271,7 @@ class Frame:
             log.replay(partial(self._feed, name))
 
     def _take_back(self) -> None:
-        """Fail the parent's try, as a try of this frame gave what another did not."""
+        """Fail the parent's try, because one try of this frame gave tuples that another did not."""
         if self.parent is not None:
             why = f"a try of {self.wiring.graph.full_name} gave tuples that another did not"
             self.parent.fail(Failure("taken-back", why))

@@ -12,25 +12,25 @@ from typing import Protocol
 from narval.kinds.dataflow.engine.network.requests import FlowEvent, FlowSettings
 
 DEEPEST = 40
-"""The most operators that push into each other; beyond that, work waits for its turn."""
+"""The most operators that push into each other; beyond that, work is queued."""
 
 
 class Going(Protocol):
-    """Something that can continue."""
+    """A thing that can continue."""
 
     def go(self) -> None:
         """Continue."""
 
 
 class Stepping(Protocol):
-    """Something that does a piece of work a step at a time."""
+    """A thing that works step by step."""
 
     def step(self, steps: Iterator[None]) -> bool:
-        """Do a step; False if there is none left."""
+        """Do a step; return False if there is none left."""
 
 
 class Afterwards:
-    """An act for later."""
+    """A deferred act."""
 
     __slots__ = ("go",)
 
@@ -57,12 +57,12 @@ class Machine:
         self._events.append(event)
 
     def take(self) -> list[FlowEvent]:
-        """The events since the last call."""
+        """Take the events since the last call."""
         events, self._events = self._events, []
         return events
 
     def number(self) -> int:
-        """The number of a new request."""
+        """The number for a new request."""
         self._last += 1
         return self._last
 
@@ -76,7 +76,7 @@ class Machine:
         self.progress += count
 
     def enter(self) -> bool:
-        """Enter one more level of nested work; False if that is too deep for now."""
+        """Enter one more level of nested work; return False if that is too deep for now."""
         if self._depth >= DEEPEST:
             return False
         self._depth += 1
@@ -87,27 +87,27 @@ class Machine:
         self._depth -= 1
 
     def schedule(self, one: Going) -> None:
-        """Let one continue when it is its turn."""
+        """Queue one to continue in its turn."""
         self._ready.append(one)
 
     def go_on(self, whose: Stepping, steps: Iterator[None]) -> None:
-        """Do the rest of a piece of work, by turns with all others."""
+        """Queue the rest of a piece of work; it takes turns with all others."""
         self._steps.append((whose, steps))
 
     def crowd(self, whose: object, is_full: bool) -> None:
-        """Record that more waits for an operator than should, or no longer does."""
+        """Record that an operator's backlog is too large, or no longer is."""
         if is_full:
             self._crowded.add(id(whose))
         else:
             self._crowded.discard(id(whose))
 
     def has_crowd(self, whose: object) -> bool:
-        """Test whether more waits for an operator than should."""
+        """Test whether an operator's backlog is too large."""
         return id(whose) in self._crowded
 
     @property
     def is_crowded(self) -> bool:
-        """True if more waits for an outside operator than should; sources then pause (TA41)."""
+        """True if the backlog of an outside operator is too large; sources then pause (TA41)."""
         return bool(self._crowded)
 
     @property

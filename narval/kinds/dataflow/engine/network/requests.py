@@ -1,4 +1,4 @@
-"""The messages between a network and its driver: requests for work outside, results, and the end."""
+"""The messages between a network and its driver: requests for outside work, results, and the end."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Phase = Literal["run", "batch", "eos"]
 
 
 class OperatorRequest(NamedTuple):
-    """Outside work for an operator, answered by any number of batches and one end.
+    """A request for outside work of an operator, answered by any number of batches and one end.
 
-    Requests of one `frame`, call and `epoch` belong to one instance of the operator.
+    Requests with the same `frame`, call and `epoch` belong to one instance of the operator.
     """
 
     id: int
@@ -30,21 +30,21 @@ class OperatorRequest(NamedTuple):
     call: OperatorCall
     """The operator as it is called."""
     phase: Phase
-    """`run`: all work of an operator without streams. `batch`: tuples that came on `port`. `eos`: the end of
-    that stream, after all its tuples have been answered.
+    """`run`: all work of an operator without streams. `batch`: tuples that arrived on `port`. `eos`: the end
+    of that stream, after all its tuples have been answered.
     """
     arguments: Mapping[str, Any]
     """The arguments of the operator: the same for all requests of an instance."""
     port: str = ""
-    """The port on which tuples came."""
+    """The port on which tuples arrived."""
     at: int = 0
-    """The place of that port in its group."""
+    """The index of the stream in the group of that port."""
     batch: TupleBatch | None = None
-    """The tuples that came; for a lifted `run` the current one."""
+    """The tuples that arrived; for a lifted `run` the current one."""
 
 
 class RestartRequest(NamedTuple):
-    """A frame with a temporary failure is void, and asks to begin again after a while (T43)."""
+    """A frame with a temporary failure: it is void, and asks to restart after a pause (T43)."""
 
     frame: str
     depth: int
@@ -53,7 +53,7 @@ class RestartRequest(NamedTuple):
 
 
 class RequestsWithdrawn(NamedTuple):
-    """Requests, and instances of a frame in an epoch, that are no longer waited for."""
+    """Requests, and instances of a frame in an epoch, whose answers are no longer needed."""
 
     requests: tuple[int, ...]
     frame: str
@@ -68,21 +68,21 @@ class OutputTuples(NamedTuple):
 
 
 class OutputValue(NamedTuple):
-    """The value of an output that does not stream."""
+    """The value of a non-streaming output."""
 
     output: str
     value: Any
 
 
 class OutputOver(NamedTuple):
-    """The end of an output; a `cancelled` one got nothing, or not all that it should."""
+    """The end of an output; a `cancelled` output got nothing, or not everything."""
 
     output: str
     cancelled: bool
 
 
 class TransactionOver(NamedTuple):
-    """The end of the transaction: done, void by its own will, or failed."""
+    """The end of the transaction: done, void by its own choice, or failed."""
 
     state: Literal["done", "void", "failed"]
     failure: Failure | None = None
@@ -100,7 +100,7 @@ FlowEvent = (
 
 
 class DataArrived(NamedTuple):
-    """Something came to an input of an operator: tuples, a value, the end, or its cancellation (T53)."""
+    """An item that arrived at an input of an operator: tuples, a value, the end, or a cancellation (T53)."""
 
     plan: str
     frame: str
@@ -112,7 +112,9 @@ class DataArrived(NamedTuple):
 
 
 class OperatorMoved(NamedTuple):
-    """An operator has all that it needs and has `fired`, or is `finished`, `cancelled` or `failed` (T53)."""
+    """A transition of an operator: it `fired` because it has all its inputs, or is `finished`, `cancelled` or
+    `failed` (T53).
+    """
 
     plan: str
     frame: str
@@ -121,13 +123,13 @@ class OperatorMoved(NamedTuple):
 
 
 FlowListener = Callable[[DataArrived | OperatorMoved], None]
-"""Hears what happens at operators, synchronously: nothing continues before it returns."""
+"""A function that hears what happens at operators, synchronously: nothing continues before it returns."""
 
 
 class FlowSettings(NamedTuple):
     """Bounds of a transaction (TA7, TA23, TA34, TA41).
 
-    `queue` is the most batches that wait for an outside operator; beyond that its producers are held back.
+    `queue` is the most batches that wait for an outside operator; when it is full, the producers pause.
     `concurrency` is the most requests of an operator at once.
     """
 

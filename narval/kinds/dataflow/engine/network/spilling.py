@@ -1,7 +1,7 @@
 """Rows that operators keep, in memory or where the driver puts them (TA41).
 
 An operator needs only one thing: a sequence of rows that grows at its end and is read from its beginning.
-Sorted runs, and parts of a relation by the digest of a key, are several such sequences.
+Sorted runs, and the parts of a relation by key digest, are several such sequences.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 PARTS = 64
-"""The number of parts of a relation that is too large."""
+"""The number of parts into which a large relation is split."""
 
 _READ = 1024
 
@@ -19,10 +19,10 @@ class Kept(Protocol):
     """A stored sequence of rows."""
 
     def add(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Put rows at its end."""
+        """Append rows."""
 
     def batches(self) -> Iterator[list[tuple[Any, ...]]]:
-        """All rows in order; it must not grow while it is read."""
+        """All rows in order; the sequence must not grow while it is read."""
 
     def drop(self) -> None:
         """Drop the rows, which are not read again."""
@@ -74,7 +74,7 @@ class MemoryAlone:
 
 
 class Parts:
-    """Rows in parts by key: rows with equal keys are in one part, and each part can be read by itself."""
+    """Rows partitioned by key: rows with equal keys are in one part, and each part can be read by itself."""
 
     def __init__(self, spill: Spill) -> None:
         self._kept = [spill.kept() for _ in range(PARTS)]

@@ -1,4 +1,4 @@
-"""The network of one transaction: it takes inputs and answers, and gives requests for outside work and
+"""The network of one transaction: it takes inputs and answers, and emits requests for outside work and
 outputs.
 
 It has no clock, no threads and nothing that blocks. Its driver feeds it, lets it `run`, takes its events, and
@@ -34,7 +34,7 @@ class NetworkOutput:
         self._name, self._machine = name, machine
 
     def deliver(self, kind: Passing, item: Any) -> None:
-        """Tell the driver of an item."""
+        """Report an item to the driver."""
         tell = self._machine.tell
         if kind is Passing.TUPLES:
             tell(OutputTuples(self._name, item))
@@ -64,20 +64,20 @@ class Network:
         self._top.begin({})
 
     def feed(self, name: str, batch: TupleBatch) -> None:
-        """Give an input tuples."""
+        """Give tuples to an input."""
         if batch.rows:
             self._top.deliver(name, Passing.TUPLES, batch)
 
     def give(self, name: str, value: Any) -> None:
-        """Give an input its value; for a stream it is the only tuple, or, if a relation, all tuples."""
+        """Give a value to an input; for a stream it is the only tuple or, if it is a relation, all tuples."""
         self._top.deliver(name, Passing.GIVEN, value)
 
     def end(self, name: str) -> None:
-        """Give an input EOS."""
+        """End an input."""
         self._top.deliver(name, Passing.EOS, None)
 
     def cancel(self, name: str) -> None:
-        """Cancel an input: nothing comes for it, or nothing more."""
+        """Cancel an input: it gets nothing, or nothing more."""
         self._top.deliver(name, Passing.CANCEL, None)
 
     # --- answers --------------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ class Network:
         """Give tuples to an output of an outside operator; an empty batch chooses it, if the operator is
         conditional.
 
-        The port may be left out if there is only one. Answers to withdrawn requests are dropped.
+        The port may be omitted if there is only one. Answers to withdrawn requests are dropped.
         """
         gate = self.frames.asked.get(request)
         if gate is None:
@@ -114,7 +114,7 @@ class Network:
             gate.settle()
 
     def fail(self, request: int, failure: Failure) -> None:
-        """Handle the failure of a request, which is that of its operator."""
+        """Handle the failure of a request, which fails its operator."""
         gate = self._settled(request)
         if gate is not None:
             gate.fail(failure)
@@ -124,23 +124,23 @@ class Network:
         return self.frames.asked.pop(request, None)
 
     def restart(self, frame: str) -> None:
-        """Let a frame that asked for it begin again."""
+        """Restart a frame that asked for it."""
         if frame in self.frames.live:
             self.frames.live[frame].restart()
 
     # --- the drive ------------------------------------------------------------------------------------------
 
     def run(self, turns: int = 256) -> bool:
-        """Run for at most `turns` turns; True if there is more to do at once."""
+        """Run for at most `turns` turns; return True if there is more to do now."""
         self.machine.run(turns)
         return self.machine.has_work
 
     def take(self) -> list[FlowEvent]:
-        """The events since the last call."""
+        """Take the events since the last call."""
         return self.machine.take()
 
     def stop(self) -> None:
-        """Make it void, as it was cancelled or its time is up."""
+        """Void the transaction, because it was cancelled or its time is up."""
         for frame in list(self.frames.live.values()):
             if frame.parent is None:
                 frame.stop()
@@ -149,7 +149,7 @@ class Network:
 
     @property
     def is_crowded(self) -> bool:
-        """True if it should be given nothing for now, because an outside operator is behind (TA41)."""
+        """True if it should get no more input for now, because an outside operator is behind (TA41)."""
         return self.machine.is_crowded
 
     def is_crowded_behind(self, request: int) -> bool:
@@ -162,7 +162,7 @@ class Network:
 
     @property
     def progress(self) -> int:
-        """A number that grows with each progress (TA26)."""
+        """A counter of progress (TA26)."""
         return self.machine.progress
 
     def _finish(self, state: Any, failure: Failure | None) -> None:

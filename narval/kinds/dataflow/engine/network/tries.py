@@ -1,7 +1,7 @@
-"""The outputs of a frame through all its tries, and what came on its inputs (T35, T43).
+"""The outputs of a frame through all its tries, and what arrived on its inputs (T35, T43).
 
-What a void try has given is not given again. What it should not have given is taken back by making the
-parent's try void.
+What a void try has given is not given again. What it should not have given is undone by voiding the parent's
+try.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from narval.kinds.dataflow.engine.network.wiring import GraphWiring
 
 
 class Log:
-    """A replayable record of what came on a datum: tuples, then a value or the end."""
+    """A replayable record of what arrived on a datum: tuples, then a value or the end."""
 
     def __init__(self, spill: Spill) -> None:
         self._spill = spill
@@ -61,10 +61,10 @@ class Log:
 
 
 class FrameOutput:
-    """An output of a frame: its receiver, what was already given to it, and what is held back until the end.
+    """An output of a frame: its receiver, what it has already received, and what is held back until the end.
 
-    `lacking` is called when a try ends it without what an earlier one has given. It is None for outputs of
-    the transaction, as what was shown outside stays.
+    `lacking` is called when a try ends the output without giving everything that an earlier try gave. It is
+    None for outputs of the transaction, as what was shown outside cannot be undone.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class FrameOutput:
 
     @property
     def is_plain(self) -> bool:
-        """True if nothing is held back, and nothing owed from an earlier try."""
+        """True if nothing is held back, and nothing is owed from an earlier try."""
         return self._held is None and not self._owed
 
     def redirect(self, receiver: Consumer, lacking: Callable[[], None] | None) -> None:
@@ -145,7 +145,7 @@ class FrameOutput:
             self._owed = self._given.counted()
 
     def close(self, kind: Passing, *, with_held: bool = True) -> None:
-        """Pass on what was held back, if it counts, and end the output if that did not."""
+        """Pass on what was held back, `with_held`, and then end the output."""
         held, self._held = self._held, None
         if held is not None and with_held:
             held.replay(self.deliver)

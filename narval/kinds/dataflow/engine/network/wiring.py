@@ -1,4 +1,4 @@
-"""The wiring of the graphs of a dataflow: computed once, and shared by all its transactions and frames."""
+"""The wiring of a dataflow's graphs: computed once, and shared by all transactions and frames."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ CONTROL = frozenset({"void", "restart", "terminate"})
 class GraphWiring:
     """The wiring of one graph.
 
-    `streams` are the inputs of calls that take streams, `consumers` the inputs that a datum goes to, by the
-    place of their call, `producers` the number of producers of a datum. A frame of it `restarts` after a
-    temporary error. One that may void itself `holds` what it gives until it ends.
+    `streams` are the inputs of calls that take streams. `consumers` are the inputs that a datum goes to, by
+    the index of their call, and `producers` the number of producers of a datum. A frame `restarts` after a
+    temporary error. A frame that may void itself `holds` its output back until it ends.
     """
 
     def __init__(self, graph: DataflowGraph, graphs: dict[str, DataflowGraph], restarts: bool) -> None:
@@ -48,7 +48,7 @@ class GraphWiring:
         self._behind: dict[int, frozenset[int]] = {}
 
     def behind(self, place: int) -> frozenset[int]:
-        """The places of the calls that a call's data reach."""
+        """The calls downstream of a call, by index."""
         if place not in self._behind:
             found, stack = set[int](), [place]
             while stack:
@@ -91,7 +91,7 @@ class FlowPlan:
         return self._wirings[name]
 
     def _restarts(self, name: str) -> bool:
-        """Test whether something in a graph, or in one that it calls, may fail temporarily."""
+        """Test whether a graph, or a graph that it calls, has a restart or a call that works outside."""
         seen, stack = {name}, [name]
         while stack:
             for call in self._graphs[stack.pop()].calls:
@@ -104,7 +104,7 @@ class FlowPlan:
 
 
 def restarts_after(graph: DataflowGraph, void: OperatorCall) -> bool:
-    """Test whether a call of void enables a call of restart: then the transaction begins again."""
+    """Test whether a call of void enables a call of restart: then the transaction restarts."""
     return any(
         call.operator.name == "restart" and any(ref.name in void.enable for ref in call.wait)
         for call in graph.calls

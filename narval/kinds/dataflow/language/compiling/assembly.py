@@ -1,4 +1,4 @@
-"""Assembly: the graph of a plan that has no faults."""
+"""Assembly: the graph of a plan without faults."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def assembled(
     called: Mapping[int, str],
     conditions: Conditions,
 ) -> DataflowGraph:
-    """The graph of a plan; `parsed` are the texts of its calls by key, `called` the plans they call."""
+    """Assemble the graph of a plan; `parsed` are the texts of its calls by key, `called` the plans called."""
     types = inferred.types
     tails = wiring.tail_calls(called, source.full_name)
     calls = []
@@ -85,7 +85,7 @@ def assembled(
 
 
 def _columns(match: Match, inferred: Inferred) -> tuple[str, ...]:
-    """The attributes of what an export stores, or of all inputs of a union, as far as the plan fixes them."""
+    """The attributes of what an export stores, or of a union's inputs, as far as the plan fixes them."""
     argument = match.arguments.get("in")
     if match.operator is None or match.operator.name not in ("exportrelation", "exportrelation2", "union"):
         return ()
@@ -95,7 +95,7 @@ def _columns(match: Match, inferred: Inferred) -> tuple[str, ...]:
 
 
 def lifted_of(match: Match, types: Mapping[str, str]) -> tuple[str, ...]:
-    """The parameters of a call that are fed a stream for a value (TA7)."""
+    """The parameters of a call that take a value and are fed a stream (TA7)."""
     found = [
         port.name
         for port, written in match.consumed

@@ -1,6 +1,6 @@
-"""Attributes: the columns of streams, as far as a plan fixes them, and those that its texts name (T7).
+"""Attributes: the columns of streams, as far as a plan fixes them, and the columns that its texts name (T7).
 
-If a plan does not fix them, the names in its texts are looked up when tuples come.
+If a plan does not fix them, the names in its texts are looked up when tuples arrive.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ class CallColumns:
         return self._columns.get(argument.text) if isinstance(argument, Written) else None
 
     def each(self, port: str) -> list[tuple[Written, Columns]]:
-        """The arguments of a port that takes many, and the attributes of each."""
+        """The arguments of a port that takes many, with the attributes of each."""
         argument = self.match.arguments.get(port)
         written = argument if isinstance(argument, tuple) else ()
         return [(one, self._columns.get(one.text)) for one in written]
 
     def single(self, *ports: str) -> list[tuple[Written, Columns]]:
-        """The arguments of ports that take one datum, and the attributes of each."""
+        """The arguments of ports that take one datum, with the attributes of each."""
         found = [self.match.arguments.get(port) for port in ports]
         return [(one, self._columns.get(one.text)) for one in found if isinstance(one, Written)]
 
 
 def columns_of(given: CallColumns) -> dict[str, Columns]:
-    """The attributes of what a call gives, by the name of the output."""
+    """The attributes of a call's results, by output name."""
     operator = given.match.operator
     if operator is None:
         return {}

@@ -1,4 +1,4 @@
-"""Checking: all faults of a plan with correct syntax (T2, T9–T13, TA5).
+"""Checking: all faults of a plan with valid syntax (T2, T9–T13, TA5).
 
 Each check gives the place and the message of every fault it finds.
 """
@@ -64,7 +64,7 @@ def _unconsumed(name: str, producer: Producer) -> str:
 
 
 def circle(wiring: Wiring) -> Iterator[Told]:
-    """Calls that wait for one another."""
+    """Calls that wait for one another in a circle."""
     if wiring.circle:
         first = wiring.matches[wiring.circle[0]].statement
         names = [wiring.matches[at].statement.name for at in (*wiring.circle, wiring.circle[0])]
@@ -139,7 +139,7 @@ def wrong_attributes(
 
 
 def several_producers(wiring: Wiring, conditions: Conditions) -> Iterator[Told]:
-    """Data that several calls may produce in the same transaction (TA5)."""
+    """Data that several calls may produce in one transaction (TA5)."""
     for name, producers in wiring.producers.items():
         for ordinal, producer in enumerate(producers):
             for other in producers[:ordinal]:

@@ -1,7 +1,7 @@
-"""Compiler: plans as written become graphs, and all faults are reported at once.
+"""Compiler: parsed plans become graphs, and all faults are reported at once.
 
 Types and attributes are inferred over all plans that call one another, until nothing changes. Then each plan
-is checked: its names, types, texts, order and branches; and recursion needs a guard (TA34).
+is checked: its names, types, texts, order and branches. Recursion needs a guard (TA34).
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ MOST_ROUNDS = 12
 
 
 class Compiled(msgspec.Struct, frozen=True):
-    """The outcome of compiling plans: the graphs of whole plans by full name, and all faults.
+    """The result of compiling plans: the graphs of whole plans by full name, and all faults.
 
-    `calls` are the plans that each calls, `functions` the functions of modules that it names.
+    `calls` are the plans that each plan calls, `functions` the functions of modules that it names.
     """
 
     graphs: Mapping[str, DataflowGraph] = {}
@@ -51,7 +51,7 @@ class Compiled(msgspec.Struct, frozen=True):
     functions: Mapping[str, tuple[Written, ...]] = {}
 
     def reached(self, name: str) -> dict[str, DataflowGraph] | None:
-        """The graphs of a plan (first) and of all that it calls; None if one of them is not whole."""
+        """The graphs of a plan (first) and of every plan that it calls; None if one of them is not whole."""
         found: dict[str, DataflowGraph] = {}
         left = [name]
         while left:
@@ -66,7 +66,7 @@ class Compiled(msgspec.Struct, frozen=True):
 
 
 def compile_plans(names: Iterable[str], vocabulary: PlanVocabulary) -> Compiled:
-    """The graphs of plans of a vocabulary, and of all that they call."""
+    """Compile plans of a vocabulary, and every plan that they call."""
     compilers: dict[str, _PlanCompiler] = {}
     left = list(names)
     while left:
@@ -153,7 +153,7 @@ class _PlanCompiler:
             return Match(key, statement)
 
     def _parse(self, found: Match) -> dict[str, Any]:
-        """The constants of a call that are texts in a language, as values."""
+        """The constants of a call that are texts in a language, parsed."""
         parsed: dict[str, Any] = {}
         if found.operator is None:
             return parsed
@@ -175,7 +175,7 @@ class _PlanCompiler:
     # --- inference and checks -----------------------------------------------------------------------------
 
     def infer(self) -> bool:
-        """Infer types and attributes from what is known of the called plans; True if more is known now."""
+        """Infer types and attributes from what is known of the called plans; return True on progress."""
         signatures = self._vocabulary.signatures
         for at, name in self.called.items():
             found = self.matches[at]
@@ -223,7 +223,7 @@ class _PlanCompiler:
                     yield written
 
     def graph(self) -> DataflowGraph | None:
-        """The graph; None if the plan has faults, also of syntax, or unknown calls."""
+        """The graph; None if the plan has faults, including faults of syntax, or unknown calls."""
         conditions, is_faulty = self._conditions, self.faults or self._source.syntax.partial
         if is_faulty or conditions is None or any(found.operator is None for found in self.matches):
             return None
@@ -234,7 +234,7 @@ class _PlanCompiler:
 
 
 def _unguarded(compilers: Iterable[_PlanCompiler]) -> Iterator[tuple[_PlanCompiler, int, str]]:
-    """The calls by which plans call themselves without any condition (TA34), with their plans."""
+    """The calls by which plans call themselves unconditionally (TA34), with their plans."""
     calls = {
         compiler.full_name: (
             compiler,
@@ -250,7 +250,7 @@ def _unguarded(compilers: Iterable[_PlanCompiler]) -> Iterator[tuple[_PlanCompil
 
 
 def _reached(name: str, calls: Mapping[str, tuple[_PlanCompiler, Mapping[int, str]]]) -> set[str]:
-    """The plans that are called from a plan in every case."""
+    """The plans that a plan calls unconditionally, directly or not."""
     seen: set[str] = set()
     left = list(calls[name][1].values())
     while left:

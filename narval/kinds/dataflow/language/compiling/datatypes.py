@@ -1,6 +1,6 @@
-"""Types of data: the known ones, which fits which, and the output types of a call (T6, T9, TA31).
+"""Types of data: the known types, which fits which, and the output types of a call (T6, T9, TA31).
 
-A relation fits where a stream is wanted, as a stream that ends. A stream given for a text or a number lifts
+A relation fits where a stream is expected, as a stream that ends. A stream given for a text or a number lifts
 the operator: it runs once for each tuple (TA7).
 """
 
@@ -39,12 +39,12 @@ _CURES = {
 
 
 def type_named(written: str) -> str:
-    """The type of a name in any case; a module's own type stays as written."""
+    """The type with a name in any case; a module's own type stays as written."""
     return SPELLINGS.get(written.lower(), written)
 
 
 def fit(port: Port, written: Written, types: Mapping[str, str]) -> str:
-    """The fit of an argument: "" if it fits, LIFTED, or its fault.
+    """Check whether an argument fits: "" if it does, LIFTED, or its fault.
 
     `types` are those of data. A name that is not a datum is a function.
     """
@@ -90,7 +90,7 @@ def _datum(port: Port, name: str, type: str) -> str:
 
 
 def demanded(wanted: Iterable[Port | None]) -> tuple[str, tuple[str, str] | None]:
-    """The type of an undeclared input, from its consumers, and two of these that exclude each other."""
+    """The type of an undeclared input, from its consumers, and two of their types that exclude each other."""
     types = {port.type for port in wanted if port is not None and not port.loose} - {UNKNOWN, OBJECT}
     streams = types & {STREAM, RELATION}
     rest = sorted(types - streams - (LIFTING if streams else frozenset()))
@@ -103,7 +103,7 @@ def demanded(wanted: Iterable[Port | None]) -> tuple[str, tuple[str, str] | None
 
 
 def output_types(match: Match, types: Mapping[str, str]) -> Iterable[tuple[Written, str]]:
-    """The outputs of a call, and the type of each."""
+    """The outputs of a call, with the type of each."""
     for port, written in match.produced:
         type = UNKNOWN if port is None else port.type
         if match.operator is not None and match.operator.name == "formatrelation":
@@ -115,7 +115,7 @@ def output_types(match: Match, types: Mapping[str, str]) -> Iterable[tuple[Writt
 
 
 def merged(first: str, second: str) -> str | None:
-    """The type of a datum that has two producers; None if they do not agree."""
+    """The type of a datum with two producers; None if they do not agree."""
     if first == second or second == UNKNOWN:
         return first
     if first == UNKNOWN:

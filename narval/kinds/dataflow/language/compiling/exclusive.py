@@ -1,4 +1,4 @@
-"""Exclusive branches: what must have happened for a call to fire, or a datum to come (TA3, TA5, TA34).
+"""Exclusive branches: what must have happened for a call to fire, or a datum to arrive (TA3, TA5, TA34).
 
 Each condition is a bit: an output of a conditional operator was chosen, an operator was done or failed, a
 stream of WAIT had a tuple. A call has the conditions of everything it needs.
@@ -14,16 +14,16 @@ from narval.kinds.dataflow.language.compiling.matching import Match
 from narval.kinds.dataflow.language.operators import Operator, Port
 
 _NEEDS_ALL = ("join",)
-"""Operators that any cancelled streaming input cancels."""
+"""Operators that the cancellation of any streaming input cancels."""
 
 _NEEDS = {"difference": "universe"}
-"""Operators that only this streaming input cancels."""
+"""Operators that only the cancellation of this streaming input cancels."""
 
 DONE, ERROR = "done", "error"
 
 
 class BranchTaken(NamedTuple):
-    """A condition: the call (or datum) it is about, and the output that was chosen, or what else happened."""
+    """A condition: the call (or datum) it is about, and the chosen output or the other event."""
 
     key: str
     way: str
@@ -129,7 +129,7 @@ def _either(bits: Iterable[int]) -> int:
 
 
 def _of_streams(match: Match, streams: Mapping[str, list[int]]) -> int:
-    """The conditions of a call's streams: those of all streams it needs, else those that all share."""
+    """The conditions of a call's streams: of all streams if it needs them all, else those that they share."""
     name = match.operator.name if match.operator is not None else ""
     if name in _NEEDS:
         return _either(streams.get(_NEEDS[name], ()))

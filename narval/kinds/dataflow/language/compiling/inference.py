@@ -23,7 +23,7 @@ from narval.kinds.dataflow.language.operators import Operator
 from narval.kinds.dataflow.language.syntax import Declared, Written
 
 Told = Callable[[Written | Declared, str], None]
-"""Takes a part of a plan and its fault."""
+"""A function that takes a part of a plan and its fault."""
 
 
 class Inferred(msgspec.Struct, frozen=True):
@@ -73,7 +73,7 @@ def infer(
 
 
 def _demanded(wiring: Wiring, declared: Declared, tell: Told) -> str:
-    """The type of an undeclared input, from what its consumers take (TA31)."""
+    """The type of an undeclared input, derived from its consumers (TA31)."""
     ports = [port for _, port, _ in wiring.consumers.get(declared.name, ())]
     if any(port is None for port in ports):
         return UNKNOWN

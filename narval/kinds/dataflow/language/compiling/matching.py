@@ -21,7 +21,7 @@ MOST_PERMUTED = 4
 
 
 class Match(msgspec.Struct, frozen=True):
-    """A call whose arguments have ports. `operator` is None if it is unknown, or they do not fit it.
+    """A call whose arguments have ports. `operator` is None if it is unknown, or the arguments do not fit it.
 
     `key` identifies the call in its plan.
     """
@@ -69,12 +69,12 @@ def flat(written: Sequence[Written]) -> Iterator[Written]:
 
 
 def has_alias_order(statement: Statement, operator: Operator, aliases: bool) -> bool:
-    """True if a call has the order of the examples."""
+    """True if a call uses the order of the examples."""
     return aliases and bool(operator.alias) and statement.name.isupper()
 
 
 def match(key: str, statement: Statement, operator: Operator, aliases: bool) -> Match:
-    """The match of a call. Raises MismatchError."""
+    """Match a call. Raises MismatchError."""
     outputs = _outputs(statement, operator)
     arguments = statement.arguments
     if has_alias_order(statement, operator, aliases):
@@ -109,7 +109,7 @@ def loose(key: str, statement: Statement, operator: Operator) -> Match:
 
 
 def right_call(found: Match, aliases: bool) -> str:
-    """A call as it should be written."""
+    """The call as it should be written."""
     operator, name = found.operator, found.statement.name
     assert operator is not None
     order = [port.name for port in operator.inputs]
@@ -150,7 +150,7 @@ _SCHEMES = {"email": "mailto", "mail": "mailto"}
 
 
 def _notified(arguments: tuple[Written, ...]) -> Slots | None:
-    """The arguments of NOTIFY("email", "pat@example.org", stream): a URL is made of the first two (TA22)."""
+    """The arguments of NOTIFY("email", "pat@example.org", stream): a URL made of the first two (TA22)."""
     if len(arguments) != 3 or arguments[0].kind != "text" or arguments[1].kind != "text":
         return None
     scheme = _SCHEMES.get(arguments[0].text.lower(), arguments[0].text)
@@ -161,7 +161,7 @@ def _notified(arguments: tuple[Written, ...]) -> Slots | None:
 
 
 def _aligned(arguments: Sequence[Written], ports: Sequence[Port], *, grouped: bool) -> Slots:
-    """Arguments by port. Raises MismatchError.
+    """Assign arguments to ports. Raises MismatchError.
 
     Unless they must be `grouped`, a last port that takes many takes all the rest.
     """

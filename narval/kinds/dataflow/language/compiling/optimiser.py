@@ -2,9 +2,9 @@
 
 A selection moves before a projection, to the sides of a union or a join, and to the universe of a difference.
 This causes no new failures: only tests with = and <> move through joins and differences, as others may fail
-for tuples that would not have come so far. Failures for tuples that are not selected may disappear. What is
-read twice with the same data is read once: such calls wait for the same things, so no effect lies between
-them.
+for tuples that would not have got that far. Failures for tuples that are not selected may disappear. Calls
+that read the same thing with the same data are merged: they wait for the same things, so no effect lies
+between them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MOST_MOVED = 200
 
 
 def optimised(graph: DataflowGraph) -> DataflowGraph:
-    """The graph as it is executed."""
+    """Optimise a graph for execution."""
     draft = _GraphDraft(graph)
     draft.share()
     for _ in range(MOST_MOVED):
@@ -45,7 +45,7 @@ def optimised(graph: DataflowGraph) -> DataflowGraph:
 
 
 class _Side(msgspec.Struct, frozen=True):
-    """A port to which a selection moves, its place among many, and the names of attributes there."""
+    """A port to which a selection moves, its place among many, and the names of the attributes there."""
 
     port: str
     at: int
@@ -53,7 +53,7 @@ class _Side(msgspec.Struct, frozen=True):
 
 
 class _GraphDraft:
-    """A graph under alteration."""
+    """A graph being altered."""
 
     def __init__(self, graph: DataflowGraph) -> None:
         self._graph = graph
@@ -62,7 +62,7 @@ class _GraphDraft:
         self._outputs = {datum.name for datum in graph.outputs}
 
     def graph(self) -> DataflowGraph:
-        """The graph as it is now."""
+        """The graph in its present form."""
         used = {datum.name for datum in self._graph.inputs} | self._outputs
         for call in self._calls:
             used.update(name for _, _, name in call.produced)
@@ -73,10 +73,10 @@ class _GraphDraft:
     def _producers(self, name: str) -> list[OperatorCall]:
         return [call for call in self._calls if any(found == name for _, _, found in call.produced)]
 
-    # --- reading once -------------------------------------------------------------------------------------
+    # --- shared reads -------------------------------------------------------------------------------------
 
     def share(self) -> None:
-        """Replace calls that do the same by one."""
+        """Merge calls that do the same thing."""
         first: dict[Any, OperatorCall] = {}
         for key in [call.key for call in self._calls if _is_shareable(call)]:
             call = next(call for call in self._calls if call.key == key)
@@ -85,7 +85,7 @@ class _GraphDraft:
                 self._merge(kept, call)
 
     def _merge(self, kept: OperatorCall, other: OperatorCall) -> None:
-        """Let the consumers of a call take from another instead."""
+        """Redirect the consumers of a call to another call."""
         own, gone = _out(kept), _out(other)
         if own is None or gone is None or gone in self._outputs:
             return
@@ -95,7 +95,7 @@ class _GraphDraft:
     # --- selections ---------------------------------------------------------------------------------------
 
     def push_one(self) -> bool:
-        """Move one selection before the call it selects from; False if none can move."""
+        """Move one selection before the call it selects from; return False if none can move."""
         uses, producers = self._uses()
         for call in self._calls:
             if call.operator.name != "select" or not _is_plain(call):
@@ -113,7 +113,7 @@ class _GraphDraft:
         return False
 
     def _uses(self) -> tuple[Counter[str], dict[str, list[OperatorCall]]]:
-        """The number of uses of each datum, including as output of the graph, and its producers."""
+        """The number of uses of each datum, including uses as an output of the graph, and its producers."""
         uses = Counter(self._outputs)
         producers: dict[str, list[OperatorCall]] = {}
         for call in self._calls:
@@ -167,7 +167,7 @@ def _out(call: OperatorCall) -> str | None:
 
 
 def _is_plain(call: OperatorCall) -> bool:
-    """True for a call with no visible effect but its only output."""
+    """True for a call whose only visible effect is its only output."""
     return not (call.wait or call.enabled) and _out(call) is not None
 
 
@@ -180,7 +180,7 @@ def _is_shareable(call: OperatorCall) -> bool:
 
 
 def _sameness(call: OperatorCall) -> Any:
-    """A key that is equal for calls that do the same with the same data."""
+    """A key that is equal for calls that do the same thing with the same data."""
     arguments = tuple(sorted((name, _bare(argument)) for name, argument in call.arguments.items()))
     return call.operator.name, arguments, tuple(sorted(datum.name for datum in call.wait))
 
@@ -192,7 +192,7 @@ def _bare(argument: Argument) -> Any:
 
 
 def _renamed(call: OperatorCall, names: Mapping[str, str]) -> OperatorCall:
-    """A call that takes data of other names."""
+    """A call that takes data with other names."""
 
     def ref(argument: Any) -> Any:
         if isinstance(argument, tuple):
@@ -257,7 +257,7 @@ def _before_union(call: OperatorCall, tests: Tests, columns: Columns) -> list[_S
     inputs = call.arguments["in"]
     assert isinstance(inputs, tuple)
     if any(not _names(tests) <= set(names) for one in inputs if (names := columns(one)) is not None):
-        return None  # what an input lacks becomes no value only after the union
+        return None  # attributes that an input lacks become no value only after the union
     return [_Side("in", at, tests) for at in range(len(inputs))]
 
 
@@ -266,7 +266,7 @@ def _before_difference(call: OperatorCall, tests: Tests, columns: Columns) -> li
 
 
 def _before_join(call: OperatorCall, tests: Tests, columns: Columns) -> list[_Side] | None:
-    """The sides of a join; all tests must be of one side, with known attributes."""
+    """The sides of a join; all tests must concern one side, with known attributes."""
     left, right = columns(call.arguments["left"]), columns(call.arguments["right"])
     if left is None or right is None or call.parsed.get("cond") is None or not _are_safe(tests):
         return None

@@ -11,7 +11,7 @@ from narval.kinds.dataflow.language.definition import STREAMED, DataflowGraph, O
 
 
 def with_spilling(graph: DataflowGraph) -> DataflowGraph:
-    """The same graph, with the calls that hold back a stream marked."""
+    """Mark the calls of a graph that hold back a stream."""
     sources = {datum.name: (datum.type == STREAMED) << at for at, datum in enumerate(graph.inputs)}
     calls: list[OperatorCall] = []
     for at, call in enumerate(graph.calls, len(graph.inputs)):
@@ -32,7 +32,7 @@ def with_spilling(graph: DataflowGraph) -> DataflowGraph:
 
 
 def _holds_back(call: OperatorCall, name: str) -> bool:
-    """True for a parameter that must be there, or be complete, before streams are taken."""
+    """True for a parameter that must be present, or complete, before streams are taken."""
     port = call.operator.input(name)
     streams = port is not None and port.type in (STREAMED, "Relation")
     return not streams or name in call.operator.waits_for

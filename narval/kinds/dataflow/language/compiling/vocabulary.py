@@ -35,9 +35,9 @@ class Found(NamedTuple):
 
 
 class PlanVocabulary:
-    """The names that plans can call: operators, modules' operators, plans.
+    """The names that plans can call: operators, operators of modules, plans.
 
-    One that is not `complete` is of a single file: unknown names may be defined elsewhere.
+    A vocabulary that is not `complete` is that of a single file: unknown names may be defined elsewhere.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class PlanVocabulary:
         return Found()
 
     def unknown(self, reference: str, at: FilePlace) -> str:
-        """The message that there is no operator or plan of a name, with the most likely one."""
+        """The message that no operator or plan has a name, with the most likely one."""
         plans = self._names.known(at)
         if "/" in reference:
             every = ["/" + "/".join(path) for path in self._names.paths()]
@@ -154,5 +154,5 @@ def vocabulary_of(library: Library) -> PlanVocabulary:
 
 @lru_cache(maxsize=1)
 def names_in(library: Library) -> PlanVocabulary:
-    """The vocabulary of a library, for looking up names; made once for all the references of a turn."""
+    """The vocabulary of a library, for looking up names; made once for all references of a turn."""
     return vocabulary_of(library)

@@ -53,7 +53,7 @@ class Wiring:
     def tail_calls(self, called: Mapping[int, str], own: str) -> set[int]:
         """The calls of the plan to itself whose outputs are exactly its own outputs (T36).
 
-        They may pass a union or a merge on the way, which takes the same data from any depth.
+        They may pass through a union or a merge, which takes the same data from any depth.
         """
         outputs = list(self.outputs)
         return {
@@ -109,7 +109,7 @@ def _produced(at: int, match: Match) -> Iterator[Producer]:
 
 
 def _ordered(count: int, edges: Iterable[tuple[int, int]]) -> tuple[list[int], list[int]]:
-    """Calls, producers first and otherwise as in the file; and a circle of them, if there is one."""
+    """The calls, producers first and otherwise in file order, and a circle of calls, if there is one."""
     after: dict[int, set[int]] = {at: set() for at in range(count)}
     before = [0] * count
     for first, second in edges:
@@ -131,7 +131,7 @@ def _ordered(count: int, edges: Iterable[tuple[int, int]]) -> tuple[list[int], l
 
 
 def _circle(left: Sequence[int], after: Mapping[int, set[int]]) -> list[int]:
-    """The calls of a circle among those that could not be put in order."""
+    """The calls of a circle among those that could not be ordered."""
     inside = set(left)
     preceding: dict[int, int] = {}
     for at in left:

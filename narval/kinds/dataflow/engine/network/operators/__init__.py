@@ -1,1 +1,1 @@
-"""Operators at work: a class for each that needs nothing from outside, and one for all others."""
+"""Running operators: a class for each that needs nothing from outside, and one for all others."""

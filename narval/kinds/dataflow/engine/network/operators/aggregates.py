@@ -37,7 +37,7 @@ class ColumnFolding:
 
     @property
     def result(self) -> Any:
-        """The value for all that came; None if nothing did, but 0 for count and sum."""
+        """The result for all values; None if there were none, but 0 for count and sum."""
         if self._func == "count":
             return self._seen
         if self._func in _TEXTS:
@@ -78,7 +78,7 @@ class Aggregate(FlowOperator):
 class Group(FlowOperator):
     """Give a tuple for each group of tuples with the same values in some columns.
 
-    Beyond the groups that may be kept, tuples are spilled by key, and processed when the input has ended.
+    Tuples of groups beyond the limit are spilled by key, and processed when the input has ended.
     """
 
     def on_init(self, values: Mapping[str, Any]) -> None:
@@ -149,7 +149,7 @@ class Group(FlowOperator):
 def _add(
     folding: ColumnFolding, column: str, at: int, schema: batches.Schema, rows: list[batches.Row]
 ) -> None:
-    """Take the values of a column. Raises FlowError, which names it, and a tuple with a text in it."""
+    """Take the values of a column. Raises FlowError naming the column, and a tuple with a text in it."""
     try:
         folding.add([row[at] for row in rows])
     except batches.FlowError as error:
@@ -204,7 +204,7 @@ _TEXTS: Mapping[str, str] = {"list": ", ", "lines": "\n"}
 
 
 def joined_by(between: str, texts: list[str]) -> str:
-    """Several texts joined to one. Raises FlowError, before it is made, if it would be too long."""
+    """Join several texts. Raises FlowError, before joining, if the result would be too long."""
     if sum(map(len, texts)) + len(between) * len(texts) > batches.LONGEST_TEXT:
         raise batches.too_long()
     return between.join(texts)

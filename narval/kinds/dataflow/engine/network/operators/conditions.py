@@ -1,4 +1,4 @@
-"""Conditions on tuples: a comprehension for each comparison, so a batch costs as much as a filter in Python.
+"""Conditions on tuples: one comprehension for each comparison, so a batch costs what a filter in Python does.
 
 A comparison with no value is false, even `<>`; a text and a number are never equal, and have no order.
 """
@@ -16,14 +16,14 @@ Chooser = Callable[[list[Row]], list[Row]]
 
 
 def chooser(test: AttributeTest, schema: Schema) -> Chooser:
-    """The function that keeps the rows that meet a test."""
+    """Make the function that keeps the rows that meet a test."""
     at, constant = position(schema, test.attribute), test.constant
     choose = _FIRST[test.compares](at, constant)
 
     def guarded(rows: list[Row]) -> list[Row]:
         try:
             return choose(rows)
-        except TypeError:  # no value has no order; a text and a number have none either
+        except TypeError:  # no value has no order; nor have a text and a number
             return [row for row in rows if holds(test.compares, row[at], constant)]
 
     return guarded
@@ -50,7 +50,7 @@ _HOLDS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def holds(compares: str, a: Any, b: Any) -> bool:
-    """Test whether a comparison of two values holds; raises if they have no order."""
+    """Test whether a comparison of two values holds. Raises FlowError if they have no order."""
     if a is None or b is None:
         return False
     try:
@@ -60,7 +60,7 @@ def holds(compares: str, a: Any, b: Any) -> bool:
 
 
 def no_order(a: Any, b: Any) -> FlowError:
-    """The error of two values that have no order."""
+    """The error for two values that have no order."""
     return FlowError(
         "no-order",
         f"expected two numbers or two texts, found {a!r:.40} and {b!r:.40}; "
@@ -71,7 +71,7 @@ def no_order(a: Any, b: Any) -> FlowError:
 def pair_chooser(
     tests: Sequence[tuple[int, Compares, int]],
 ) -> Callable[[Row, Row], bool] | None:
-    """The function that tests a left and a right row; None if there is nothing to test."""
+    """Make the function that tests a left and a right row; None if there is nothing to test."""
     if not tests:
         return None
 

@@ -1,8 +1,8 @@
-"""The base of operators at work: one object in one transaction, told its values once and then batches (T57).
+"""The base of running operators: one object in one transaction, given its values once and then batches (T57).
 
 An operator gets `on_init` with its values, `on_PORT(batch)` for each batch of a stream, `on_PORT_eos()` at
-its end, and `finish()` when all streams have ended. Its results go into its outlets. A method that gives much
-is a generator: each step gives a batch, and the driver of the network decides when it continues.
+its end, and `finish()` when all streams have ended. Its results go into its outlets. A method with much
+output is a generator: each step gives a batch, and the driver of the network decides when it continues.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Outlet(Protocol):
 class FlowOperator:
     """An operator that needs nothing from outside.
 
-    A cancelled input cancels the operator if it is one of `cancelled_by`, or if all streams are cancelled;
-    else the input counts as ended.
+    A cancelled input cancels the operator if it is one of `cancelled_by`, or if all streams are cancelled.
+    Otherwise the input counts as ended.
     """
 
     cancelled_by: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class FlowOperator:
         """Take the non-streaming values, by port; those of a group are a list."""
 
     def handler(self, port: str, at: int) -> Handler:
-        """The method that takes batches of an input, which has place `at` in its group."""
+        """The method that takes batches of an input, whose index in its group is `at`."""
         found: Handler = getattr(self, f"on_{port}")
         return found
 
@@ -72,28 +72,30 @@ class FlowOperator:
         return self.on_eos(port, at)
 
     def on_back(self, at: int, kind: Any, item: Any) -> Steps:
-        """Take what a frame that it began gives to its outlet number `at`."""
+        """Take an item that a frame it has started gives to its outlet number `at`."""
 
     def finish(self) -> Steps:
-        """Give what is left; outlets still open are then ended."""
+        """Give what is left; outlets that are still open are then ended."""
 
     def conclude(self) -> None:
-        """Cancel outlets that must not end, after all has been given."""
+        """Cancel outlets that must not end, after everything was given."""
 
     @property
     def is_busy(self) -> bool:
-        """True if something is still to come although all inputs have ended."""
+        """True if more output is expected although all inputs have ended."""
         return False
 
     def stop(self) -> None:
-        """Give up all that is under way outside."""
+        """Give up all pending outside work."""
 
     def outlet(self, name: str) -> Outlet:
         """The outlet of a port with one datum."""
         return self.outlets[name, 0]
 
     def parsed(self, port: str, values: Mapping[str, Any]) -> Any:
-        """The value of a text in the language of its port; raises if a text from the run is wrong."""
+        """The parsed value of a text in the language of its port. Raises FlowError for an invalid text from
+        the run.
+        """
         if port in self.call.parsed:
             return self.call.parsed[port]
         declared = self.call.operator.input(port)

@@ -1,6 +1,7 @@
-"""The operator join: symmetric, with a hash table for equalities, so a pair comes with its second tuple.
+"""The operator `join`: symmetric, with a hash table for equalities, so a pair is given as soon as its second
+tuple arrives.
 
-Tuples beyond what may be kept are spilled by key, and paired when both sides have ended (TA41).
+Tuples beyond the limit are spilled by key, and paired when both sides have ended (TA41).
 """
 
 from __future__ import annotations
@@ -34,9 +35,7 @@ class _JoinSide:
         self.away: Parts | None = None
 
     def take(self, batch: batches.TupleBatch) -> list[batches.Row]:
-        """The rows of a batch in the order of the first batch, without those that have no value
-        in the key.
-        """
+        """The rows of a batch in the order of the first batch, without rows that have no value in the key."""
         if self.schema is None:
             self.schema = batch.schema
             self.places = [batches.position(batch.schema, name) for name in self.attributes]
@@ -108,7 +107,7 @@ class Join(FlowOperator):
         if self._made is None and other.schema is not None:
             self._bind()
         if mine.away is not None or other.away is not None:
-            # Two spilled rows meet at the end. After the first of them no row goes into a table:
+            # Two spilled rows meet at the end. Once one is spilled, no row goes into a table:
             # it would never meet the spilled ones.
             self._put_away(mine, rows)
         elif not other.is_over:
@@ -123,7 +122,7 @@ class Join(FlowOperator):
         mine.away.add(list(map(mine.key, rows)), rows)
 
     def _pairs(self, mine: _JoinSide, rows: list[batches.Row], other: _JoinSide) -> Steps:
-        """Give the pairs of these rows with those in the table of the other side."""
+        """Give the pairs of these rows with rows in the table of the other side."""
         key = mine.key
         if other.single is not None and mine.is_left and self._meets is None:
             if self._rests is None:
@@ -192,7 +191,7 @@ class Join(FlowOperator):
         return self._later(left.away.all(), right.away.all())
 
     def _later(self, lefts: list[Kept], rights: list[Kept]) -> Iterator[None]:
-        """Pair the spilled rows, part by part, with as many of the left at a time as may be kept."""
+        """Pair the spilled rows, part by part, with as many left rows at a time as may be kept."""
         for left, right in zip_longest(lefts, rights):
             if len(left) and len(right):
                 for some in _blocks(left, self.spill):
@@ -212,7 +211,7 @@ def _whole(row: batches.Row) -> batches.Row:
 
 
 def _blocks(kept: Kept, spill: Spill) -> Iterator[list[batches.Row]]:
-    """Rows, as many at a time as may be kept."""
+    """The rows, as many at a time as may be kept."""
     block: list[batches.Row] = []
     for rows in kept.batches():
         block += rows

@@ -1,6 +1,6 @@
-"""Operators that work outside: I/O, and user code. Each piece of their work is a request.
+"""Operators that work outside: I/O and user code. Each piece of their work is a request.
 
-One request is under way at a time, or several if the operator is parallelizable or runs once for each tuple
+One request is pending at a time, or several if the operator is parallelizable or runs once for each tuple
 (TA7). The end of a stream is sent when all its tuples have been answered.
 """
 
@@ -21,16 +21,16 @@ Asked = tuple[Phase, Mapping[str, Any], str, int, TupleBatch | None]
 
 
 class RequestDesk(Protocol):
-    """The desk at which an operator asks for work outside."""
+    """The desk through which an operator requests outside work."""
 
     def ask(self, asked: Asked) -> int:
-        """Ask for work; return the number of the request."""
+        """Request work; return the number of the request."""
 
     def crowd(self, is_full: bool) -> None:
-        """Record that more waits for the operator than should, or no longer does."""
+        """Record that the operator's backlog is too large, or no longer is."""
 
     def forget(self, requests: Iterable[int]) -> None:
-        """Give up requests, and their instance."""
+        """Withdraw requests, and their instance."""
 
 
 class Outside(FlowOperator):
@@ -126,7 +126,7 @@ class Outside(FlowOperator):
 
     @property
     def under_way(self) -> str:
-        """Words for the requests under way."""
+        """Describe the pending requests."""
         return f"{len(self._out)} requests under way, {len(self._queue)} behind them"
 
     def stop(self) -> None:
@@ -151,7 +151,7 @@ def lifted_ports(call: OperatorCall) -> tuple[str, ...]:
 
 
 def lifted_values(ports: tuple[str, ...], batch: TupleBatch, row: tuple[Any, ...]) -> dict[str, Any]:
-    """The values of parameters in a tuple: the attribute of that name, else the only one."""
+    """The values of parameters in a tuple: the attribute with the parameter's name, else the only one."""
     values = {}
     for port in ports:
         if port in batch.schema:

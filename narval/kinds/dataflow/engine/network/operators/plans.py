@@ -21,7 +21,7 @@ class ChildFrame(Protocol):
     """A frame as seen by the call that made it."""
 
     def begin(self, values: Mapping[str, Any]) -> None:
-        """Give it its non-streaming inputs. It may give outputs, and end, before this returns."""
+        """Start it with its non-streaming inputs. It may give outputs, and end, before this returns."""
 
     def deliver(self, name: str, kind: Passing, item: Any) -> None:
         """Pass an item to an input."""
@@ -33,8 +33,8 @@ class ChildFrame(Protocol):
 class PlanCall(FlowOperator):
     """A call of a plan: its inputs go to its frame, and the outputs of the frame are its own.
 
-    `make` makes a frame, which has yet to begin; it raises if that would be too deep or one too many. `fed`
-    is called when the call has all its inputs.
+    `make` makes a frame, without starting it; it raises if that would be too deep or one too many. `fed` is
+    called when the call has all its inputs.
     """
 
     def __init__(
@@ -117,11 +117,11 @@ class PlanCall(FlowOperator):
             self._fill()
 
     def only_child(self) -> ChildFrame | None:
-        """Its frame, if it has exactly one and will not have more."""
+        """The only frame, if there will not be more; else None."""
         return self._children[0] if len(self._children) == 1 and not self.call.lifted else None
 
     def replace(self, child: ChildFrame, by: ChildFrame) -> None:
-        """Replace one of its frames by the frame of that one's last call (T36)."""
+        """Replace one of its frames by the frame of that frame's last call (T36)."""
         self._children[self._children.index(child)] = by
 
     @property
@@ -129,7 +129,7 @@ class PlanCall(FlowOperator):
         return bool(self._children or self._queue)
 
     def take_children(self) -> list[ChildFrame]:
-        """Its frames, which it gives away."""
+        """Give its frames away, and return them."""
         children, self._children, self._queue = self._children, [], deque()
         return children
 
@@ -139,7 +139,7 @@ class PlanCall(FlowOperator):
 
 
 class _Part:
-    """An outlet of one run among many: it gives into the stream of all, which it does not end."""
+    """An outlet of one run among many: it gives into their common stream, without ending it."""
 
     def __init__(self, outlet: Outlet) -> None:
         self._outlet, self.is_open = outlet, True

@@ -16,7 +16,7 @@ PIECE, MOST_PIECES = 8192, 64
 
 
 class Accumulate(FlowOperator):
-    """Gather a relation."""
+    """Collect a relation."""
 
     def on_init(self, values: Mapping[str, Any]) -> None:
         self._schema: batches.Schema = ()
@@ -55,7 +55,7 @@ class Stream(FlowOperator):
 
 
 class Sort(FlowOperator):
-    """Sort tuples: stably, no value last; beyond what may be kept, as runs that are merged."""
+    """Sort tuples, stably, no value last; beyond the limit, as runs that are merged."""
 
     def on_init(self, values: Mapping[str, Any]) -> Iterator[None]:
         given: batches.Relation = values["in"]
@@ -98,7 +98,7 @@ class Sort(FlowOperator):
         return [row for row in rows if key(row) is not None]
 
     def _run(self, rows: list[batches.Row]) -> Generator[None, None, Kept]:
-        """Sort rows in pieces, one a step, so that others have their turn in between."""
+        """Sort rows in pieces, one per step, so that others have their turn in between."""
         kept = self.spill.kept()
         size = max(PIECE, -(-len(rows) // MOST_PIECES))
         pieces: list[list[batches.Row]] = []
@@ -106,7 +106,7 @@ class Sort(FlowOperator):
             pieces.append(self._sorted(rows[at : at + size]))
             yield
         if pieces:
-            heads = -(-size // len(pieces))  # together they are a piece
+            heads = -(-size // len(pieces))  # together they are as long as one piece
             yield from self._merged([_by(heads, piece) for piece in pieces], kept)
         return kept
 
@@ -119,9 +119,9 @@ class Sort(FlowOperator):
             raise no_order(number, text) from None
 
     def _merged(self, runs: list[Iterator[list[batches.Row]]], result: Kept) -> Iterator[None]:
-        """Merge sorted runs: repeatedly all rows up to the nearest end of a part in memory.
+        """Merge sorted runs: repeatedly take all rows up to the nearest end of a part in memory.
 
-        Rows equal to that end in later runs wait, as more of them may follow in this run.
+        Rows of later runs equal to that end wait, as this run may have more equal rows.
         """
         key, down = self._key, self._down
         heads = [next(run) for run in runs]
@@ -148,7 +148,7 @@ class Sort(FlowOperator):
             yield
 
     def _count(self, rows: list[batches.Row], bound: Any, *, with_equal: bool) -> int:
-        """The number of sorted rows that come before a bound, or `with_equal` are equal to it."""
+        """The number of sorted rows that come before a bound or, `with_equal`, are equal to it."""
         key, down = self._key, self._down
         low, high = 0, len(rows)
         while low < high:
@@ -162,7 +162,7 @@ class Sort(FlowOperator):
 
 
 def _by(count: int, rows: list[batches.Row]) -> Iterator[list[batches.Row]]:
-    """Rows, `count` at a time."""
+    """The rows, `count` at a time."""
     for at in range(0, len(rows), count):
         yield rows[at : at + count]
 

@@ -1,4 +1,4 @@
-"""Operators that look at one batch after another: select, project, merge, headtail and others."""
+"""Operators that process one batch at a time: select, project, merge, headtail and others."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Select(FlowOperator):
 
 
 class Project(FlowOperator):
-    """Keep the columns that are named."""
+    """Keep the named columns."""
 
     def on_init(self, values: Mapping[str, Any]) -> None:
         self._columns: tuple[str, ...] = tuple(self.parsed("cond", values))
@@ -94,7 +94,7 @@ class Merge(FlowOperator):
 
 
 class HeadTail(FlowOperator):
-    """Give one value to head and the others to out."""
+    """Give the first value to head and the others to out."""
 
     def on_init(self, values: Mapping[str, Any]) -> None:
         self._head, self._out = self.outlet("head"), self.outlet("out")

@@ -1,6 +1,6 @@
 """Operators that give no tuple twice: union and difference (TA13).
 
-An attribute that a tuple lacks is no value in it. Beyond what may be kept, tuples are spilled by digest, and
+An attribute that a tuple lacks is no value in it. Tuples beyond the limit are spilled by digest, and
 processed when the inputs have ended (TA41).
 """
 
@@ -15,10 +15,10 @@ from narval.kinds.dataflow.engine.network.spilling import Parts, Spill
 
 
 class _Once(FlowOperator):
-    """The tuples that were given, and those to be decided at the end.
+    """The tuples already given, and those left to be decided at the end.
 
-    All rows are in the order of one list of attributes. It grows when tuples with new attributes come, which
-    are no value in earlier tuples.
+    All rows are in the order of one list of attributes. The list grows when tuples with new attributes
+    arrive; in earlier tuples these are no value.
     """
 
     def on_init(self, values: Mapping[str, Any]) -> Steps:
@@ -59,7 +59,7 @@ class _Once(FlowOperator):
             self.put_away(new)
 
     def put_away(self, rows: list[batches.Row]) -> None:
-        """Keep rows for the end."""
+        """Keep rows until the end."""
         if self._away is None:
             self._away = Parts(self.spill)
         self._away.add(rows, rows)
@@ -91,7 +91,7 @@ def _wider(parts: Parts, schema: batches.Schema, spill: Spill) -> Parts:
 
 
 class Union(_Once):
-    """Give the tuples of all inputs once each."""
+    """Give each tuple of the inputs once."""
 
     def on_init(self, values: Mapping[str, Any]) -> Steps:
         super().on_init(values)

@@ -1,4 +1,4 @@
-"""The operators that need nothing from outside, by name; all others make requests."""
+"""The table of operators that need nothing from outside, by name; all others make requests."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from narval.kinds.dataflow.language.conditions import InlineTuples, TextFormat
 
 
 class Compare(FlowOperator):
-    """Enable one of two outputs; values are compared as texts if either is one."""
+    """Enable one of two outputs; the values are compared as texts if either is a text."""
 
     def on_init(self, values: Mapping[str, Any]) -> None:
         a, b = values["a"], values["b"]
@@ -27,7 +27,7 @@ class Compare(FlowOperator):
 
 
 class TextOfValues(FlowOperator):
-    """Put data in place of each %s."""
+    """Replace each %s by data."""
 
     def on_init(self, values: Mapping[str, Any]) -> None:
         made: TextFormat = self.parsed("format", values)
@@ -41,7 +41,7 @@ class TextOfValues(FlowOperator):
 
 
 def shown(value: Any) -> str:
-    """A value as text; a relation as one JSON object a line."""
+    """A value as text; a relation as one JSON object per line."""
     if not isinstance(value, batches.Relation):
         return batches.text_of(value)
     lines, length = [], 0
@@ -55,7 +55,7 @@ def shown(value: Any) -> str:
 
 
 class Noop(FlowOperator):
-    """Do nothing: its clauses put others in order."""
+    """Do nothing: its clauses order other operators."""
 
 
 class ConstructFunction(FlowOperator):
