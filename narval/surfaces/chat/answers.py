@@ -1,8 +1,8 @@
-"""Answers at a chat to what was asked: by a button, a number, a word, or `answer N …`.
+"""Answers at a chat to questions: by a button, a number, a word, or `answer N …`.
 
-A person always answers a text that they were shown: that of the message that they reply to or whose button
-they press, or of the one message that waits for an answer. Its digest goes along with the answer, so that
-nothing else is approved. Nothing is decided here: the operations on work say who may, and what is wrong.
+A person always answers a text that they have seen: that of the message that they reply to or whose button
+they press, or of the only message that waits for an answer. Its digest is sent with the answer, so that
+nothing else is approved. Nothing is decided here: the operations on work check permissions and report errors.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Ask(Protocol):
 class Said(NamedTuple):
     """A message of a person: its text, the button that it pressed, the item of the message that it answers.
 
-    `asked` are the items that wait at this chat for their answer, `form` the answer that they have begun,
+    `asked` are the items that wait at this chat for their answer, `form` the answer that they have started,
     `at` the moment.
     """
 
@@ -81,8 +81,8 @@ class AboutLine(msgspec.Struct, frozen=True):
 class Answered(NamedTuple):
     """The answer to a message, and its effects.
 
-    `form` is the answer that is being given, or None; `done` is the item that the person has dealt with, so
-    that its message no longer waits for an answer.
+    `form` is the answer that is being given, or None; `done` is the item that the person has handled, so that
+    its message no longer waits for an answer.
     """
 
     text: str
@@ -114,8 +114,8 @@ async def _ask(line: Line, method: str, /, *, agent: str = "", **params: Any) ->
 
 
 async def _said(line: Line) -> Said | None:
-    """The message of a line with the questions it may answer. In a room, and for a confirmed command, only an
-    answer with the number of an item counts, never a value of a form.
+    """The message of a line, with the questions it may answer. In a room, and for a confirmed command, it is
+    only an answer if it has the number of an item; it is never a value of a form.
     """
     if line.is_in_room or line.is_confirmed:
         return Said(line.text, 0.0) if _ANSWER.fullmatch(line.text.strip()) else None
@@ -124,7 +124,7 @@ async def _said(line: Line) -> Said | None:
 
 
 def _own_words(text: str) -> str:
-    """A text without the quotation above it: the words of others answer nothing."""
+    """A text without the quotation above it: quoted words are not an answer."""
     lines = text.splitlines()
     own = next((at for at, line in enumerate(lines) if line.strip() and not line.startswith(">")), len(lines))
     return "\n".join(lines[own:])
@@ -237,8 +237,8 @@ async def _addressed(ask: Ask, line: Said, match: re.Match[str]) -> Answered:
 
 
 async def _about(ask: Ask, asked: Asked, text: str, at: float, *, is_reply: bool = False) -> Answered | None:
-    """Carry out what a text says about an item; None if it says nothing of the kind. If the item cannot be
-    seen, a reply that may be an outcome is told why; any other word is not about it.
+    """Carry out what a text says about an item; None if it is not about the item. If the item cannot be seen,
+    a reply that may be an outcome gets the reason; any other word is not about it.
     """
     if (reason := _ONE_LINE_REASON.fullmatch(text)) is not None:
         return await _act(ask, asked, reason[1].lower(), reason[2])
@@ -260,7 +260,7 @@ async def _about(ask: Ask, asked: Asked, text: str, at: float, *, is_reply: bool
 
 
 async def _not_addressed(ask: Ask, line: Said, text: str) -> Answered | None:
-    """Take a number or a word as the answer to the one waiting item; ask which one, if several wait."""
+    """Take a number or a word as the answer to the one waiting item; if several wait, ask which one."""
     word = text.partition("\n")[0].strip().lower()
     if not line.asked:
         return None if not _NUMBER.fullmatch(word) else Answered("Nothing waits for your answer here")
@@ -287,7 +287,7 @@ async def _outcomes_of(ask: Ask, several: Sequence[Asked]) -> set[str]:
 
 
 async def _item(ask: Ask, asked: Asked) -> Mapping[str, Any] | Answered:
-    """The item, or the reply if it cannot be seen (any more). Raises DaemonGoneError."""
+    """The item, or the reply if it can no longer be seen. Raises DaemonGoneError."""
     try:
         item: Mapping[str, Any] = await ask("work_item", item=asked.item, agent=asked.agent)
     except DaemonGoneError:
@@ -388,7 +388,7 @@ async def _act(ask: Ask, asked: Asked, act: str, words: str) -> Answered:
 
 
 def _outcome(word: str, outcomes: Sequence[str]) -> str:
-    """The outcome that a word or a number stands for; the word itself if there is none."""
+    """The outcome that a word or a number selects; the word itself if there is none."""
     word = word.strip().lower()
     is_number = _NUMBER.fullmatch(word) and word not in outcomes and 1 <= int(word) <= len(outcomes)
     return outcomes[int(word) - 1] if is_number else word

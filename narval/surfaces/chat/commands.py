@@ -1,8 +1,8 @@
 """Commands of a chat, and reminders: operations, in short forms for a telephone.
 
-A line is a command if it begins with the word of a row and continues as the row says. What a person may not
-do is refused by the operation, in its words. `start` and `cancel` of what acts outside ask for confirmation
-once. Answers to work are in the table for `help`; `answers.py` handles them.
+A line is a command if it begins with the word of a row and continues as the row says. The operation refuses
+what a person may not do, in its own words. `start` and `cancel` ask for confirmation once if the definition
+acts outside. Answers to work are in the table for `help`; `answers.py` handles them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NAME = r"(?P<name>[\w.:-]+)"
 
 
 class Question(NamedTuple):
-    """A confirmation that a command asks for before it is done."""
+    """The confirmation that a command requires before it is done."""
 
     text: str
 
@@ -39,7 +39,7 @@ class ChatCommand(NamedTuple):
     """A command of a chat."""
 
     word: str
-    """The word by which it begins."""
+    """The word that it begins with."""
     form: str
     """The rest of it, as help shows it."""
     does: str
@@ -213,7 +213,7 @@ async def handle(line: Line) -> Dealt | None:
 
 
 async def remind(line: Line) -> Dealt | None:
-    """Set the reminder that a line asks for, to be told in the same place; None for any other line.
+    """Set the reminder that a line asks for, to be sent in the same place; None for any other line.
 
     Raises NarvalError.
     """
@@ -241,7 +241,7 @@ async def _acts_outside(line: Line, name: str) -> bool:
     try:
         rows = (await line.ask("grants", name=name))["definitions"]
     except DaemonGoneError:
-        raise  # unknown for one that is away
+        raise  # unknown while the agent is away
     except NarvalError:
         return False  # there is none: starting it will say so
     return any(need["outside"] for row in rows for need in row["needs"])

@@ -1,7 +1,7 @@
-"""Confirmation: commands that are done once their sender says yes.
+"""Confirmation: commands that are done when their sender says yes.
 
-The last question to each person is recorded with the message that asks it, so a yes counts even if the
-program was restarted meanwhile. Anything else they write cancels it.
+The last question to each person is recorded with the message that asks it, so a yes is valid even if the
+program was restarted in between. Any other message cancels it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def doing(handlers: Sequence[Handler]) -> Handler:
         if (question := asked["question"]) is None or time.time() - question["at"] > SECONDS:
             return None
         token, _, word = line.message.button.partition(".")
-        if not line.message.button:  # a reply to a message about an item of work is about that
+        if not line.message.button:  # a reply to a message about an item is about that item
             word = "" if asked["about"] else line.text.strip().strip(".!").casefold()
         elif token != _token(question["number"]):
             word = ""

@@ -23,14 +23,14 @@ from narval.surfaces.control.async_client import AsyncClient
 log = logging.getLogger("narval.chat")
 
 LINES, MINUTE = 30, 60.0
-"""The most lines of a person that are handled, and within how many seconds; the rest waits."""
+"""The most lines of a person that are handled in a number of seconds; the rest waits."""
 
 CALM = 30.0
-"""Seconds after which a connection counts as stable: if it then breaks, the pause is short again."""
+"""Seconds after which a connection counts as stable: the next pause is then the first one again."""
 
 
 class PersonsLines:
-    """The messages of one person that wait here, and the moments when the last ones were handled."""
+    """The waiting messages of one person, and the moments when the last ones were handled."""
 
     def __init__(self) -> None:
         self.waiting: deque[Taken] = deque()
@@ -45,12 +45,12 @@ class PersonsLines:
 
 
 class ChatConnection:
-    """One chat at work, until it is cancelled."""
+    """One chat, which runs until it is cancelled."""
 
     def __init__(
         self, chat: ChatSettings, opened: Callable[[], Kind], asks: AsyncClient, home: Path, own: str
     ) -> None:
-        """Open it by `opened`, and again if it is refused for good, as its secret may have changed by then.
+        """Open it by `opened`, and again after a final refusal, as its secret may have changed by then.
 
         Raises OperatorError.
         """
@@ -84,7 +84,7 @@ class ChatConnection:
             group.create_task(self._listen())
             group.create_task(Sending(self._records, lambda: self.kind).run())
 
-    # --- what comes -------------------------------------------------------------------------------------
+    # --- incoming messages ------------------------------------------------------------------------------
 
     async def _listen(self) -> None:
         pause = FIRST
@@ -129,7 +129,7 @@ class ChatConnection:
             except DaemonGoneError:
                 was_away = True
                 await self._asks.again()
-        if was_away:  # they may be taken although the answer was lost
+        if was_away:  # they may be recorded although the answer was lost
             taken = await self._records.ask("chat_inbox", chat=name)
         queued = {one.number for person in self._people.values() for one in person.waiting}
         for row in taken:
@@ -160,6 +160,6 @@ class ChatConnection:
             person.dealt.append(time.monotonic())
 
     async def _still(self, taken: Taken) -> Taken | None:
-        """A message as the daemon has it now; None if it was dealt with."""
+        """A message as the daemon has it now; None if it was handled."""
         rows = await self._records.ask("chat_inbox", chat=self.chat.name)
         return next((msgspec.convert(row, Taken) for row in rows if row["number"] == taken.number), None)

@@ -1,7 +1,7 @@
-"""The contract of a kind of chat: how messages come, how they are sent, and what goes wrong meanwhile.
+"""The contract of a kind of chat: how messages arrive, how they are sent, and how errors are reported.
 
 A kind is one module with `open_chat(settings, home, secret) -> Kind` and a row in the table of kinds
-(narval/files/outside/chats.py). It speaks the protocol of its service and decides nothing: its users decide
+(narval/files/outside/chats.py). It speaks the protocol of its service and decides nothing: its callers decide
 who a sender is, and what follows from a message. What it reports of a sender is what the server has proved,
 never what a message claims.
 """
@@ -23,8 +23,8 @@ from narval.people.chat.messages import IncomingFile as IncomingFile
 from narval.system.extras import install_command
 
 CAPABILITIES = frozenset({"edit", "buttons", "ids", "rooms", "files"})
-"""The abilities that a kind may have: replace a message of ours, show buttons, recognise by its id a message
-that is sent twice, be in rooms, fetch files.
+"""The abilities that a kind may have: replace a message of ours, show buttons, recognise a message sent twice
+by its id, be in rooms, fetch files.
 """
 
 
@@ -32,7 +32,7 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
     """A message to be sent."""
 
     id: str
-    """Its id, the same for every try: the kind sends it along if its service knows ids."""
+    """Its id, the same for every try: the kind sends it if its service supports ids."""
     place: str
     """The address or the room to which it goes."""
     text: str
@@ -40,15 +40,15 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
     buttons: Buttons = ()
     """The data and the label of each button, if the kind has buttons."""
     replies_to: str = ""
-    """The kind's id of the message that it answers."""
+    """The service's id of the message that it answers."""
     edits: str = ""
-    """The kind's id of a message of ours that it replaces, if the kind can."""
+    """The service's id of a message of ours to replace, if the kind can."""
     is_repeated: bool = False
-    """True if the answer to an earlier try was lost: it is marked if the kind has no ids."""
+    """True if the answer to an earlier try was lost: the message is marked if the kind has no ids."""
 
 
 class ChatError(Exception):
-    """A service refuses a request. `final` says that repeating it never helps."""
+    """The refusal of a request by a service. `final` says that repeating it never helps."""
 
     def __init__(self, message: str, *, final: bool = False) -> None:
         super().__init__(message)
@@ -56,12 +56,12 @@ class ChatError(Exception):
 
 
 class AmbiguousError(ChatError):
-    """A message may or may not have been sent: the answer was lost."""
+    """The loss of an answer: the message may or may not have been sent."""
 
 
 Take = Callable[[Sequence[Incoming], str], Awaitable[None]]
-"""Takes messages, in order, and the position after them. Once it returns, both are recorded, and these
-messages need not come again; without messages it records only the position.
+"""Takes messages, in order, and the position after them. When it returns, both are recorded, and these
+messages need not be delivered again; without messages it records only the position.
 """
 
 
@@ -72,17 +72,17 @@ any number of times.
 
 
 class Kind(Protocol):
-    """A chat that is open.
+    """An open chat.
 
-    `listen` and `send` raise ConnectionError, OSError or TimeoutError if it helps to try again later, and
-    ChatError if the service refuses.
+    `listen` and `send` raise ConnectionError, OSError or TimeoutError if a later try may help, and ChatError
+    if the service refuses.
     """
 
     can: frozenset[str]
     """Its abilities, of CAPABILITIES."""
 
     async def listen(self, position: str, take: Take, tell: Tell) -> None:
-        """Connect, and give every message after a position in order; with "" only new ones.
+        """Connect, and deliver every message after a position in order; with "" only new ones.
 
         It reports when the service has accepted the session, and never returns. It raises ChatError (final)
         for a wrong login, ConnectionError when the connection is lost.
@@ -99,7 +99,7 @@ class Kind(Protocol):
 
 
 def open_chat(settings: ChatSettings, home: Path) -> Kind:
-    """Make the kind of a chat ready, with its secret, without connecting.
+    """Prepare the kind of a chat, with its secret, without connecting.
 
     Raises OperatorError if its library or its secret is missing.
     """

@@ -1,7 +1,7 @@
-"""Dealing with messages: what a line of a person means, and its effect (C4).
+"""Handling messages: what a line of a person means, and its effect (C4).
 
-The handlers try a line in order; the first that knows it answers. A line that none knows becomes an element.
-A handler asks operations in the person's name, and those that alter something by `once`, so that each happens
+The handlers try a line in order; the first that recognises it answers. Any other line becomes an element. A
+handler asks operations in the person's name, and those that alter something by `once`, so that each is done
 once however often this program is stopped.
 """
 
@@ -50,16 +50,16 @@ UNREADABLE = (
 
 
 class Dealing:
-    """Deals with the messages of one chat, those of each person one after the other."""
+    """Handles the messages of one chat, those of each person one after the other."""
 
     def __init__(self, chat: ChatSettings, kind: Kind, asks: AsyncClient, home: Path, own: str) -> None:
         self._chat, self.kind, self._asks, self._home = chat, kind, asks, home
         self._called = chat.called or own
         self._told_unreadable: set[str] = set()
-        """The places that were told that encrypted messages cannot be read."""
+        """The places that already got the reply that encrypted messages cannot be read."""
 
     async def deal(self, taken: Taken) -> None:
-        """Deal with a message: it leaves the inbox in the turn of its effect. Raises DaemonGoneError."""
+        """Handle a message: it leaves the inbox in the turn of its effect. Raises DaemonGoneError."""
         try:
             await self._deal(taken)
         except DaemonGoneError:
@@ -110,14 +110,14 @@ class Dealing:
         await self._element(taken)
 
     async def _owed(self, taken: Taken) -> str | None:
-        """The operation that an earlier run of this program did because of a message without answering it; ""
-        if it was answered too, None if nothing was done.
+        """The operation that an earlier run of this program did for a message without answering it; "" if it
+        was answered too, None if nothing was done.
         """
         waiting = await self._asks.ask("chat_inbox", chat=self._chat.name)
         return next((one["operation"] or None for one in waiting if one["number"] == taken.number), "")
 
     async def _person(self, taken: Taken) -> Mapping[str, Any] | None:
-        """The person who wrote a message, if the address is still theirs."""
+        """The person who wrote a message, if the address still belongs to them."""
         address = f"{self._chat.kind}:{taken.message.sender}"
         rows = await self._asks.ask("people")
         return next((row for row in rows if row["person"] == taken.person and _has(row, address)), None)

@@ -1,4 +1,4 @@
-"""Files of messages: fetched into `var/chat/`, named by their digest, while there is room (C8)."""
+"""Files of messages: fetched into `var/chat/`, named by their digest, within the quota (C8)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LONGEST_NAME = 100
 """The most characters of a file's name."""
 
 _PARTS = ".*"
-"""The folder of files that are being fetched, beside the folders of complete ones."""
+"""The folder of partly fetched files, beside the folders of complete ones."""
 
 _NOT_PLAIN = re.compile(r"[^\w.-]+")
 
@@ -69,6 +69,6 @@ def remove_parts(home: Path) -> None:
 
 
 def plain_name(name: str) -> str:
-    """The name of a file without characters that have a meaning in a path."""
+    """The name of a file without characters that are special in a path."""
     plain = _NOT_PLAIN.sub("_", name.rpartition("/")[2].rpartition("\\")[2]).strip("._")
     return plain[-LONGEST_NAME:].lstrip("._-") or "file"

@@ -1,7 +1,7 @@
 """Forms at a chat: the fields of an answer to work, asked one after another, each value checked at once.
 
-Input is checked here as the engine will check it, so that a mistake is reported at once. The engine checks
-all of it again; only it can look up persons and elements.
+The input is checked here as the engine will check it, so that mistakes are reported at once. The engine
+repeats all checks; only it can look up persons and elements.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _HINTS = {
     "person": "the name of a person",
     "element": "the number of an element",
 }
-"""The words for values of a type."""
+"""The hints for values of a type."""
 
 Row = Mapping[str, Any]
 
 
 _BUTTON = re.compile(r"f([0-9]{1,18})\.([0-9]{1,3})\.([0-9]{1,3})(?:@(.+))?")
-"""The pattern of the data of a button: item, field and choice, and the agent if it is another one."""
+"""The pattern of a button's data: item, field and choice, and the agent if it is not the home's own."""
 
 
 class Question(NamedTuple):
@@ -42,7 +42,7 @@ class Question(NamedTuple):
 
 
 def next_field(fields: Sequence[Row], form: OpenForm) -> Row | None:
-    """The first field that was not asked yet; None if there is none."""
+    """The first field not asked yet; None if all were asked."""
     return next((row for row in fields if row["name"] not in form.values), None)
 
 
@@ -69,7 +69,7 @@ def question(fields: Sequence[Row], row: Row, form: OpenForm, trouble: str = "")
 
 
 def value_of_button(fields: Sequence[Row], form: OpenForm, data: str) -> str | None:
-    """The value that a button of a question stands for; None for a button of another question or item."""
+    """The value that a button of a question selects; None for a button of another question or item."""
     match = _BUTTON.fullmatch(data)
     if match is None or (int(match[1]), match[4] or "") != (form.asked.item, form.asked.agent):
         return None

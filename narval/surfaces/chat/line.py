@@ -28,18 +28,18 @@ class Line:
         home: Path,
         confirms: Line | None = None,
     ) -> None:
-        """Make a line of a text: of a message, or of a command to which the line `confirms` said yes."""
+        """Make a line of a text: of a message, or of a command that the line `confirms` said yes to."""
         self.chat, self.taken, self.person, self.text = chat, taken, person, text
         self._asks, self.home = asks, home
         self.is_confirmed = confirms is not None
         """True for a command that the person has confirmed."""
         self._done_once: set[str] = set() if confirms is None else confirms._done_once
-        """The operations that are to be done once for this message."""
+        """The operations to be done once for this message."""
         self._asked: Mapping[str, Any] | None = None
 
     @property
     def asked_once(self) -> bool:
-        """True once an operation was asked by `once` for this message."""
+        """True if an operation was asked by `once` for this message."""
         return bool(self._done_once)
 
     def confirmed(self, command: str) -> Line:
@@ -87,9 +87,7 @@ class Line:
 
 
 class Dealt(msgspec.Struct, frozen=True):
-    """The outcome of a line: replies, the answer to work that its person is giving, and the command to
-    confirm.
-    """
+    """The outcome of a line: replies, the person's unfinished answer to work, and the command to confirm."""
 
     replies: tuple[Reply, ...] = ()
     answering: Answering | None = None
@@ -97,9 +95,9 @@ class Dealt(msgspec.Struct, frozen=True):
 
     @classmethod
     def saying(cls, text: str, *, private_to: str = "") -> Dealt:
-        """A text as the only reply; with `private_to` a person, it goes to them alone wherever they wrote."""
+        """A text as the only reply; with `private_to` a person, it goes only to them, wherever they wrote."""
         return cls((Reply(text=text, to=private_to),))
 
 
 Handler = Callable[[Line], Awaitable[Dealt | None]]
-"""Handles a line; None for a line that it does not know. Raises NarvalError."""
+"""Handles a line; None for a line that it does not recognise. Raises NarvalError."""

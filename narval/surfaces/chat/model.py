@@ -1,8 +1,8 @@
 """Commands that a language model proposes for lines that are not commands.
 
-The model of a chat is shown the text of a person, and the table of commands as its only possible answers. It
+The model of a chat sees the text of a person, and the table of commands as its only possible answers. It
 sees nothing of the home. Its proposal is shown as that command, and done when the person says yes: its text
-alone has no effect. Commands that would take its words into memory are not in its table.
+alone has no effect. Commands that would put its words into memory are not in its table.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ TOKENS = 300
 SECONDS = 60.0
 """The seconds that an answer may take."""
 LONGEST = 500
-"""The most characters of a line that it is asked about, and of a command, so that it is shown whole."""
+"""The most characters of a line shown to the model, and of a command, so that people see it whole."""
 
 NOT_PROPOSED = frozenset({"add", "propose", "help"})
-"""The commands that are not in the table of a model: its words would be kept, or cause more cost."""
+"""The commands that are not in the table of a model: they would store its words, or cause more cost."""
 
 _SYSTEM = """\
 A person wrote a line to an assistant that knows the commands below and nothing else. Answer with JSON,
@@ -67,7 +67,7 @@ async def handle(line: Line) -> Dealt | None:
 
 
 def _row(line: Line, proposed: str) -> commands.ChatCommand | None:
-    """The row of the table for a proposal; None for an invalid one, or one that this person may not use."""
+    """The row of the table for a proposal; None if it is invalid, or this person may not use it."""
     if not 0 < len(proposed) <= LONGEST or not proposed.isprintable():
         return None
     for row in _table(line):
@@ -103,7 +103,7 @@ async def _proposed(line: Line, name: str) -> str:
 
 
 def _command_in(text: str) -> str:
-    """The command in an answer; "" if it has none."""
+    """The command in an answer; "" if there is none."""
     first, last = text.find("{"), text.rfind("}")
     try:
         answer = json.loads(text[first : last + 1])

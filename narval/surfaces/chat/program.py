@@ -31,13 +31,13 @@ STEP = 600.0
 """Seconds that one request waits for changed files."""
 
 SOON = 30.0
-"""Seconds until a chat that failed to open, or ended, is tried again."""
+"""Seconds until a chat that ended or failed to open is tried again."""
 
 
 @contextmanager
 def alone(home: Path, *, waits: bool = False) -> Iterator[None]:
-    """Hold the chats of a home inside the context. If another program holds them, wait for its end, or raise
-    OperatorError.
+    """Hold the lock of a home's chats inside the context. If another program has it, wait for its end, or
+    raise OperatorError.
     """
     path = home / LOCK
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -93,7 +93,7 @@ async def _follow(
     home: Path,
     own: str,
 ) -> None:
-    """End the chats whose settings changed, and begin new ones."""
+    """End the chats whose settings changed, and start new ones."""
     now = {chat.name: chat for chat in chats}
     for name, (chat, task) in list(working.items()):
         if now.get(name) != chat or task.done():
@@ -126,7 +126,7 @@ def _ended(chat: ChatSettings, task: asyncio.Task[None]) -> None:
 
 
 async def _other_files(asks: AsyncClient, turn: int, wait: float) -> int:
-    """Wait until other files count, at most `wait` seconds; the turn of that."""
+    """Wait until files have changed, at most `wait` seconds; return that turn."""
     try:
         changes: dict[str, Any] = await asks.ask("changed", after=turn, wait=wait, files=True)
     except NarvalError:

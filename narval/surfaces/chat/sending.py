@@ -23,14 +23,14 @@ FIRST, LONGEST_PAUSE = 1.0, 60.0
 """Seconds until a failed message is tried again: at first, doubling each time, and at most."""
 
 STEP = 300.0
-"""Seconds that one request waits for something to be sent."""
+"""Seconds that one request waits for a message to send."""
 
 NETWORK = (OSError, TimeoutError, EOFError)
-"""The errors of a connection that is lost or cannot be made."""
+"""The errors of a lost or refused connection."""
 
 
 class ChatRecords:
-    """The records of one chat at the daemon; a request waits until the daemon is there."""
+    """The records of one chat at the daemon; a request waits until the daemon is running."""
 
     def __init__(self, chat: ChatSettings, asks: AsyncClient) -> None:
         self.chat, self._asks = chat, asks
@@ -39,7 +39,7 @@ class ChatRecords:
         self._warning = self._unsent = ""
         """The warning of the kind, and the reason why the last message was not sent."""
         self._told: tuple[str, str] | None = None
-        """The fault and the warning last reported to the daemon; None if there is no report."""
+        """The fault and the warning last reported to the daemon; None if nothing was reported."""
 
     async def broken(self, why: str) -> None:
         """Record that the chat is not connected."""
@@ -94,7 +94,7 @@ class ChatRecords:
 
 
 class Sending:
-    """Sends the messages of one chat by its kind, which may be reopened meanwhile."""
+    """Sends the messages of one chat by its kind, which may be reopened in between."""
 
     def __init__(self, records: ChatRecords, kind: Callable[[], Kind]) -> None:
         self._records, self._name, self._kind = records, records.chat.name, kind
@@ -116,7 +116,7 @@ class Sending:
                     break
 
     async def _send_one(self, row: Mapping[str, Any]) -> None:
-        """Send a message and record the outcome. Raises OSError if it helps to try again."""
+        """Send a message and record the outcome. Raises OSError if a later try may help."""
         takes_buttons_away = row.get("edits") and self._kind().can >= {"edit", "buttons"}
         if row.get("purpose") == CLOSED and not takes_buttons_away:
             await self._records.ask("chat_sent", chat=self._name, id=row["id"], message_ids=[])
@@ -140,7 +140,7 @@ class Sending:
             if not (knows_ids or ids):  # nothing was sent
                 await self._records.ask("chat_begun", chat=self._name, id=row["id"], back=True)
             raise
-        except Exception as error:  # no message stops others from being sent
+        except Exception as error:  # one message must not stop the others
             log.exception("%s: a message could not be sent", self._records.chat)
             await self._unsent(row, f"{type(error).__name__}: {error}", final=False)
         else:

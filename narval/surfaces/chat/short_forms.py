@@ -1,4 +1,4 @@
-"""Answers of operations in short forms for a telephone: ten lines at most, what matters most first."""
+"""Answers of operations in short forms for a telephone: ten lines at most, the most important first."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def short(text: object) -> str:
 
 
 def _lines(head: str, rows: Iterable[str], more: str = "") -> str:
-    """A head and as many rows as there is room for, with a note on the rest."""
+    """A head and as many rows as fit, with a note on the rest."""
     rows = list(rows)
     room = MOST_LINES - 1 - bool(more)
     if len(rows) > room:
@@ -101,7 +101,7 @@ def runs(rows: Sequence[Row], clock: Clock) -> str:
 
 
 def run(row: Row, clock: Clock) -> str:
-    """A run: its state, and its parts that are at work or failed."""
+    """A run: its state, and its parts that are active or failed."""
     head = f"{row['eid']} {row['name']} is {row['state']}"
     ended = f", ended {clock(row['ended'])}" if row["ended"] else f", since {clock(row['started'])}"
     lines = []
@@ -138,7 +138,7 @@ def element(row: Row) -> str:
 
 
 def _is_secret(row: Row) -> bool:
-    """True for an element of which a chat tells no text."""
+    """True for an element whose text is not shown in a chat."""
     return any(label.startswith(SECRET) for label in row["labels"])
 
 

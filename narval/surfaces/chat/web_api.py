@@ -1,4 +1,4 @@
-"""The HTTP client for a chat service with a JSON API, by the guarded client; no error shows its secret."""
+"""The HTTP client for a chat service with a JSON API, by the guarded client; errors never show its secret."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from narval.surfaces.chat.contract import AmbiguousError, ChatError
 from narval.system.fetch import Fetched, FetchError, fetched
 
 SECONDS = 30.0
-"""The longest time of a request in seconds, beyond that for which the service is asked to hold it."""
+"""The longest time of a request in seconds, beyond the time for which the service is asked to hold it."""
 MOST_BYTES = 50_000_000
 """The most bytes of an answer in JSON."""
 LONGEST_WAIT = 300.0
-"""The longest wait in seconds that a service may ask for and get."""
+"""The longest wait, in seconds, that a service may ask for."""
 
 
 class ApiAnswer(NamedTuple):
@@ -30,7 +30,7 @@ class ApiAnswer(NamedTuple):
 
 
 class WebApi:
-    """Asks one service of the settings; no error shows its secret, nor other concealed ones."""
+    """Asks one service of the settings; no error shows its secret or other concealed ones."""
 
     def __init__(self, settings: ChatSettings, home: Path, secret: str, usual_server: str = "") -> None:
         server = settings.server or usual_server
@@ -50,8 +50,8 @@ class WebApi:
     ) -> ApiAnswer:
         """Request a path; `held` is the number of seconds for which the service may hold the request.
 
-        Raises ConnectionError if there is no answer, AmbiguousError instead for a request that is made `once`
-        and may have been done, ChatError (final) for a server that is not allowed.
+        Raises ConnectionError if there is no answer; for a request to be made `once` that may have been done,
+        AmbiguousError instead; ChatError (final) for a server that is not allowed.
         """
         sent = {"Accept": "application/json", **(headers or {})}
         data = None
@@ -131,14 +131,14 @@ class WebApi:
 
 
 def not_allowed(settings: ChatSettings, url: str) -> ChatError:
-    """The error for an address in this machine or its networks that the settings of a chat do not name."""
+    """The error for an address in this machine or its networks that a chat's settings do not name."""
     place = urlsplit(url).netloc
     why = f"{place} is of this machine or its networks; to allow it, write"
     return ChatError(f'{settings}: {why} allow = ["{place}"] there', final=True)
 
 
 async def wait_as_asked(seconds: float, settings: ChatSettings) -> None:
-    """Wait for as long as a service asks; ConnectionError for a wait that is too long."""
+    """Wait as long as a service asks. Raises ConnectionError for a wait that is too long."""
     if seconds > LONGEST_WAIT:
         raise ConnectionError(f"{settings}: the server wants no request for {seconds:.0f} s")
     await asyncio.sleep(max(seconds, 0.1))

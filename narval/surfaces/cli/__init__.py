@@ -103,8 +103,8 @@ _FIRST_SENTENCES = {
         "completion": "Print the script that has a shell complete narval's lines.",
     },
 }
-"""The first sentence of each command's own help, by the headings of the list, in an order that teaches. They
-are repeated here so that the list of commands imports none of them.
+"""The first sentence of each command's own help, by the headings of the list, in an order that teaches. The
+sentences are repeated here so that the list of commands imports none of them.
 """
 
 _WHERE = {

@@ -31,10 +31,10 @@ NO_DAEMON = "no daemon is running on this home, and the code is sent to one: nar
 def chat(session: Session, ends_with_input: bool) -> None:
     """Run the chats of etc/narval.toml, in the foreground.
 
-    `narval run` keeps this program at work while [chats] names one, so you need not start it. You may, for
-    example as a unit of its own; only one of a home runs at a time. You may end it at any moment: the daemon
-    keeps what came and what is to be sent. `link` finds out the account of a person, and `unlink` removes
-    one.
+    `narval run` keeps this program running while [chats] names one, so you need not start it. You can also
+    run it as a unit of its own; only one of a home runs at a time. You can end it at any moment: the daemon
+    keeps what has arrived and what is still to be sent. `link` finds out the account of a person, and
+    `unlink` removes one.
     """
     import asyncio
 
@@ -116,8 +116,8 @@ def _linked(reply: Row) -> None:
 def unlink(session: Session, person: str, address: str | None) -> None:
     """Take the addresses of a person at chats out of etc/people.toml, or one of them.
 
-    Do it when a telephone is lost: from then on the account speaks for nobody, and its messages that are not
-    dealt with yet have no effect.
+    Do this when a telephone is lost: the account is then linked to no person, and its pending messages have
+    no effect.
     """
     from narval.files.chat_addresses import read_people_text, without_addresses, write_people_text
 
@@ -154,6 +154,6 @@ _CHATS = (
 def chats(rows: list[Row]) -> None:
     """List the chats of etc/narval.toml.
 
-    For each: whether it is connected, how many messages wait to be dealt with, and how many to be sent.
+    For each: whether it is connected, how many messages wait to be handled, and how many to be sent.
     """
     listing(_CHATS, rows, "no chats: the tables [chats.NAME] of etc/narval.toml name them")

@@ -1,7 +1,7 @@
-"""The frame of all commands: common options, an example in each help, messages of errors, exit status.
+"""The frame of all commands: common options, an example in each help, error messages, exit status.
 
-The exit status is a promise: 0 well; 1 what was asked about is not well; 2 wrong usage; 3 no such home, or it
-is held by a daemon that does not answer; 4 what was to be altered may have been altered. click gives 2 for
+The exit status is a promise: 0 success; 1 a problem with the subject of the command; 2 wrong usage; 3 no such
+home, or its daemon does not answer; 4 an alteration that may or may not have been made. click gives 2 for
 arguments; `EXIT` has those of errors.
 """
 
@@ -48,7 +48,7 @@ _FINDS = {"run": "`narval runs --name NAME`", "element": "`narval memory NAME`"}
 
 
 class Number(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argument here
-    """The number of a run, or of an element or a run; a name is refused with the commands that find it."""
+    """The number of a run, or of an element or a run; for a name the error says which commands find it."""
 
     name = "integer"
 
@@ -66,7 +66,7 @@ class Number(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argu
 
 
 class _Renamed(click.Option):
-    """An option with former names behind its present one; help shows the present one alone."""
+    """An option with former names beside its present one; help shows only the present one."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """The line of the option in the help."""
@@ -108,7 +108,7 @@ class Pair(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argume
         self.name = name
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The name and the text. Fails without a name or the sign between them."""
+        """The name and the text. Fails without a name or the equals sign."""
         name, sign, text = value.partition("=")
         if not (name and sign):
             self.fail(f"expected {self.name}, got {value!r:.80}", param, ctx)
@@ -118,9 +118,9 @@ class Pair(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argume
 class _Explained(Helped):
     """A command whose help ends with an example, with the common options before or after its name.
 
-    A command that `alters` something also has --as; any other refuses it. One that `repeats` may be given
-    again where it was not answered. A `local` one asks no daemon, and refuses --peer. An option of its own
-    replaces a common one. A command for one `operation` has an option or argument for each of its parameters.
+    A command that `alters` something also has --as; any other refuses it. One that `repeats` may be run again
+    if it got no answer. A `local` one asks no daemon, and refuses --peer. An option of its own replaces a
+    common one. A command for one `operation` has an option or argument for each of its parameters.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class _Explained(Helped):
             raise click.UsageError(f"{self.name} works on this machine alone: leave --peer out", context)
 
     def invoke(self, context: click.Context) -> Any:
-        """Run the command. What alters something and is not answered may have been done all the same."""
+        """Run the command. An alteration without an answer may have been made all the same."""
         try:
             return super().invoke(context)
         except UnansweredError as error:
@@ -180,7 +180,7 @@ class Command(_Explained):
 
 
 class CommandGroup(_Explained, click.Group):
-    """A command with subcommands, in the order in which they were added; it also does something alone.
+    """A command with subcommands, in the order in which they were added; it also has an action of its own.
 
     An option of a subcommand may come before its name.
     """
@@ -205,7 +205,7 @@ class CommandGroup(_Explained, click.Group):
 
 
 class Commands(Helped, click.Group):
-    """The group of all commands; an error of narval ends one with its message and exit status.
+    """The group of all commands. A NarvalError ends a command with its message and exit status.
 
     Help and completion show their summaries, by headings in `groups`, so that neither imports any command.
     """
@@ -251,7 +251,7 @@ class Commands(Helped, click.Group):
 
 
 def _width() -> int:
-    """The width of help, as click chooses it with `shutil`, whose import takes a twentieth of the command."""
+    """The width of help, as click finds it with `shutil`, whose import takes a twentieth of the time."""
     columns = os.environ.get("COLUMNS", "")
     try:
         wide = (int(columns) if columns.isdecimal() else 0) or os.get_terminal_size().columns or 80
@@ -262,8 +262,8 @@ def _width() -> int:
 
 @contextmanager
 def _writing() -> Iterator[None]:
-    """End quietly if the reader of the output goes away; report refusals of the system in a sentence; show
-    arguments without control characters.
+    """End quietly if the reader of the output goes away; report errors of the operating system in a sentence;
+    show arguments without control characters.
     """
     try:
         yield
@@ -301,7 +301,7 @@ def command(
 ) -> Callable[[Callable[..., Any]], Command]:
     """Make a function a command, with the session as its first argument and its docstring as help.
 
-    It `alters` something if what it does is recorded: then it may be done in another person's name. It
+    It `alters` something if its effect is recorded; it can then be done in another person's name. It
     `repeats` if the same command, given again, has the same outcome. It is `local` if it asks no daemon.
     """
     facts = {"alters": alters, "operation": operation, "local": local, "repeats": repeats}

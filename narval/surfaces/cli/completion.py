@@ -1,7 +1,7 @@
-"""Shell completion of what only the home knows: runs, definitions, parts of a run.
+"""Shell completion from what only the home knows: runs, definitions, parts of a run.
 
-Each source asks operations, as commands do. It gives up if the daemon is silent, if a look takes too long,
-and at any error: then there is nothing to choose from, and no message.
+Each source asks operations, as commands do. If the daemon is silent, the look takes too long, or any error
+occurs, it offers no choices, and prints no message.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOOKED_WITHIN = 3.0
 """Seconds for the whole completion, when no daemon runs and the home must be opened."""
 
 NEWEST, MANY = 50, 1000
-"""The rows that are requested before anything was typed, and after."""
+"""The rows requested before anything was typed, and after."""
 
 PARTS = ("steps", "transitions", "states", "nodes", "objects", "trail", "queue", "instances", "events")
 """The keys of an answer to `show` whose rows are parts of a run, with an id and a state."""
@@ -36,7 +36,7 @@ Completing = Callable[[click.Context, click.Parameter, str], "list[CompletionIte
 
 
 class _TooLongError(BaseException):
-    """The time is up; a BaseException, so that no code handles it as its own error."""
+    """The timeout of a completion; a BaseException, so that no code handles it as its own error."""
 
 
 def source(choices: Callable[..., Choices], *, or_file: bool = False, **settings: Any) -> Completing:
@@ -78,7 +78,7 @@ def asked(context: click.Context, operation: str, **query: Any) -> Any:
 
 @contextmanager
 def _at_most(seconds: float) -> Iterator[None]:
-    """Raise _TooLongError in the block once the time is up."""
+    """Raise _TooLongError in the block when the time is up."""
 
     import signal
 
@@ -123,7 +123,7 @@ def _actions(context: click.Context, _: str) -> Choices:
 
 
 def _to_simulate(context: click.Context, incomplete: str) -> Choices:
-    """The scenarios of the home, and the definitions."""
+    """The scenarios and definitions of the home."""
     folder = context.ensure_object(Session).home.path / "scenarios"
     for path in sorted(folder.rglob("*.xml")):
         yield str(path.relative_to(folder)).removesuffix(".xml").removesuffix(".scenario"), "scenario"
@@ -200,7 +200,7 @@ def _trusted(context: click.Context, incomplete: str) -> Choices:
 
 
 def _labels(context: click.Context, _: str) -> Choices:
-    """The labels of what comes in, and those of secrets, from the files of the home."""
+    """The labels of incoming values, and those of secrets, from the files of the home."""
     from narval.core.trust.telling import who
     from narval.files.reach import read_sources
 
@@ -214,7 +214,7 @@ def _incidents(context: click.Context, _: str) -> Choices:
 
 
 def _edits(context: click.Context, _: str) -> Choices:
-    """The versions from before edits of the file of the definition that was named before."""
+    """The versions, from before edits, of the file of the definition that was named before."""
     for row in asked(context, "edit", name=context.params.get("name") or context.args[0])["versions"]:
         yield row["version"], f"{row['at']} {row['by']}"
 

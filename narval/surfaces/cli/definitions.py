@@ -99,13 +99,13 @@ narval actions --shipped"""
 def actions(session: Session, name: str, shipped: bool) -> None:
     """List the actions there are, with their inputs and outputs.
 
-    With NAME, one action: what it takes, with the attributes that it reads, what it gives, what it reaches
-    outside, and a step that calls it; or those of a module. NAME may ship without being loaded.
+    With NAME, one action: its inputs with the attributes that it reads, its outputs, what it reaches outside,
+    and a step that calls it; or the actions of a module. NAME may ship without being loaded.
 
     An input in [brackets] is optional; one with … takes a list. "outside" says that its effect is visible
     outside the home: after a language model's answer it asks first. "where" has the parts of its inputs that
-    say where it goes, as its author declares them; "any part" if undeclared. "asks first" is the work by
-    which the home has somebody agree before a call (etc/people.toml). A module that ships is loaded when
+    say where it goes, as its author declares them; "any part" if undeclared. "asks first" is the work in
+    which a person approves a call before it is made (etc/people.toml). A module that ships is loaded when
     something in the home names it; --shipped lists the actions of all of them, and the module of the home
     that replaces theirs, if any.
     """
@@ -147,12 +147,12 @@ def diff(context: click.Context, /, session: Session, name: str | None) -> None:
 
     NAME is a file, a folder, a module, or an example; without it, all settings, schemas, recipes, scenarios
     and modules are listed, each as same, altered, own or not there, and then the differences follow as a
-    unified diff, from what ships to what is yours. The exit status is 1 if there are any.
+    unified diff, from what ships to what is yours. The exit status is 1 if there are differences.
 
-    A module of the home replaces the whole one that ships; without one, the shipped one counts. To alter one,
-    copy it (narval take mail) and edit modules/mail; to have what ships again, remove it. To carry your
-    changes over to a new version of narval, save them first (narval diff mail > mine.diff), then take what
-    ships again (narval take mail --force), and apply them in the home (patch -p0 < mine.diff).
+    A module of the home replaces the shipped one as a whole; without one, the shipped one is used. To alter
+    one, copy it (narval take mail) and edit modules/mail; to return to the shipped one, remove it. To carry
+    your changes over to a new version of narval, save them first (narval diff mail > mine.diff), then take
+    what ships again (narval take mail --force), and apply them in the home (patch -p0 < mine.diff).
     """
     from msgspec import to_builtins
 
@@ -194,9 +194,9 @@ def take(session: Session, names: tuple[str, ...], group: str | None, about: str
     """Copy what ships into the home, to be altered.
 
     A NAME is a module, such as mail, a file, such as recipes/mail.xml, or an example, such as
-    examples/invoice: its recipe, and its scenario. From then on the copy counts. With --as an example becomes
-    a recipe of your own: its files are in recipes/GROUP and scenarios/GROUP, its definitions are called
-    GROUP.NAME. Without a NAME the examples are listed, by subject; --about lists some of them.
+    examples/invoice: its recipe, and its scenario. From then on the copy is used. With --as an example
+    becomes a recipe of your own: its files are in recipes/GROUP and scenarios/GROUP, its definitions are
+    called GROUP.NAME. Without a NAME the examples are listed, by subject; --about lists some of them.
     """
     from msgspec import to_builtins
 

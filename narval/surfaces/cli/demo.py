@@ -1,4 +1,4 @@
-"""`make demo`: the assistant at work in a scratch home, with reports for people."""
+"""`make demo`: the assistant running in a scratch home, with reports for people."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ PACE = 0.4
 def main(once: bool, maildir: str | None, scratch: Path, pace: float) -> None:
     """Answer the demo mail, or (sending nothing outside) what is in a Maildir of yours.
 
-    Unless it ends when nothing is left to do (--once, or without a terminal), it serves its pages to a
+    Unless it ends as soon as nothing is left to do (--once, or without a terminal), it serves its pages to a
     browser, and the demo mail comes in slowly enough to watch.
     """
     once = once or not (sys.stdin.isatty() and sys.stdout.isatty())
@@ -108,7 +108,7 @@ async def _demo(home: Home, *, once: bool, pace: float) -> None:
 
 
 def _held_back(home: Home) -> list[Path]:
-    """The mails of the demo, moved out of its mailbox for a while, the oldest first."""
+    """The mails of the demo, temporarily moved out of its mailbox, the oldest first."""
     box = home.path / "data" / "demo" / "Maildir"
     mails = sorted((box / "new").iterdir())
     return [mail.rename(box / "tmp" / mail.name) for mail in mails]
@@ -206,7 +206,7 @@ def _say_what_next(console: Console, home: Home, daemon: Daemon) -> None:
 
 
 def _list_questions(console: Console, home: Home, asked: list[dict[str, Any]]) -> None:
-    """The questions that stay open, and how their answers take effect (P80)."""
+    """The open questions, and how their answers take effect (P80)."""
     for row in asked:
         console.print(f"[bold]You are asked[/]  {escape(row['title'])}", soft_wrap=True)
         console.print(f"  {_command(home)} work answer {row['item']} approve", soft_wrap=True)
@@ -256,7 +256,7 @@ async def _ask_one(console: Console, home: Home, daemon: Daemon, owner: Asker, r
 
 
 async def _line_typed() -> str:
-    """The next line typed at the terminal; "" at its end. The daemon works meanwhile."""
+    """The next line typed at the terminal; "" at its end. The daemon keeps working."""
     loop = asyncio.get_running_loop()
     typed: asyncio.Future[str] = loop.create_future()
 

@@ -1,4 +1,4 @@
-"""Documents given to a command: read with a line of progress, and named if one is refused."""
+"""Documents given to a command: read with a line of progress; a refusal names the file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATIENCE = 1.0
 
 
 class DocumentFile(click.File):
-    """A file of XML, or - for standard input; literal XML is refused with advice how to give it."""
+    """A file of XML, or - for standard input; literal XML is refused with advice on how to give it."""
 
     def __init__(self) -> None:
         super().__init__("rb")
@@ -41,7 +41,7 @@ class DocumentFile(click.File):
 
 
 class Progress:
-    """A line of progress on the terminal, for work that takes long; nothing elsewhere."""
+    """A line of progress on the terminal, for work that takes long; elsewhere nothing is shown."""
 
     def __init__(self) -> None:
         self._shown, self._since = "", time.monotonic()
@@ -53,7 +53,7 @@ class Progress:
         self.clear()
 
     def show(self, work: str) -> None:
-        """Show the current work, once `PATIENCE` has passed."""
+        """Show the current work, if `PATIENCE` has passed."""
         if time.monotonic() - self._since > PATIENCE and sys.stderr is not None and sys.stderr.isatty():
             self.clear()
             self._shown = f"{clean(work)} …"
@@ -80,7 +80,7 @@ def documents_of(files: Sequence[BinaryIO], progress: Progress | None = None) ->
 
 
 def _read(file: BinaryIO, progress: Progress | None) -> bytes:
-    """The content of a file, or of one that is too large, more than there is room for."""
+    """The content of a file; of one that is too large, its first ROOM + 1 bytes."""
     read = bytearray()
     while len(read) <= ROOM and (more := file.read(min(CHUNK, ROOM + 1 - len(read)))):
         read += more
@@ -127,6 +127,6 @@ def _culprit(files: Sequence[BinaryIO], documents: Sequence[bytes]) -> str:
 
 
 def _name(file: BinaryIO) -> str:
-    """The name of a file; an inherited input has none, or a number."""
+    """The name of a file; an inherited input has a number or nothing as its name."""
     name = getattr(file, "name", None)
     return name if isinstance(name, str) else "<stdin>"

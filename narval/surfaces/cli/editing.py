@@ -56,8 +56,8 @@ def edit(
 
     FILE has the new text of the whole file in which NAME is; - is standard input. A text with faults is
     refused. It is written whole or not at all, and exactly what its definitions need outside is granted.
-    Without FILE the versions from before each edit are listed: --take-back gives the file the text of one
-    again. --check tells faults, what would change and the difference. Only files in recipes/ are edited so.
+    Without FILE it lists the versions from before each edit; --take-back restores one of them. --check
+    reports faults, the change in behaviour and the difference. Only files in recipes/ can be edited this way.
     The last twenty versions of a file are kept.
     """
     if version is not None:

@@ -39,8 +39,8 @@ narval grants post.send"""
 def grants(answer: Row) -> None:
     """Show what definitions need outside, and what is granted.
 
-    With the NAME of one: what it needs, by which step and code, as a difference from what was granted, and
-    what it does differently since then. Nothing is run.
+    With the NAME of one: its needs, each with the step and code, as a difference from what was granted, and
+    how its effects have changed since then. Nothing is run.
     """
     rows = answer["definitions"]
     if answer["name"] is None:
@@ -60,8 +60,8 @@ def grants(answer: Row) -> None:
 def grant(names: list[str]) -> None:
     """Grant what a definition needs now.
 
-    `narval grants NAME` shows it first. A need that is added later is asked for again; one that goes is not.
-    With --folder, whatever those in it need is granted, now and later.
+    `narval grants NAME` shows it first. narval asks again for a need that is added later, not for one that is
+    removed. With --folder, the needs of all definitions in it are granted, now and later.
     """
     click.echo(f"granted: {', '.join(map(clean, names))}" if names else "no definition waits to be granted")
 
@@ -72,7 +72,7 @@ def grant(names: list[str]) -> None:
 def revoke(gone: list[str]) -> None:
     """Take back what was granted.
 
-    Runs under way keep it; no other begins if the home asks for grants.
+    Runs under way keep it; no other run starts if the home asks for grants.
     """
     click.echo(f"revoked: {', '.join(map(clean, gone))}")
 

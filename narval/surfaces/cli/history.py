@@ -40,8 +40,8 @@ narval history 12 --at 87"""
 def history(session: Session, run: int, as_story: bool, journal: bool, **options: Any) -> None:
     """Show what happened in a run, in order, in sentences.
 
-    The sentences are grouped by part of the run (step, node, state), each time one is entered. --journal has
-    the lines from which they are made: events, the changes of each, and commands; on a page newest first.
+    The sentences are grouped by part of the run (step, node, state), each time one is entered. --journal
+    shows the lines from which they are made: events, their changes, and commands; on a page newest first.
     --json gives these lines, and with --story the sentences.
     """
     follow, at, limit, before = (options[name] for name in ("follow", "at", "limit", "before"))
@@ -91,7 +91,7 @@ def _journal(session: Session, run: int, follow: bool, page: dict[str, Any] | No
 
 
 def _story(session: Session, run: int, follow: bool) -> None:
-    """Write the sentences of a run, for a number of entries at once."""
+    """Write the sentences of a run, from one batch of entries after another."""
     with session.connect("look") as connection:
         after, last_part = 0, ""
         is_empty = True
@@ -115,7 +115,7 @@ def _story(session: Session, run: int, follow: bool) -> None:
 
 
 def _look_on(connection: Connection, run: int, follow: bool, look: Callable[[], None]) -> None:
-    """Look at a run once, or each time something has changed, until it has ended."""
+    """Look at a run once, or after each change until it has ended."""
 
     def is_active() -> bool:
         return bool(connection.ask("wait", run=run, timeout=0)["phase"] == "active")
@@ -150,7 +150,7 @@ def _tell(answer: Row) -> None:
 
 
 def _write(lines: list[str]) -> None:
-    """Write the lines of a page below the zone of their moments, or that there are none."""
+    """Write the lines of a page below the zone of their moments; without any, say so."""
     click.echo("\n".join([moments_of_zone(), *lines]) if lines else NO_LINES, err=not lines)
 
 

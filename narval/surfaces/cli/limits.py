@@ -43,7 +43,7 @@ def limit_options(command: Command) -> Command:
 
 
 def asked_limits(given: Mapping[str, Any]) -> dict[str, str]:
-    """The limits from the options, as the texts that a run is started with: `:restarts` and so on."""
+    """The limits from the options, as texts in the arguments of a new run: `:restarts` and so on."""
     asked = {f":{name}": value for name, value in given.items() if value is not None}
     texts = {True: "yes", False: "no"}
     return {name: texts[value] if isinstance(value, bool) else str(value) for name, value in asked.items()}

@@ -1,4 +1,4 @@
-"""The command link: the state of each link with other homes; homes become peers, or end that."""
+"""The command link: the state of each link with other homes, and acts that make or end a link."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def link(session: Session) -> None:
     """List the links with other homes, or make and end one.
 
     For each: its address, what waits for it here, how many messages were sent and taken, and why nothing
-    comes. The home that can reach the other adds the link and prints a code; the other accepts it. Then the
+    arrives. The home that can reach the other adds the link and prints a code; the other accepts it. Then the
     agents of both can write to one another, as far as each side allows.
     """
     rows: list[Row] = session.ask("links")
@@ -68,8 +68,8 @@ def link(session: Session) -> None:
 def add(session: Session, name: str, url: str, ca: str | None, agents: tuple[str, ...]) -> None:
     """Make the home at URL a peer under NAME, and print a code for it.
 
-    The code is valid for ten minutes, and once: `narval link accept CODE` at the other home. It has only the
-    digest of a token, so reading it gives no access.
+    The code is valid for ten minutes, and once: `narval link accept CODE` at the other home. It contains only
+    the digest of a token, so reading it gives no access.
     """
     from narval.files.outside.pairing import NewPeer, add_link
 
@@ -95,7 +95,7 @@ def _print_code(answer: Row) -> None:
 def accept(session: Session, code: str, name: str | None, agents: tuple[str, ...]) -> None:
     """Make the home that has printed CODE a peer.
 
-    It is called NAME here, or as it calls itself.
+    It is called NAME here, by default the name that it gives itself.
     """
     from narval.files.outside.pairing import accept_link
     from narval.files.outside.peers import PEERS_FILE
@@ -112,7 +112,7 @@ def accept(session: Session, code: str, name: str | None, agents: tuple[str, ...
 @command("remove", example="narval link remove office", local=True)
 @click.argument("name", shell_complete=completion.all_peers)
 def remove(session: Session, name: str) -> None:
-    """Remove a peer: from now on it is refused.
+    """Remove a peer: its requests are refused from now on.
 
     Messages that wait for it go back to their senders: `narval letters --dead` lists them.
     """
@@ -124,7 +124,7 @@ def remove(session: Session, name: str) -> None:
 
 
 def _is_served(session: Session) -> bool:
-    """True while narval web is at work on the home."""
+    """True while `narval web` serves the home."""
     from narval.surfaces.http.address import known
     from narval.surfaces.http.sessions import FOLDER
 
@@ -136,7 +136,7 @@ def _is_served(session: Session) -> bool:
 
 
 def _own_name(session: Session) -> str:
-    """The name by which this home calls itself: that of its own agent, or of its machine."""
+    """The name that this home gives itself: that of its own agent, or of its machine."""
     from narval.files.settings import Settings
 
     name = Settings.load(session.home.path).name

@@ -1,4 +1,4 @@
-"""The command mcp: the MCP servers of the home, and the tools of each that were accepted."""
+"""The command mcp: the MCP servers of the home, and the accepted tools of each."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ _TOOLS = (
 def mcp(session: Session, client: str | None) -> None:
     """List the MCP servers of the home, or serve a client.
 
-    Of each server: how it is reached, how many tools of it were accepted, and if somebody has logged in
-    there. Each tool of a server is an action, NAME.TOOL, which recipes call as any other. With --client
-    narval is a server itself, for an assistant whose program starts it so: it speaks over standard input and
-    output until the input ends. What the client may do its file says, etc/mcp/NAME.toml.
+    For each server: how it is reached, how many of its tools were accepted, and whether somebody has logged
+    in there. Each tool of a server is an action, NAME.TOOL, which recipes call like any other. With --client
+    narval is itself a server, for an assistant that starts it: it speaks over standard input and output until
+    the input ends. The file etc/mcp/NAME.toml says what the client may do.
     """
     if client is None:
         _list(session)
@@ -69,10 +69,10 @@ def mcp(session: Session, client: str | None) -> None:
 def tools(session: Session, name: str, refresh: bool, accept: tuple[str, ...]) -> None:
     """List the tools of an MCP server.
 
-    They are kept in recipes/mcp/NAME.tools, so that recipes are checked and tried without the server. The
-    first time the server is asked for them, and so it is with --refresh; otherwise the list shows them as
-    they were accepted. A tool that the server describes in another way is not called until you accept it. Of
-    such a one the list shows what differs: - before what was accepted, + before what the server says now.
+    They are kept in recipes/mcp/NAME.tools, so that recipes can be checked and tried without the server.
+    narval asks the server for them the first time, and with --refresh; otherwise the list shows them as they
+    were accepted. A tool whose description has changed is not called until you accept it; the list shows the
+    difference: - before what was accepted, + before what the server says now.
     """
     from narval.calls.mcp.connecting import Offered, offered_by
     from narval.files.outside.kept_tools import compared, kept_tools, taken_over, write_tools
@@ -107,9 +107,9 @@ def tools(session: Session, name: str, refresh: bool, accept: tuple[str, ...]) -
 def add(session: Session, file: Any, offline: bool) -> None:
     """Add the MCP servers of a JSON file that another program has.
 
-    Its mcpServers become tables of etc/narval.toml. Variables and tokens become files of etc/ that you alone
-    may read, since nobody can tell which of them are secret. Each server is asked for its tools. Servers that
-    are switched off in the file are left out.
+    Its mcpServers become tables of etc/narval.toml. Variables and tokens become files of etc/ that only you
+    may read, since any of them may be secret. Each server is asked for its tools. Servers that are disabled
+    in the file are left out.
     """
     from narval.files.outside.mcp_config import MOST_BYTES, add_servers, read_config
 
@@ -128,7 +128,7 @@ def add(session: Session, file: Any, offline: bool) -> None:
 
 
 def _first_tools(session: Session, name: str) -> str:
-    """Ask a server that was added for its tools; the reason why it gave none, or ""."""
+    """Ask an added server for its tools; the reason why it gave none, or ""."""
     from narval.calls.mcp.connecting import offered_by
     from narval.core.errors import NarvalError
     from narval.files.outside.kept_tools import write_tools

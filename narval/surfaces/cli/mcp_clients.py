@@ -15,7 +15,7 @@ from narval.system.extras import install_command
 
 
 def needs_extra() -> None:
-    """Raise OperatorError without the packages of the extra `mcp`."""
+    """Raise OperatorError if the packages of the extra `mcp` are missing."""
     if find_spec("mcp") is None:
         raise OperatorError(f"MCP needs the extra mcp: {install_command('mcp')}")
 
@@ -50,8 +50,8 @@ _CLIENTS = (
 def client(session: Session, act: str | None, name: str | None) -> None:
     """List the clients of MCP, and what each may do.
 
-    `client add NAME` makes the file of one that may do nothing yet, and prints its token once, for clients
-    that come over HTTP.
+    `client add NAME` makes the file of a client that has no rights yet, and prints its token once, for
+    clients that connect over HTTP.
     """
     if act is None:
         _list(session)

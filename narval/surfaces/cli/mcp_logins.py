@@ -1,4 +1,4 @@
-"""The commands `mcp login` and `mcp logout`: the owner of the home logs in at a server, or out."""
+"""The commands `mcp login` and `mcp logout`: the home's owner logs in to a server, or out."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _reached_by_address(session: Session, name: str) -> McpServer:
 
 
 def _has_browser() -> bool:
-    """True if there is a screen on which a browser opens."""
+    """True if a browser can open on a screen."""
     return sys.platform == "darwin" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 

@@ -23,7 +23,7 @@ SLICE = 20.0
 """Seconds that one request waits for the end of a run."""
 
 FORGOTTEN = "forgotten"
-"""The phase of a run that was started with the same key, is over and was forgotten."""
+"""The phase of a run that was started with the same key, and has ended and been forgotten."""
 
 _START = """\
 narval start mail.triage
@@ -111,7 +111,7 @@ def start(
 
 
 def _ended(connection: Connection, run: dict[str, Any], timeout: float | None) -> dict[str, Any]:
-    """The run once it has ended, or as it is when the time is up."""
+    """The run when it has ended, or its state when the time is up."""
     deadline = math.inf if timeout is None else time.monotonic() + timeout
     while run["phase"] == "active" and (left := deadline - time.monotonic()) >= 0:
         run = connection.ask("wait", run=run["eid"], timeout=min(SLICE, left))
@@ -195,10 +195,10 @@ def _seconds(context: click.Context, option: click.Parameter, text: str | None) 
 def send(session: Session, to: str, files: tuple[BinaryIO, ...], keep: float | None) -> None:
     """Send elements to AGENT; print the ids of the messages.
 
-    AGENT is another one of the home. Each FILE (- is standard input) is one document: its root is sent, or
+    AGENT is another agent of the home. Each FILE (- is standard input) is one document: its root is sent, or
     each child of a root `memory`. The home's own agent sends them, or the one that --agent names. Each
-    arrives in the memory of AGENT once, in the order of sending; what it does not take comes back as an
-    `error` element.
+    arrives in the memory of AGENT once, in the order of sending; an element that AGENT does not take comes
+    back in an `error` element.
     """
     documents = documents_of(files)
     with session.connect("record") as connection, naming(files, documents):
@@ -220,8 +220,8 @@ narval letters drop 3"""
 def letters(session: Session, dead: bool, most: int | None, before: str | None) -> None:
     """List messages, sent or received, that are not taken yet.
 
-    With --dead, those it has sent that could not be taken: they are kept for 30 days. `resend` sends such a
-    LETTER again, to the agent that now has the name of its receiver; `drop` deletes it.
+    With --dead, those it has sent that could not be delivered: they are kept for 30 days. `resend` sends such
+    a LETTER again, to the agent that now has the name of its receiver; `drop` deletes it.
     """
     limit = most + 1 if most is not None else None
     rows = session.ask("letters", dead=dead, limit=limit, before=before)
@@ -240,14 +240,14 @@ letter_argument = click.argument("letter", type=int, shell_complete=completion.d
 @asking("resend", "resend", example="narval letters resend 3", alters=True)
 @letter_argument
 def resend(answer: Row) -> None:
-    """Send a letter that could not be taken again, to the agent that now has the name of its receiver."""
+    """Send a dead letter again, to the agent that now has the name of its receiver."""
     click.echo(f"letter {answer['letter']} is sent again")
 
 
 @asking("drop", "drop_letter", example="narval letters drop 3", alters=True)
 @letter_argument
 def drop(answer: Row) -> None:
-    """Delete a letter that could not be taken."""
+    """Delete a dead letter."""
     click.echo(f"letter {answer['letter']} is dropped")
 
 
@@ -264,7 +264,7 @@ def outdate(answer: Row) -> None:
     """Mark elements as outdated: no run takes them any more.
 
     No step or condition gets them from then on, and narval memory --current leaves them out. A call that was
-    given one continues, except a source, which ends. Those that counted until then are printed.
+    given one continues, except a source, which ends. The elements that were not outdated yet are printed.
     """
     click.echo("".join(f"{eid}\n" for eid in answer["eids"]), nl=False)
 
@@ -321,9 +321,9 @@ def memory(
     element by itself. The exit status is 1 if a pattern is given and nothing matched. With --xml all are
     written unless --limit is given, oldest first, in the form that `narval add` takes.
 
-    A pattern that fits few elements may try all of its name, and make an index of an attribute. With --look
-    the answer comes soon, however large memory is: it says how many were tried, and how to look further.
-    MOMENT is like 2026-01-31 or 2026-01-31T18:30.
+    A pattern that matches few elements may try all of its name, and index an attribute. With --look the
+    answer comes soon, however large memory is: it says how many were tried, and how to look further. MOMENT
+    is like 2026-01-31 or 2026-01-31T18:30.
     """
     if facets:
         if as_xml or count or look is not None or page.before is not None or any(query.values()):

@@ -24,7 +24,7 @@ CURRENT = "current"
 """The word for the version that is loaded."""
 
 MOST_LISTED = 20
-"""The most runs that are told one by one; of more, only those that were refused."""
+"""The most runs that are listed one by one; beyond that, only those that were refused."""
 
 _EXAMPLE = """\
 narval migrate 12 --dry-run
@@ -81,14 +81,14 @@ def migrate(
 
     They continue from where they are. RUN is the number of a run, or a pattern of the names of definitions
     ('shop.*'), which stands for all their active runs. What a run has done is not done again. What has not
-    changed keeps waiting; what has changed is decided again. A run is left unchanged if its state has no
-    place in the version: the place is told, and the exit status is 1.
+    changed keeps waiting; what has changed is decided again. A run whose state has no place in the version is
+    left unchanged: the place is printed, and the exit status is 1.
 
-    --names says that a part has another name now. With --undo a run goes back to the version and the state
-    that it had, as long as nothing happened to it since.
+    --names gives a part its new name. With --undo a run returns to its previous version and state, as long as
+    nothing has happened to it since.
 
-    With --simulate the home continues twice from its present state, on copies, with a clock of their own:
-    once with the runs as they are and once with them migrated. It tells what happens in only one of the two:
+    With --simulate the home continues twice from its present state, on copies, with simulated clocks: once
+    with the runs as they are and once with them migrated. It reports what happens in only one of the two:
     calls, questions, moments, ends, and what is waited for at the end.
     """
     if simulates and undo:

@@ -1,5 +1,5 @@
-"""Options that are the same in English as those of click. These look up their texts in the language of the
-user, which costs each command a fiftieth of its time, and there are none.
+"""Options like those of click, in English only. click looks up translations of its texts, which takes a
+fiftieth of each command's time, and there are none.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Folder(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argu
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """The shell completes it, as the path of a file."""
+        """Let the shell complete it, as the path of a file."""
         from click.shell_completion import CompletionItem
 
         return [CompletionItem(incomplete, type="file")]
 
 
 def flag(name: str, help: str, act: Callable[[click.Context], object]) -> click.Option:
-    """A flag that does something in place of the command, and ends it."""
+    """A flag that runs a function instead of the command."""
 
     def ending(context: click.Context, _: click.Parameter, value: bool) -> None:
         if value and not context.resilient_parsing:

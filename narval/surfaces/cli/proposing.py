@@ -1,4 +1,4 @@
-"""The commands about proposals: a model drafts definitions from a wish, a person looks at it and accepts."""
+"""The commands about proposals: a model drafts definitions from a wish; a person reviews and accepts them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from narval.files.proposals.wish import Change, Example
 
 SINCE = "30d"
-"""The past on which a proposal is tried, unless it is told."""
+"""The default span of the past for a trial of a proposal."""
 
 _EXAMPLE = """\
 narval propose "remind me when nobody has answered my mail for three days"
@@ -75,12 +75,12 @@ def propose(
 ) -> None:
     """Have a model draft a definition from a wish.
 
-    The model is that of [propose] in etc/narval.toml. It is shown the wish, the language, the actions and
-    definitions there are and the names of elements, but no value of memory: what strangers wrote cannot steer
-    it, unless you show it an element with --example. What it answers is checked and explored; what is wrong
-    goes back to it, at most five times, within its budget.
+    The model is that of [propose] in etc/narval.toml. It sees the wish, the language, the actions and
+    definitions there are and the names of elements, but no value of memory: strangers' texts cannot steer it,
+    unless you show it an element with --example. Its answer is checked and explored; errors go back to it, at
+    most five times, within its budget.
 
-    The proposal is kept in proposals/. Nothing of it runs before somebody accepts it.
+    The proposal is kept in proposals/. Nothing in it runs until a person accepts it.
     """
     from narval.files.proposals.wish import Wish
     from narval.trials.propose.driver import go_on
@@ -123,7 +123,7 @@ def proposals(session: Session) -> None:
     """List definitions that nobody accepted yet.
 
     These are proposals. A model drafts them from a wish (narval propose), or a client of MCP proposes
-    them. Nothing of them runs.
+    them. None of them runs.
     """
     rows = session.ask("proposals")
     none = 'no proposals: narval propose "WISH" makes one'
@@ -135,8 +135,8 @@ def proposals(session: Session) -> None:
 def show(row: Row) -> None:
     """Show a proposal.
 
-    What it does, what it needs outside, what it may come to. What it would do outside in ways that neither
-    its wish nor the settings name stands first.
+    First the acts outside that neither its wish nor the settings name. Then what it does, what it needs
+    outside, and what may happen in it.
     """
     _print(row)
 
@@ -151,8 +151,8 @@ def show(row: Row) -> None:
 def try_(session: Session, name: str, since: str, in_lines: bool, everything: bool) -> None:
     """Try a proposal on the past, and keep what it would have done.
 
-    What came from outside since then is played twice, with it and without it, as `narval simulate --since`
-    does. Nothing is called, and nothing in the home is altered.
+    What came from outside since then is played twice, with and without it, as `narval simulate --since` does.
+    Nothing is called, and nothing in the home is altered.
     """
     report = _tried(session, name, since, in_lines=in_lines, everything=everything)
     if in_lines:
@@ -167,10 +167,10 @@ def try_(session: Session, name: str, since: str, in_lines: bool, everything: bo
 @click.argument("name", shell_complete=completion.proposals)
 @click.pass_context
 def check(context: click.Context, /, session: Session, name: str) -> None:
-    """Check the texts of a proposal anew.
+    """Check the texts of a proposal again.
 
-    They may have been edited in proposals/NAME/texts, and the home may have changed. Faults, what it does,
-    what it needs and may come to are kept with it.
+    They may have been edited in proposals/NAME/texts, and the home may have changed. The faults, and what it
+    does, needs and may cause, are kept with it.
     """
     from narval.ask.definitions.proposing import check_proposal
     from narval.files.proposals.folder import proposal_named
@@ -202,8 +202,8 @@ def accept(session: Session, name: str, untried: bool, undo: bool, digest: str |
 
     Its files go to recipes/, and what it needs outside is granted. It is shown first, and on a terminal you
     are asked. Exactly what is shown is granted. One that was not tried on the past is refused, unless
-    --untried. With --undo its files, its elements and its grants go again; what it changed is as before. Its
-    runs that have taken nothing yet end; the others go on, and are listed.
+    --untried. --undo removes its files, its elements and its grants, and restores what it changed. Its
+    runs that have taken nothing yet end; the others continue, and are listed.
     """
     if undo:
         session.give(session.ask("unaccept", name=name), _print_taken_back)
@@ -229,12 +229,12 @@ def accept(session: Session, name: str, untried: bool, undo: bool, digest: str |
 
 
 def _counts(session: Session) -> Mapping[str, int]:
-    """The number of elements of each name; none where the memory cannot be looked at."""
+    """The number of elements of each name; empty if memory cannot be read."""
     return {row["name"]: row["count"] for row in session.ask("facets")}
 
 
 def _change(session: Session, name: str) -> Change:
-    """The definition that is to be changed. Raises RequestError where it stands in no file of the home."""
+    """The definition to change. Raises RequestError if no file of the home has it."""
     from narval.files.proposals.wish import change_of
 
     row = session.ask("definition", name=name)
@@ -242,8 +242,8 @@ def _change(session: Session, name: str) -> Change:
 
 
 def _example(session: Session, eid: int, *, secret: bool) -> Example:
-    """An element that the model is to see, which the person sees first. Raises RequestError for one that no
-    model may see, and for a secret one if nobody is asked and it is not said to be shown all the same.
+    """An element to show the model, after the person has seen it. Raises RequestError if the rules refuse it,
+    the person declines, or it is secret and nobody can be asked and `secret` is not set.
     """
     from narval.core.memory.labels import SECRET
     from narval.files.proposals.wish import Example, verdict_on
@@ -277,7 +277,7 @@ def _by() -> str:
 
 
 def _ask_person(session: Session, name: str, counts: Mapping[str, int]) -> None:
-    """Ask on a terminal what the model asks, and go on with the answers."""
+    """Ask on a terminal what the model asks, and continue with the answers."""
     if session.as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return
     from narval.files.proposals.folder import Proposal
@@ -354,7 +354,7 @@ def _tried(
             report = played(session, here, trial, (start, until), progress, most=most)
     form = json_form(report, here.zone)
     judgement = msgspec.to_builtins(proposed.judge(proposal.wish()))
-    proposal.note({**about, **judgement})  # a client's was not explored when it came
+    proposal.note({**about, **judgement})  # a client's proposal was not explored on arrival
     proposal.note_past({"at": form["until"], "report": form})
     if isinstance(progress, InLines):
         progress.end(form, report.tally.arrived)

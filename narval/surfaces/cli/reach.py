@@ -24,7 +24,7 @@ class ReachedCalls(NamedTuple):
     rows: list[Row]
     """The calls."""
     label: str | None
-    """The label in question; None for all."""
+    """The label to report on; None for all."""
     in_full: bool
     """True if the ways of labels are shown too."""
     has_rules: bool
@@ -63,8 +63,8 @@ class ReachedCalls(NamedTuple):
 def reached_in(session: Session, named: Sequence[Path | str], label: str | None) -> ReachedCalls:
     """The calls of definitions, by names, files or folders, and of those that they call; by default of all.
 
-    Files beside the home, or without one, are read as if it had them. Raises RequestError for a name that no
-    definition has.
+    Files outside the home, or without one, are read as if the home had them. Raises RequestError for a name
+    that no definition has.
     """
     from narval.ask.definitions.reach import reached
     from narval.core.memory.labels import MODEL
@@ -112,8 +112,8 @@ def _definition(row: Row) -> tuple[str, str, str]:
 
 
 def _ways(row: Row, told_at: dict[WayIn, str]) -> Iterator[str]:
-    """The ways of labels to a call that keep it from being simply allowed, each with the parts to which it
-    leads; `told_at` has the part that makes the call at which a way was told first.
+    """The ways of labels because of which a call is not simply allowed, each with the parts that it leads to;
+    `told_at` has, by way, the part that makes the call for which it was printed first.
     """
     for way, parts in ways_in(row).items():
         head = f"      how {clean(way.label)} comes to {clean(listed(parts))}:"

@@ -24,8 +24,8 @@ def remind(session: Session, words: tuple[str, ...]) -> None:
     """Be reminded of something at a time.
 
     TIME is a clock time (at 17:30), a length (in 2h), a day (tomorrow 9:00, monday 8:00, on 2026-12-24), or
-    comes again (every day 8:00, every monday 8:00, every 2h). A day without a time means 9:00. You are told
-    by the ways that data/memory.xml names with `notify` elements.
+    recurring (every day 8:00, every monday 8:00, every 2h). A day without a time means 9:00. You are reminded
+    in the ways that data/memory.xml names with `notify` elements.
     """
     answer = session.ask("remind", text=" ".join(words))
     session.give(answer, _told)
@@ -56,7 +56,7 @@ narval reminders snooze 12 1h"""
 def reminders(session: Session, of_all: bool) -> None:
     """List your reminders to come, the next one first.
 
-    `forget` removes one, and `snooze` puts one off, also one that was told.
+    `forget` removes one, and `snooze` puts one off, even after it was told.
     """
     rows = session.ask("reminders", of_all=of_all)
     session.give(rows, lambda listed: listing(_COLUMNS, listed, "no reminders to come"))
@@ -78,7 +78,7 @@ def forget(answer: Row) -> None:
 def snooze(answer: Row) -> None:
     """Put a reminder off by a length of time, such as 1h.
 
-    One that was told comes again after that time; one to come is told that much later.
+    One that was told comes again after that time; a pending one is told that much later.
     """
     _told(answer)
 

@@ -62,7 +62,7 @@ narval runs --name mail.triage --limit all --json"""
 def runs(session: Session, page: Page, state: str | None, notices: bool, **query: str | bool | None) -> None:
     """List the runs there are, newest first.
 
-    Those of notify.failures, which only tell of failures, are left out unless an option chooses some.
+    Runs of notify.failures, which only report failures, are left out unless an option selects some.
     """
     notices = notices or state is not None or any(query.values())
     query["notices"] = notices
@@ -162,8 +162,8 @@ def why(
 
     ID is a part that did not continue: a step, transition, node or state. For each condition this names the
     nearest element, the predicate that failed, and the value found there. With the eid of an element for RUN:
-    what it was made from, what used it and holds it, what was made of it, what outdated it, what wants such.
-    With --origin the whole way back to what came from outside, with --uses the whole way forward.
+    what it was made from, what used it and holds it, what was made from it, what outdated it, what waits for
+    one like it. With --origin the whole way back to its sources outside, with --uses the whole way forward.
     """
     if not (origin or uses):
         if as_dot or svg is not None or limit is not None:
@@ -215,7 +215,7 @@ def cancel(session: Session, run: int | None, name: str | None, every: bool, yes
 
     With --all all runs end, or, with --name too, all of that definition. It lists them and asks first, except
     with --yes, which scripts need. Items of work stay, and so do service runs, which last as long as their
-    definition is loaded. A recipe with `restart` does not begin again then; the command says how to start it.
+    definition is loaded. A recipe with `restart` then does not restart; the command says how to start it.
     """
     if every:
         if run is not None:
@@ -231,7 +231,7 @@ def cancel(session: Session, run: int | None, name: str | None, every: bool, yes
 
 
 def _print_ended(answer: Row) -> None:
-    """Print what has become of a run, or of those that were to begin."""
+    """Print the state of a run, or that a definition does not start again."""
     if "starts" in answer:
         click.echo(f"{answer['name']} does not begin again")
     else:
@@ -266,7 +266,7 @@ def _print_cancelled(rows: list[Row]) -> None:
 
 
 def _tell_of_restarts(rows: list[Row], end: str) -> None:
-    """Tell which definitions with `restart` have no run from now on."""
+    """List the definitions with `restart` that have no run from now on."""
     names = sorted({row["name"] for row in rows if row["restarts"]})
     if names:
         click.echo(f"These restart by themselves, and {end} for good; each is started again by:")
@@ -326,7 +326,7 @@ def _effect(answer: dict[str, Any]) -> None:
 def renew(answer: Row) -> None:
     """End a run, and restart it by its file as it is now.
 
-    The new run is given what the old one was given at its beginning. What the old one has used stays used. An
+    The new run gets the elements that the old one got at its start. What the old one has used stays used. An
     item of work is withdrawn, and offered again.
     """
     click.echo(answer["run"])
@@ -354,9 +354,9 @@ def renew(answer: Row) -> None:
 def retry(session: Session, run: int, step: str | None, done: bool, gave: tuple[int, ...], dry: bool) -> None:
     """Begin a run again from one of its steps.
 
-    The eid of the new run is printed. It follows the current definition. What was done before that step is
-    kept, with its results; what the step and those after it had used may be used again. A step with `foreach`
-    makes all its calls again, also those that ended well: an action that acts outside has to recognise them.
+    The eid of the new run is printed. It follows the current definition. Results from before that step are
+    kept; what the step and those after it had used may be used again. A step with `foreach` repeats all its
+    calls, also the successful ones: an action that acts outside has to recognise them.
     """
     asked = {"run": run, "step": step, "done": done, "gave": list(gave)}
     if dry:

@@ -1,7 +1,7 @@
-"""The session of one command: its home, its output, and its connection to what answers.
+"""The session of one command: its home, its output, and its connection to a daemon or to the opened home.
 
-This module is light, as help needs only its class: what reads a home, asks a daemon or writes an answer is
-imported when used.
+This module is light, as help needs only its class: code that reads a home, asks a daemon or writes an answer
+is imported on use.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class Connection(Protocol):
 
     @property
     def record_only(self) -> bool:
-        """True if no daemon runs: what is asked is recorded for the next one."""
+        """True if no daemon runs: requests are recorded for the next one."""
 
     def ask(self, method: str, /, **params: Any) -> Any:
         """The answer to one operation. Raises NarvalError."""
 
 
 class Session:
-    """The common options of commands, and what follows from them."""
+    """The common options of commands, and the objects made from them."""
 
     def __init__(self) -> None:
         self.directory = ""
@@ -101,7 +101,8 @@ class Session:
 
     @contextmanager
     def connect(self, purpose: Purpose) -> Iterator[Connection]:
-        """A connection to the home's daemon, or to what this command opens for a purpose if none runs.
+        """A connection to the home's daemon; if none runs, to the home, which this command opens for a
+        purpose.
 
         Raises DaemonGoneError if its daemon does not answer, and HomeHeldError unless the purpose is a look.
         """
@@ -111,7 +112,7 @@ class Session:
     def vouch(self) -> None:
         """Check with the daemon that this program may make a login, a token or a code. Raises RequestError.
 
-        Where no daemon runs no run has programs, so that nobody is asked.
+        Without a daemon no run has programs, so nothing needs to be checked.
         """
         daemon = reach(self.home, lambda: None, self.acting_as)
         if daemon is not None:
@@ -173,7 +174,7 @@ class Session:
             for item in items:
                 if heading is not None and not (last or self.as_json):
                     click.echo(heading())
-                before = b"," if last else b"[\n "  # not a comma after: a line is whole once it is written
+                before = b"," if last else b"[\n "  # the comma comes first, so each written line is complete
                 last = item["seq"]
                 click.echo(before + json_bytes(item, indent=None) if self.as_json else people(item))
             return last
@@ -215,8 +216,8 @@ class Session:
 
 
 def _zone_of(home: Home) -> str:
-    """The zone in which moments are shown; "", that of the machine, where the settings name none that there
-    is, which is said at once.
+    """The zone in which moments are shown; "" for that of the machine, if the settings name none, or an
+    unknown one, which is reported at once.
     """
     name = home.zone_name()
     if not name:
@@ -265,8 +266,8 @@ def _opened(home: Home, purpose: Purpose, acting_as: str, agent: str) -> Without
 def reach(home: Home, otherwise: Callable[[], T], acting_as: str = "", agent: str = "") -> Client | T:
     """A connection to the home's daemon, or the result of `otherwise` if none runs.
 
-    A home may be held and not listen for a moment, while a daemon starts or ends, or another command works;
-    so opening it is tried again until PATIENCE ends.
+    A starting or ending daemon, or another command, may hold the home for a moment without listening. So
+    opening it is tried again until PATIENCE ends.
     """
     from narval.surfaces.control import client
 

@@ -28,12 +28,12 @@ narval tell notes.xml --json"""
 def tell(context: click.Context, /, session: Session, name: str, kind: str | None) -> None:
     """Tell in plain sentences what a definition does.
 
-    When it begins, what it waits for, what it does and in which order, its inputs and outputs, whom it asks,
-    what happens on errors and timeouts, and what it does outside the home. The sentences are made only from
-    the definition and the descriptions of what it calls.
+    The sentences say when it begins, what it waits for, what it does and in which order, its inputs and
+    outputs, whom it asks, what happens on errors and timeouts, and what it does outside the home. They are
+    made only from the definition and the descriptions of what it calls.
 
-    NAME is a loaded definition; FILE is a file or a folder, whose definitions are told as if the home had
-    them, also without a home. A word with a / or the suffix of a file is a FILE.
+    NAME is a loaded definition; FILE is a file or a folder, whose definitions are read as if they were in the
+    home, also without a home. A word with a / or the suffix of a file is a FILE.
     """
     path = Path(name)
     if not path.exists() and ("/" in name or path.suffix in (".xml", ".plan", ".py", ".toml")):
@@ -52,7 +52,7 @@ def tell(context: click.Context, /, session: Session, name: str, kind: str | Non
 
 
 def told_of(paths: Iterable[Path], session: Session) -> tuple[list[Row], list[object]]:
-    """The sentences about the definitions of files and folders, and the faults of what could not be read."""
+    """The sentences about the definitions of files and folders, and the faults of unreadable ones."""
     from narval.ask.definitions.telling import told
     from narval.files.definitions_in import definitions_in
 
@@ -62,7 +62,7 @@ def told_of(paths: Iterable[Path], session: Session) -> tuple[list[Row], list[ob
 
 
 def changed_lines(rows: Iterable[Row]) -> Iterator[str]:
-    """The lines that say which sentences were added and taken away, by definition."""
+    """The lines that say which sentences were added and removed, by definition."""
     for (kind, name), of_one in groupby(rows, itemgetter("kind", "definition")):
         yield f"{clean(kind)} {clean(name)}"
         for row in of_one:

@@ -30,12 +30,12 @@ narval trust 12 --endorse --reason 'I have read it, it is the invoice of the plu
 def trust(session: Session, what: str, endorse: bool, why: str | None) -> None:
     """Show the rules about what may go where.
 
-    These are those of etc/trust.toml, with how often each applied since the agent became active. With the
-    NAME of an action or a definition, those that may apply to its calls.
+    They are those of etc/trust.toml, each with its number of uses since the agent became active. With the
+    NAME of an action or a definition, only those that may apply to its calls are shown.
 
-    With the number of an element or a run, the ways by which its content came.
+    With the number of an element or a run, it shows the ways by which its content came.
 
-    With --endorse the owner of the home vouches for what an element says: the same element takes its place,
+    With --endorse the owner of the home vouches for what an element says: the same element replaces it,
     without labels.
     """
     if endorse != (why is not None):
@@ -53,7 +53,7 @@ def trust(session: Session, what: str, endorse: bool, why: str | None) -> None:
 
 
 def _rules(session: Session, name: str) -> Any:
-    """The rules of the home. Raises SettingsError while their file is broken and no daemon has others."""
+    """The rules of the home. Raises SettingsError if their file is broken and no daemon has loaded rules."""
     try:
         return session.ask("rules", name=name)
     except SettingsError as error:
@@ -86,7 +86,7 @@ def _about(rule: Row) -> str:
 
 
 def _only(rule: Row) -> str:
-    """The calls that a rule is about, where not all."""
+    """The calls that a rule is about, if not all."""
     words = [f"{key} {', '.join(rule[key])}" for key in ("action", "recipe", "holds") if rule[key]]
     return "; ".join((*words, *([f"to {rule['to']}"] if rule["to"] else ())))
 

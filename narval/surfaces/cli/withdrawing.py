@@ -25,9 +25,9 @@ narval withdraw 12 --reason 'the mail was forged' --cascade"""
 def withdraw(session: Session, eid: int, why: str | None, cascade: bool, dry_run: bool) -> None:
     """Withdraw an element that should never have counted.
 
-    No step or condition gets it from then on. What was made from it alone is doubtful, and matched only by
-    patterns that ask for doubtful elements, until narval confirm says that it counts. What was right until
-    now should be outdated instead (narval outdate).
+    No step or condition gets it from then on. What was made only from it is doubtful, and matched only by
+    patterns that ask for doubtful elements, until narval confirm makes it valid. If it was right until now,
+    mark it as outdated instead (narval outdate).
     """
     if dry_run == (why is not None):
         raise click.UsageError("expected one of --reason TEXT and --dry-run")
@@ -85,7 +85,7 @@ _THEN = {
     "ignore": ("is not told", "would not be told"),
     None: ("stays as it is", "would stay as it is"),
 }
-"""The fate of a run that relied on what is withdrawn, in words for a withdrawal and for a preview."""
+"""The effect on a run that relied on what is withdrawn, in words for a withdrawal and for a preview."""
 
 
 def _relied(run: Row, dry_run: bool) -> Iterator[str]:
@@ -115,8 +115,8 @@ _UNDO = "narval undo 12 --reason 'the order was a mistake'"
 def undo(answer: Row) -> None:
     """Undo what a run has done.
 
-    A run that is under way is cancelled. Then what undoes each of its calls is called, the last first, in a
-    separate run. A run is undone once.
+    A run that is under way is cancelled. Then a separate run calls what undoes each of its calls, the last
+    first. A run is undone once.
     """
     calls = answer["undo"]
     click.echo("\n".join(_calls(calls)) or _NOTHING)
@@ -140,6 +140,6 @@ def _element(row: Row) -> str:
 def confirm(answer: Row) -> None:
     """Confirm a doubtful element: it is valid again.
 
-    So does what is doubtful because of it alone.
+    Everything that is doubtful only because of it is valid again, too.
     """
     click.echo("\n".join(f"valid again: {_element(row)}" for row in answer["confirmed"]))

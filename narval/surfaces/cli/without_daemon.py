@@ -1,4 +1,4 @@
-"""A home opened by a command itself when no daemon runs; imported only then, with the whole runtime."""
+"""A home that a command opens itself when no daemon runs; imported only then, with the whole runtime."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from narval.system.startup_gc import suspended
 log = logging.getLogger("narval.daemon")
 
 ATTEMPTS = 5
-"""The most times that a query is repeated because a daemon wrote what it read."""
+"""The most times that a query is repeated because a daemon wrote to the store during it."""
 
 
 class HomeView:
@@ -43,7 +43,7 @@ class HomeView:
         self._store: Store | None = None
         self._daemon: Daemon | None = None
         self._page: RunsPage | None = None
-        """The page of runs that is read; None for all that is remembered."""
+        """The current page of runs; None for all remembered ones."""
 
     def ask(self, method: str, /, **params: Any) -> Any:
         """The answer to an operation of the scope `read`. Raises NarvalError."""
@@ -60,7 +60,7 @@ class HomeView:
             else:
                 if self._store is None or self._store.is_still():
                     return answer
-            self._end()  # a daemon started meanwhile has written what was read
+            self._end()  # a daemon has started and written what was read
         raise StoreError(f"the store is being written all the time: {self._home.store}; try again")
 
     async def _answer(self, method: str, params: dict[str, Any]) -> Any:
@@ -81,7 +81,7 @@ class HomeView:
                 self._runner.run(daemon.close())
 
     def close(self) -> None:
-        """Let go of the home."""
+        """Release the home."""
         try:
             self._end()
         finally:
@@ -114,7 +114,7 @@ class RecordOnlyHome:
 
 
 class WorkingHome:
-    """A home at work as long as this command asks it: a daemon that ends with the command."""
+    """A home with a daemon that lives only as long as this command."""
 
     record_only = False
 
@@ -164,11 +164,11 @@ def _asker(home: Home, acting_as: str, agent: str) -> Asker:
 async def serving(home: Home, *, as_daemon: bool = False, standby: bool = False) -> AsyncIterator[Daemon]:
     """A daemon of a home, which listens at its control socket. Raises HomeHeldError.
 
-    With `as_daemon` it stays until it is stopped, and only another such daemon makes it fail; a `standby`
-    waits for the end of one that works on a copy of the home.
+    With `as_daemon` it stays until it is stopped, and fails only if another such daemon runs; a `standby`
+    waits for the end of a daemon that runs on a copy of the home.
     """
     from narval.calls.output_capture import capture_output
-    from narval.surfaces.control.server import ControlServer  # here: a query listens to nobody
+    from narval.surfaces.control.server import ControlServer  # here: a query needs no server
 
     restore_output = capture_output()  # before it resumes calls
     try:
@@ -189,7 +189,7 @@ async def serving(home: Home, *, as_daemon: bool = False, standby: bool = False)
 
 
 async def _opened_in_the_end(home: Home, *, standby: bool) -> Daemon:
-    """The daemon, once programs other than daemons have released the home, however long they work."""
+    """The daemon, after other programs than daemons have released the home, however long they work."""
     waited_for = None
     while True:
         try:
@@ -205,7 +205,7 @@ async def _opened_in_the_end(home: Home, *, standby: bool) -> Daemon:
 
 
 async def _opened(home: Home, *, as_daemon: bool = False, standby: bool = False) -> Daemon:
-    """The daemon, once a command that holds the home for a moment has released it."""
+    """The daemon, after a command that holds the home for a moment has released it."""
     deadline = time.monotonic() + client.PATIENCE
     while True:
         try:

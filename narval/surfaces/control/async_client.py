@@ -23,7 +23,7 @@ AT_ONCE = 12
 """The most requests under way on a connection; others wait here, so that the daemon need not hold them."""
 
 AGAIN = 1.0
-"""Seconds until a daemon that refused is asked again, or one is looked for where no folder can be watched."""
+"""Seconds until a daemon that refused is asked again, or is looked for if no folder can be watched."""
 
 _NO_LISTENER = (FileNotFoundError, ConnectionRefusedError)
 """The errors of a connection if no daemon listens."""
@@ -33,8 +33,9 @@ class AsyncClient:
     """A connection to the daemon whose socket `find` names, made with the first request. `start` is the
     command that starts that daemon.
 
-    With a `scope` it is limited to that before anything else is asked (M7, M70). The next request renews a
-    broken connection; requests under way raise DaemonGoneError, or UnansweredError if it may alter something.
+    With a `scope` it is limited to that before any other request (M7, M70). The next request reopens a broken
+    connection; requests under way raise DaemonGoneError, or UnansweredError if they may have altered
+    something.
     """
 
     def __init__(
@@ -67,22 +68,22 @@ class AsyncClient:
         """The answer to an operation, asked of an agent, in a person's name, in a session, and `once` for a
         chat message; "" for none.
 
-        Raises the error it raised, or DaemonGoneError; once it was asked UnansweredError, or SilentError if
-        it can only read.
+        Raises the daemon's error, or DaemonGoneError; after the request was sent UnansweredError, or
+        SilentError if it can only read.
         """
         asking = {
             name: value
             for name, value in (("agent", agent), ("as", acting_as), ("session", session), ("once", once))
             if value
         }
-        if params.get("wait"):  # it takes no place: the daemon counts it apart, too
+        if params.get("wait"):  # it takes no place: the daemon counts it separately, too
             return await self._asked(method, params, asking)
         async with self._free:
             return await self._asked(method, params, asking)
 
     async def again(self) -> None:
-        """Wait until asking again makes sense after an error: once a daemon listens, if there was none, and
-        otherwise after a moment. The folder of the socket tells of a daemon that comes; nothing is polled.
+        """Wait until asking again makes sense after an error: until a daemon listens, if there was none,
+        otherwise for a moment. The folder of the socket shows a new daemon; nothing is polled.
         """
         if self._writer is not None:
             await asyncio.sleep(AGAIN)
@@ -147,7 +148,7 @@ class AsyncClient:
         try:
             writer.write(wire.frame(wire.REQUEST, number, method, params, *asking))
             async with asyncio.timeout(limit):
-                with contextlib.suppress(OSError):  # it hung up; the reader reports that
+                with contextlib.suppress(OSError):  # the daemon hung up; the reader reports that
                     await writer.drain()
                 return await answer
         except TimeoutError:
@@ -186,7 +187,7 @@ class AsyncClient:
             try:
                 await self._send("limit", {"scope": self._scope})
             except BaseException:
-                self._hang_up("it could not be limited")  # nothing is asked with more rights than are needed
+                self._hang_up("it could not be limited")  # nothing is asked with more rights than needed
                 raise
 
     async def _read(self, reader: asyncio.StreamReader) -> None:

@@ -1,7 +1,7 @@
 """The client of the control socket: asks a daemon, and waits for its answer.
 
 Synchronous and light: only a socket and msgpack, so that a command which asks a daemon starts at once. It
-takes the socket from the module below `socket`, whose tables of constants take a twentieth of such a command.
+imports the C module below `socket`, whose tables of constants take a twentieth of such a command's time.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PATIENCE = 5.0
-"""Seconds within which a daemon that is alive greets a client."""
+"""Seconds within which a live daemon greets a client."""
 
 ANSWER = 60.0
-"""Seconds that an answer may take, in addition to those that the daemon was asked to wait."""
+"""Seconds that an answer may take, in addition to the wait that was requested."""
 
 PAUSE = 0.05
-"""Seconds between two looks at a home that another command holds for a moment."""
+"""Seconds between two tries at a home that another command holds for a moment."""
 
 _NO_LISTENER = (FileNotFoundError, ConnectionRefusedError, ConnectionResetError, EOFError)
 """The errors of a connection if no daemon listens, or one is just ending."""
 
 
 class _BusyError(Exception):
-    """The daemon has its most clients; it soon accepts others."""
+    """The daemon has its most clients; it soon accepts more."""
 
 
 class Client:
-    """A connection to the daemon that serves the socket at `path`, in the name of `acting_as` if given, who
-    has logged in to the monitor if there is a `session`.
+    """A connection to the daemon at the socket `path`, in the name of `acting_as`, and in that person's
+    `session` of the monitor, if given.
 
-    It asks the agent of that name, by default the home's own (G21). Raises DaemonGoneError.
+    It asks the agent named `agent`, by default the home's own (G21). Raises DaemonGoneError.
     """
 
     record_only = False
@@ -95,7 +95,7 @@ class Client:
         acting_as: str = "",
         agent: str = "",
     ) -> Client | None:
-        """A connection, or None if no daemon listens. Raises DaemonGoneError for silence."""
+        """A connection, or None if no daemon listens. Raises DaemonGoneError if it does not answer."""
         try:
             return cls(path, patience=patience, answer=answer, acting_as=acting_as, agent=agent)
         except DaemonGoneError as error:
@@ -104,8 +104,8 @@ class Client:
             raise
 
     def ask(self, method: str, /, **params: Any) -> Any:
-        """The answer of the daemon to an operation. Raises the error it raised, or DaemonGoneError;
-        UnansweredError once it was asked.
+        """The daemon's answer to an operation. Raises the daemon's error, or DaemonGoneError; after the
+        request was sent UnansweredError.
         """
         self._number += 1
         limit = seconds_for(params, self._answer)
@@ -113,7 +113,7 @@ class Client:
         return wire.answer_in(self._frames(limit))
 
     def closed(self, within: float) -> bool:
-        """Wait until the daemon closes the connection; False if it has not done so in that time."""
+        """Wait until the daemon closes the connection; False after `within` seconds."""
         self._socket.settimeout(within)
         try:
             while self._socket.recv(4096):
@@ -184,7 +184,7 @@ class Client:
 
 
 def _connect(path: Path | str, patience: float) -> _socket.socket:
-    """A connected socket; while the queue of a busy daemon is full, tried again until patience ends."""
+    """A connected socket. While the queue of a busy daemon is full, retry until patience ends."""
     deadline = time.monotonic() + patience
     while True:
         connection = _socket.socket(_socket.AF_UNIX)
@@ -205,7 +205,7 @@ def _connect(path: Path | str, patience: float) -> _socket.socket:
 
 
 def seconds_for(params: Mapping[str, Any], answer: float = ANSWER) -> float:
-    """The seconds that the answer to a request may take, with those that the daemon is asked to wait."""
+    """The seconds that the answer to a request may take, including the wait that it requests."""
     waits = (params.get(name) for name in ("wait", "timeout"))
     numbers = (wait for wait in waits if isinstance(wait, int | float) and not isinstance(wait, bool))
     return answer + sum(map(float, numbers))

@@ -1,7 +1,7 @@
 """Credentials of a program at the control socket, as the system reports them: its user, and its call.
 
-A program that was started for a call has the id of that call in its environment. One that was started without
-that environment is known by those that started it, and by the leaders of its group and session.
+A program that was started for a call has the id of that call in its environment. A program started without
+that environment is identified by its ancestors, and by the leaders of its group and session.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from narval.surfaces.control.task_handle import CALL
 
 UNTOLD = "?"
-"""The call of a program of the daemon, where nothing says which call it answers."""
+"""The call of a program of the daemon if nothing says which call it answers."""
 
 _MOST_ANCESTORS = 64
 
@@ -24,7 +24,7 @@ _MOST_ANCESTORS = 64
 def peer_uid(connection: Any) -> int:
     """The user whose program is at the other end, as the system reports.
 
-    If the system does not report it, only the mode of the folder keeps others out.
+    If the system does not report it, only the mode of the folder excludes others.
     """
     credentials = _credentials(connection)
     return os.geteuid() if credentials is None else credentials[1]
@@ -33,10 +33,10 @@ def peer_uid(connection: Any) -> int:
 def peer_call(connection: Any, daemon: int | None = None, kept: Container[int] = ()) -> str:
     """The id of the call for which the program at the other end was started; "" for none.
 
-    It is UNTOLD for a program that a daemon with this process id has started, directly or not, and that no
-    call is known of; but not for those that it has `kept` beside it, such as the pages, by their process ids:
-    what a program says of itself, its words and its environment, any program can say. It is UNTOLD, too, if
-    the program, or one of those that started it, had ended before it was looked at, or they are too many.
+    It is UNTOLD for a program that the daemon with this process id has started, directly or not, if its call
+    is unknown. Exempt are the programs that it has `kept` beside it, such as the pages, by their process ids:
+    any program can claim anything in its words and its environment. It is also UNTOLD if the program or one
+    of its ancestors had ended before the check, or there are too many ancestors.
     """
     credentials = _credentials(connection)
     return call_of(credentials[0], daemon, kept) if credentials is not None else ""
@@ -56,7 +56,7 @@ def call_of(program: int, daemon: int | None = None, kept: Container[int] = ()) 
 
 
 class _Process(NamedTuple):
-    """A process, and the numbers of those that it belongs to."""
+    """A process, and its parent, group and session."""
 
     program: int
     parent: int
@@ -65,7 +65,7 @@ class _Process(NamedTuple):
 
 
 def _lineage(program: int, daemon: int | None) -> Iterator[_Process]:
-    """A process and those that started it, up to the daemon or the first of all."""
+    """A process and its ancestors, up to the daemon or the first process."""
     for _ in range(_MOST_ANCESTORS):
         _, _, rest = _read(program, "stat").rpartition(b")")
         if not rest or program == daemon:
@@ -78,7 +78,7 @@ def _lineage(program: int, daemon: int | None) -> Iterator[_Process]:
 
 
 def _has_ended(program: int) -> bool:
-    """True if there is no process of a number; one that the system only hides is there."""
+    """True if no process has a number; one that the system only hides exists."""
     try:
         os.kill(program, 0)
     except ProcessLookupError:
@@ -89,7 +89,7 @@ def _has_ended(program: int) -> bool:
 
 
 def _call_in_environment(program: int) -> str:
-    """The id of a call in the environment with which a process began; "" for none."""
+    """The id of a call in the environment with which a process started; "" for none."""
     start = f"{CALL}=".encode()
     variables = (each for each in _read(program, "environ").split(b"\0") if each.startswith(start))
     return next(variables, start)[len(start) :].decode("utf-8", "replace")
@@ -98,7 +98,7 @@ def _call_in_environment(program: int) -> str:
 def _read(program: int, name: str) -> bytes:
     try:
         return Path(f"/proc/{program}/{name}").read_bytes()
-    except OSError:  # it has gone, is another user's, or the system does not say
+    except OSError:  # it is gone, another user's, or the system does not say
         return b""
 
 

@@ -3,7 +3,7 @@
 The system decides which programs may ask: the socket has mode 0600 in a folder of mode 0700, and the
 credentials of each client are checked too. No client can take the daemon down or starve the others: frames
 are bounded before they are read, requests under way are limited for each connection, and a partial frame or
-an unread answer is given up after some time. `wire` has the frames.
+an unread answer is abandoned after a timeout. `wire` has the frames.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from narval.surfaces.control.peer_credentials import peer_call, peer_uid
 log = logging.getLogger(__name__)
 
 _AT_ONCE = 4
-"""The connections accepted in a row before they are examined; some are closed at once."""
+"""The connections accepted in a row before they are checked; some are closed at once."""
 _SHORT_OF_FILES = 0.25
-"""Seconds without accepting once the system has no descriptor left; new clients wait that long."""
+"""Seconds without accepting if the system has no descriptor left; new clients wait that long."""
 _SHARE = 4
-"""The share of the daemon's descriptors that clients may take: one in four. The rest is for its work."""
+"""The share of the daemon's descriptors that clients may take: one in four. The rest is for its own work."""
 
 LIMIT = "limit"
-"""The one request that is about the connection: it gives up the scopes it does not need."""
+"""The one request about the connection itself: it drops the scopes that it does not need."""
 
 WAIT = "wait"
 """The parameter that makes an operation wait for something: an end, a line, an object."""
@@ -60,11 +60,11 @@ class ControlLimits(NamedTuple):
 
     connections: int = 64
     waiting: int = 1024
-    """further ones, on which only requests are under way that wait for something to happen"""
+    """further ones, on which all requests under way wait for something to happen"""
     requests: int = 16
     """under way on one connection; further ones wait in the socket"""
     frame: float = 30.0
-    """for the rest of a frame once it has begun, and for a client to accept its answer"""
+    """for the rest of a frame after its start, and for a client to read its answer"""
     idle: float = 600.0
     """without a request, until the connection is closed"""
     mute: float = 1.0
@@ -107,7 +107,7 @@ class ControlServer:
     ) -> ControlServer:
         """Listen at `path`. The caller must hold the home's lock: a socket found there is stale.
 
-        With `kept` all that this process starts answers calls, but for the programs with these process ids.
+        With `kept`, all programs that this process starts answer calls, except those with these process ids.
         """
         limits = limits or ControlLimits()
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // _SHARE
@@ -186,7 +186,7 @@ class ControlServer:
             del self._peers[peer]
 
     def _refusal(self, uid: int) -> NarvalError | None:
-        """The error for a program that is not let in, or None."""
+        """The error for a program that is refused, or None."""
         own = os.geteuid()
         if uid not in (own, 0):
             log.warning("refused a program of user %d at the control socket", uid)
@@ -210,7 +210,7 @@ class _FrameWriter:
         self._lock = asyncio.Lock()
 
     async def write(self, frames: Iterable[bytes]) -> None:
-        """Write frames, each once the client has taken enough of those before; others may come between."""
+        """Write frames, each after the client has read enough of the previous ones; others may interleave."""
         for data in frames:
             async with self._lock:
                 if self._writer.is_closing():
@@ -225,7 +225,7 @@ class _FrameWriter:
             await asyncio.sleep(0)
 
     async def close(self) -> None:
-        """Hang up once the client has taken what is written, or after `closing` seconds."""
+        """Hang up after the client has read everything written, or after `closing` seconds."""
         self._writer.close()
         with contextlib.suppress(OSError):
             async with asyncio.timeout(self._limits.closing):
@@ -252,7 +252,7 @@ class _Peer:
         self._invoke, self._asker, self._limits = invoke, asker, limits
         self._free = asyncio.Semaphore(limits.requests)
         self._tasks: dict[asyncio.Task[None], bool] = {}
-        """The answers under way; True for one that was asked to wait for something to happen."""
+        """The answers under way; True for a request that waits for something to happen."""
         self._reading: asyncio.Task[None] | None = None
         self._last_request = time.monotonic()
         self.dropped = False
@@ -277,7 +277,7 @@ class _Peer:
         await self._output.close()
 
     async def serve(self) -> None:
-        """Greet, answer until the client goes or breaks the protocol, and hang up."""
+        """Greet, answer until the client disconnects or breaks the protocol, and hang up."""
         about = {"narval": __version__, "protocol": wire.PROTOCOL}
         try:
             await self._output.write([wire.frame(wire.GREETING, None, None, about)])
@@ -294,7 +294,7 @@ class _Peer:
         await self._settle(self._limits.closing)
 
     async def _settle(self, within: float) -> None:
-        """Wait for the requests under way, and cancel those that need longer than `within` seconds."""
+        """Wait for the requests under way, and cancel those that take longer than `within` seconds."""
         late = await _remaining(self._tasks, within)
         for task in late:
             task.cancel()
@@ -312,7 +312,7 @@ class _Peer:
                 task = asyncio.create_task(self._answer(request))
                 self._tasks[task] = bool(request.params.get(WAIT))
                 task.add_done_callback(self._answered)
-        except (EOFError, OSError):  # the client has gone, or counts as gone
+        except (EOFError, OSError):  # the client is gone, or counts as gone
             return
         except wire.WireError as error:
             form = wire.error_form(RequestError(f"not understood: {error}"))
@@ -346,7 +346,7 @@ class _Peer:
             result = await self._perform(request)
         except NarvalError as error:
             await self._output.write([_failure(number, error)])
-        except asyncio.CancelledError:  # only by `_settle`, which alone holds this task
+        except asyncio.CancelledError:  # only by `_settle`, the only holder of this task
             gone = UnansweredError("the daemon did not go on with this, as it ends or you had hung up")
             await self._output.write([_failure(number, gone)])
         except Exception as error:
@@ -377,7 +377,7 @@ class _Peer:
 
 
 def _success(number: int, result: Any) -> Iterator[bytes]:
-    """The frames of an answer, or of the error why it cannot be sent."""
+    """The frames of an answer, or of the error if it cannot be sent."""
     try:
         yield from wire.answer(number, result)
     except NarvalError as error:
@@ -392,7 +392,7 @@ def _failure(number: int, error: NarvalError) -> bytes:
 
 
 async def _remaining(tasks: Iterable[asyncio.Task[None]], within: float) -> set[asyncio.Task[None]]:
-    """The tasks that have not ended after that many seconds."""
+    """The tasks that have not ended after `within` seconds."""
     waiting = list(tasks)
     return (await asyncio.wait(waiting, timeout=within))[1] if waiting else set()
 
@@ -401,7 +401,7 @@ _BACKLOG = 128
 
 
 def listener_at(path: Path) -> socket.socket:
-    """A socket that listens at `path`, in a folder that is open only to its user from the first moment."""
+    """A socket that listens at `path`, in a folder that is only ever open to its user."""
     folder = path.parent
     if stat.S_IMODE(folder.stat().st_mode) & 0o077:
         folder.chmod(0o700)
@@ -412,7 +412,7 @@ def listener_at(path: Path) -> socket.socket:
         with wire.address(path) as name:
             listener.bind(name)
         listener.listen(_BACKLOG)
-        path.chmod(0o600)  # the last event of the file: whoever watches for it can connect
+        path.chmod(0o600)  # the last event of the file: its watchers can connect now
         listener.setblocking(False)
     except BaseException:
         listener.close()

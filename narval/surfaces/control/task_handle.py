@@ -14,7 +14,7 @@ FOR_GOOD = 1e8
 """The default wait in seconds: three years."""
 
 SLICE = 600.0
-"""Seconds of one request for an object: each request renews the lease of the program."""
+"""Seconds of one request for an object: each request renews the program's lease."""
 
 
 def handle_in(environment: Mapping[str, str]) -> str:

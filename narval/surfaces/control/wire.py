@@ -4,18 +4,17 @@ A frame is four bytes of length (big-endian) and that many bytes of msgpack, an 
 
     [GREETING, None, error, about]          the daemon speaks first: its version, or the error for a refusal
     [REQUEST, id, method, params]           the client asks; several requests may be under way at once
-    [REQUEST, id, method, params, asking]   the same, of an agent or in somebody's name
+    [REQUEST, id, method, params, asking]   the same, for an agent or in a person's name
     [PART, id, None, items]                 some items of an answer that is a list
-    [REPLY, id, error, result]              the answer, or its last items; `id` tells of which request
+    [REPLY, id, error, result]              the answer, or its last items; `id` is that of the request
 
-`asking` is a map with `agent`, the agent that is meant (without it the home's own, G21), `as`, the person in
-whose name is asked (P39), and beside it `session`, by which that person has logged in to the monitor (M67),
-or `chat:NAME` for a person who writes by a chat. `once` is the chat message (`CHAT/NUMBER`) that causes the
-request, which is done once for it.
-A client of protocol 1 does not know this field.
+`asking` is a map. `agent` is the asked agent, by default the home's own (G21). `as` is the person in whose
+name the client asks (P39), and `session` that person's login at the monitor (M67), or `chat:NAME` for a
+person who writes in a chat. `once` is the chat message (`CHAT/NUMBER`) that causes the request, which is done
+once for it. A client of protocol 1 does not know this field.
 
-`error` is None or a map that names the class of a `NarvalError`, so that it is the same error at the other
-end. Nothing here but plain data: no pickle, no extension types. This module is light, as every command that
+`error` is None or a map that names the class of a `NarvalError`, so that the other end raises the same error.
+Frames contain only plain data: no pickle, no extension types. This module is light, as every command that
 asks a daemon needs it.
 """
 
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 REQUEST, REPLY, PART, GREETING = range(4)
 
 PROTOCOL = 2
-"""The version in the greeting; it changes when older clients could not talk to newer daemons."""
+"""The version in the greeting; it changes when older clients cannot talk to newer daemons."""
 
 HEADER = 4
 MOST = 32 * 1024 * 1024
@@ -63,11 +62,11 @@ _FIELDS: dict[str, tuple[str, ...]] = {
 
 
 class WireError(Exception):
-    """Something arrived that is not a frame; the message says what was expected and what came."""
+    """An invalid frame has arrived; the message says what was expected and what came."""
 
 
 class WireRequest(NamedTuple):
-    """A request as it came: its id, the operation and its arguments, the agent, the person it acts for, that
+    """A received request: its id, the operation and its arguments, the agent, the person it acts for, that
     person's session on the web, and the chat message that caused it.
     """
 
@@ -128,7 +127,7 @@ def request(body: bytes) -> WireRequest:
 
 
 def _asking(given: Any = None) -> dict[str, str]:
-    """The agent and the name in a request, if they are there. Raises WireError for anything else."""
+    """The agent and the names in a request, if present. Raises WireError for anything else."""
     asking = {} if given is None else given
     if not isinstance(asking, dict) or not asking.keys() <= set(_ASKING):
         raise WireError(f"expected a map with {', '.join(_ASKING)}, got {_outline(given)}")
@@ -141,7 +140,7 @@ def _asking(given: Any = None) -> dict[str, str]:
 
 
 def answer(number: int, result: Any) -> Iterator[bytes]:
-    """The frames of an answer: a long list is sent in parts, each packed when the previous one has gone."""
+    """The frames of an answer: a long list is sent in parts, each packed after the previous one is sent."""
     if not isinstance(result, list):
         yield frame(REPLY, number, None, result)
         return
@@ -165,7 +164,7 @@ def _items(kind: int, number: int, packed: Iterable[bytes]) -> bytes:
 
 
 def answer_in(frames: Iterable[list[Any]]) -> Any:
-    """The answer in its frames. Raises the error that it is, or EOFError if its last frame is missing."""
+    """The answer in its frames. Raises the error in them, or EOFError if the last frame is missing."""
     items: list[Any] = []
     for kind, _, error, result in frames:
         if error is not None:

@@ -1,1 +1,1 @@
-"""HTTP: the door of the monitor, which knows askers but no pages."""
+"""HTTP: the front of the monitor, which knows askers but no pages."""

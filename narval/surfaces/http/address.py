@@ -1,8 +1,8 @@
 """The address at which the pages of a home are served now, for making login links.
 
-The program that serves them holds a lock on the file with the address: so there is one for a home, and an
-address counts only while the file is locked. The next one listens there again if it can: pages that are open
-in a browser go on.
+The program that serves them holds a lock on the file with the address: so a home has only one such program,
+and an address is valid only while the file is locked. The next program listens there again if it can, so that
+open pages in a browser keep working.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _NAME = "address"
 
 @contextmanager
 def serving(folder: Path) -> Iterator[tuple[int, str]]:
-    """Be the program that serves the pages of a home inside the context: the file to write the address to,
-    and the address of the program before; "" if there was none.
+    """Hold the lock as the program that serves the pages of a home: the file to write the address to, and the
+    address of the previous program; "" if there was none.
 
     Raises OperatorError if another one serves them.
     """

@@ -1,6 +1,6 @@
 """The ASGI application of the monitor: each page at its path, as JSON, and followed as it changes.
 
-It is made from a table of routes. The guard has decided before who asks, and whether they may; this module
+It is made from a table of routes. The guard has already decided who asks, and whether they may; this module
 knows what a handler is given, and how its answer is written.
 """
 
@@ -41,10 +41,10 @@ from narval.surfaces.http.static import StaticFiles
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 FRAGMENT = "x-fragment"
-"""The header by which a script asks for one block of a page."""
+"""The header by which a script requests one block of a page."""
 
 STATUS: Mapping[type[NarvalError], int] = {**STATUS_OF_GONE, WorkRefusedError: 409}
-"""The status of the page of an error; for any other 400, or 404 for what is not there."""
+"""The status of an error's page; for any other error 400, or 404 if something does not exist."""
 
 NOBODY = Visitor("", "", "person")
 
@@ -263,7 +263,7 @@ def _live_address(request: Request, site: Site, page: Shown) -> str:
 
 
 async def _failed(site: Site, request: Request, error: Exception) -> Response:
-    """The page of an error of narval: a sentence, and what to do next."""
+    """The page of a NarvalError: a sentence, and what to do next."""
     status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), 400)
     is_missing = isinstance(error, TaskRefusedError) and error.kind in ("no-type", "no-object")
     if is_missing or (isinstance(error, RequestError) and str(error).startswith("there is no ")):
@@ -289,7 +289,7 @@ async def _broken(site: Site, request: Request, error: Exception) -> Response:
 async def _error_page(
     site: Site, request: Request, status: int, sentence: str, gone: DaemonGoneError | None = None
 ) -> Response:
-    """The page of an error; for it a daemon that is `gone` is not asked again, and waited for as long."""
+    """The page of an error. If the daemon is `gone`, it is not asked again."""
     visit = _visit(request, site)
     if gone is not None:
 

@@ -1,6 +1,6 @@
 """Acts on many things at once: each waits for a while first, and can be ended before and while it runs.
 
-Only the program that serves the pages holds them: what has not begun when it ends is never done.
+Only the program that serves the pages holds them: items not started when it ends are never done.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from narval.core.errors import DaemonGoneError, NarvalError, RequestError
 log = logging.getLogger("narval.web")
 
 WAIT = 10.0
-"""Seconds before the first is done, during which the act can be undone."""
+"""Seconds before the first item is done, during which the act can be undone."""
 
 AT_A_TIME = 20
 """The most acts that may wait or run."""
@@ -27,11 +27,11 @@ REMEMBERED = 200
 """The most acts that are remembered, the newest."""
 
 WAITING, GOING_ON, ENDED, UNDONE, STOPPED = "waiting", "going on", "ended", "undone", "stopped"
-"""The states of an act; `undone` before its first, `stopped` after some, `ended` after all."""
+"""The states of an act; `undone` before its first item, `stopped` after some, `ended` after all."""
 
 
 class BulkResult(msgspec.Struct, frozen=True):
-    """The result for one of many: its number, its new number, or why it was refused."""
+    """The result for one item: its number, its new number, or why it was refused."""
 
     number: int
     became: int | None
@@ -39,9 +39,10 @@ class BulkResult(msgspec.Struct, frozen=True):
 
 
 class BulkAct:
-    """One act on many: what is done to which numbers of an agent, by whom, when it begins, and its progress.
+    """One act on many items: what is done to which numbers of an agent, by whom, when it starts, and its
+    progress.
 
-    `begin` says at the start which numbers are still to be acted on; `do` acts on one. Both may raise
+    `begin` returns at the start which numbers are still to be acted on; `do` acts on one. Both may raise
     NarvalError.
     """
 
@@ -63,7 +64,7 @@ class BulkAct:
 
     @property
     def is_over(self) -> bool:
-        """True once nothing more is done."""
+        """True if nothing more will be done."""
         return self.state not in (WAITING, GOING_ON)
 
     @property
@@ -73,7 +74,7 @@ class BulkAct:
 
     @property
     def left(self) -> list[int]:
-        """The numbers to which nothing was done."""
+        """The numbers that were not acted on."""
         done = {result.number for result in self.results}
         return [number for number in self.numbers if number not in done]
 
@@ -82,7 +83,7 @@ class BulkAct:
         self._end.set()
 
     async def run(self) -> None:
-        """Wait, then act on one after the other."""
+        """Wait, then act on the items one after the other."""
         try:
             await asyncio.wait_for(self._end.wait(), self.seconds_left)
         except TimeoutError:
@@ -121,16 +122,16 @@ class BulkAct:
 
 
 class BulkActs:
-    """The acts on many of one program, also ended ones, as far as they are remembered."""
+    """The bulk acts of one program, including ended ones while they are remembered."""
 
     def __init__(self) -> None:
         self._acts: dict[str, BulkAct] = {}
         self._tasks = set[asyncio.Task[None]]()
         self._known_since = time.time()
-        """The moment after which an act due to begin is known here, or never began."""
+        """The moment after which an act due to start is known here, or never started."""
 
     def add(self, act: BulkAct) -> BulkAct:
-        """Have an act begin after its wait; if the same act has not ended, return that one, as a form may be
+        """Start an act after its wait. If the same act still waits or runs, return it, as a form may be
         sent twice. Raises RequestError if too many wait or run.
         """
         under_way = [one for one in self._acts.values() if not one.is_over]
@@ -154,5 +155,5 @@ class BulkActs:
         return act if act is not None and act.agent == agent else None
 
     def was_never_begun(self, begins: float) -> bool:
-        """True if an act that was due to begin at a moment, and is not found, has done nothing."""
+        """True if an act that was due to start at a moment, and is not found, has done nothing."""
         return begins > self._known_since

@@ -1,4 +1,4 @@
-"""Calls by HTTP: a program elsewhere sends elements to /call/DEFINITION, and gets what the run gives.
+"""Calls by HTTP: a program elsewhere sends elements to /call/DEFINITION, and gets the results of the run.
 
 A run that has not ended in time continues; only its caller can ask for it again, at its own address.
 """
@@ -29,7 +29,7 @@ TYPES = ("application/json", "application/xml", "text/xml")
 """The media types of bodies."""
 
 STATUS_OF_ENDED: Mapping[str, int] = {"done": 200, "forgotten": 410}
-"""The status for a run that is over, by its phase; 422 for any other."""
+"""The status for an ended run, by its phase; 422 for any other phase."""
 
 Run = dict[str, Any]
 
@@ -95,7 +95,7 @@ class Calls:
         )
 
     async def _ask(self, caller: senders.Sender, request: Request) -> Run:
-        """A run called before. Raises NarvalError."""
+        """A run that this caller started before. Raises NarvalError."""
         agent, run = request.query_params.get("agent", ""), request.path_params["run"]
         asked = {"caller": caller["caller"], "run": run, "wait": WAIT}
         return dict(await self._reading.ask("offered_run", agent=agent, **asked))

@@ -1,8 +1,8 @@
 """The guard of the pages: what a request must satisfy before any page sees it, and the headers of answers.
 
 The order of checks: size of the header, Host, method, Origin, session and role, rate, form and token (M66,
-M68, M69, M74). Webhooks, calls, metrics and the health check pass after the method: no cookie counts there.
-They have tokens of their own, except the last, which reveals nothing.
+M68, M69, M74). Webhooks, calls, metrics and the health check skip everything after the method: cookies are
+ignored there. They have tokens of their own, except the last, which reveals nothing.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ENDED = "narval.ended"
 """The key in the scope of a request under which an ended session of a browser is left."""
 
 ADMITTED = "narval.admitted"
-"""A key in the scope of a request once it has shown a session, or the token of a webhook."""
+"""The key in the scope of a request that has shown a valid session, or the token of a webhook."""
 
 FORM = "application/x-www-form-urlencoded"
 
@@ -79,7 +79,7 @@ class RequestLimits(NamedTuple):
     rate: int = 50
     """requests of a session in a second"""
     known: float = 15.0
-    """for which a role is trusted while a page is followed"""
+    """for which a role is cached while a page is followed"""
 
 
 class RefusedError(Exception):
@@ -110,7 +110,8 @@ class Guard:
         self._application, self._place, self._sessions, self._people = application, place, sessions, people
         self._forms, self._scarce, self._limits = forms, scarce or {}, limits or RequestLimits()
         self._counts: dict[str, tuple[int, dict[int, int]]] = {}
-        """For each counted thing: the current second or hour, and the count of each session in it."""
+        """For each counted kind of request: the current second or hour, and the count of each session in it.
+        """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request (ASGI)."""
@@ -190,8 +191,8 @@ class Guard:
     def _check_origin(self, headers: Mapping[str, str]) -> None:
         """Raise RefusedError unless a form comes from one of our own pages.
 
-        A browser that sends no referrer sends `null` as Origin, for our own pages too: then its own header on
-        the site of a request counts, which no page can forge.
+        A browser that sends no referrer sends `null` as Origin, for our own pages too: then Sec-Fetch-Site
+        decides, which no page can forge.
         """
         origin = headers.get("origin", "null")
         is_same = headers.get("sec-fetch-site") == "same-origin"
@@ -209,8 +210,8 @@ class Guard:
     async def _visitor(self, cookies: str, act: str) -> tuple[str, Visitor | None, WebSession | None]:
         """The secret of a session and the visitor, if it is valid; else the session, if it has ended.
 
-        A session whose role changed has ended. `act` is the address of a form. For a session that asks too
-        often, the daemon is not even asked.
+        A session whose role changed has ended. `act` is the address of a form. The daemon is not asked for a
+        session over its rate limit.
         """
         last: tuple[str, None, WebSession | None] = "", None, None
         for cookie in cookies.split(";"):
@@ -228,7 +229,7 @@ class Guard:
         return last
 
     async def _holds(self, session: WebSession, not_older: float = 0.0) -> bool:
-        """True if the person of a session still has the role it was begun in; else it is ended."""
+        """True if the person of a session still has the role it was begun with; else the session is ended."""
         people = await self._people.people(not_older)
         if people is None:
             return True
@@ -238,14 +239,14 @@ class Guard:
         return False
 
     async def _goes_on(self, secret: str, data: bytes) -> bool:
-        """True if data may be sent on a stream: its session is valid. For a ping the daemon is not asked."""
+        """True if data may be sent on a stream: its session is valid. The daemon is not asked for a ping."""
         session = self._sessions.peek(secret)
         if session is None or data.startswith(b":"):
             return session is not None
         return await self._holds(session, self._limits.known)
 
     def _check_rate(self, number: int, path: str) -> None:
-        """Raise RefusedError if a session asks too often."""
+        """Raise RefusedError if a session exceeds its rate limit."""
         now = time.monotonic()
         self._count(number, "", int(now), self._limits.rate, "1")
         last = path.rpartition("/")[2]
@@ -290,7 +291,7 @@ class _Answer:
     """The output of one answer: it adds the headers, and ends with the session of its reader."""
 
     undone: Callable[[str], None] | None = None
-    """Called with why no daemon answered, before a reader can follow a link of the answer, or be gone."""
+    """Called with the reason why no daemon answered, before the reader can follow a link or disconnect."""
 
     def __init__(self, send: Send, *, keeps_cache: bool) -> None:
         self._send, self._keeps_cache = send, keeps_cache
@@ -315,7 +316,7 @@ class _Answer:
         await self._send(message)
 
     async def refuse(self, refusal: RefusedError) -> None:
-        """Answer with a sentence."""
+        """Answer with the refusal's sentence."""
         body = f"{refusal}\n".encode()
         headers = {"content-type": "text/plain; charset=utf-8", "content-length": str(len(body))}
         encoded = [(name.encode(), text.encode()) for name, text in {**headers, **refusal.headers}.items()]
@@ -338,7 +339,7 @@ class _Answer:
 def _not_logged_in(scope: Scope, *, has_ended: bool) -> RefusedError:
     """The refusal of a stranger: a page leads to the login, and so does a form of an ended session.
 
-    Anything else is refused plainly, also for a script, which would take the login for its answer.
+    Anything else gets a plain refusal, as does a script, which would take the login page for its answer.
     """
     is_form = scope["method"] == "POST"
     is_page = scope[BY_PAGE] if has_ended else not is_form
@@ -365,7 +366,7 @@ def _without_token(fields: Fields) -> Fields:
 
 
 def in_time(receive: Receive, within: float) -> Receive:
-    """The same `receive`, for a request that must arrive within some seconds. It raises RefusedError."""
+    """The same `receive`, for a request that must arrive within `within` seconds. It raises RefusedError."""
     until, arrived = time.monotonic() + within, False
 
     async def received() -> Message:
@@ -385,7 +386,7 @@ def in_time(receive: Receive, within: float) -> Receive:
 
 
 def _nothing_more(receive: Receive) -> Receive:
-    """The messages of a request whose form was read: nothing, then the end of the connection."""
+    """The messages after a form was read: nothing, then the end of the connection."""
     read = False
 
     async def after() -> Message:

@@ -2,7 +2,7 @@
 
 JSON is mapped as everywhere (`memory/elements/json_mapping.py`), but without its types, as it is not written
 back. A form is an object whose values are texts. XML stays unchanged if its root has the name of the element;
-else it is wrapped in one.
+otherwise it is wrapped in such an element.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ BODY_READERS: Mapping[str, Callable[[str, bytes], bytes]] = {
 
 
 def elements_of_json(body: bytes) -> list[bytes]:
-    """The elements of a body of JSON, an object: each key is the name of an element, or of one for each value
-    of a list. Raises BodyError.
+    """The elements of a JSON object: each key names one, or one for each value of a list. Raises
+    BodyError.
     """
     try:
         content = parse_json(body)

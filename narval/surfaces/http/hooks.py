@@ -1,4 +1,4 @@
-"""Webhooks: what a program elsewhere sends to /hook/NAME becomes an element of memory.
+"""Webhooks: what an external program sends to /hook/NAME becomes an element of memory.
 
 A hook has its own token, sent as `Authorization: Bearer TOKEN`, or as `token` in the address by programs that
 cannot send the header.
@@ -26,13 +26,13 @@ from narval.surfaces.http.hook_bodies import BODY_READERS, BodyError
 PATH = "/hook/{name}"
 
 KEYS = ("idempotency-key", "webhook-id", "x-github-delivery")
-"""The headers with a sender's key for a request: what comes again is taken once."""
+"""The headers with a sender's key for a request: a repeated request is taken once."""
 
 AT_ONCE = 8
-"""The most bodies that are processed at a time; others wait after their arrival."""
+"""The most bodies processed at a time; others wait after their arrival."""
 
 TOLD = 1.0
-"""Seconds after which the daemon is told of refused calls."""
+"""Seconds after which refused calls are reported to the daemon."""
 
 LONG = 64 * 1024
 """The size in bytes from which a body is parsed in a thread."""
@@ -55,7 +55,7 @@ class Hooks:
         return Route(PATH, self.take, methods=["POST"])
 
     async def take(self, request: Request) -> Response:
-        """Take a call; it is recorded if the status is 202. The daemon is told of refusals."""
+        """Take a call; it is recorded if the status is 202. Refusals are reported to the daemon."""
         name = str(request.path_params["name"])
         try:
             return JSONResponse(await self._recorded(name, request), 202)
@@ -68,7 +68,7 @@ class Hooks:
         return senders.refused(refusal)
 
     async def _tell_refused(self) -> None:
-        """Tell the daemon after a while, once for all refusals meanwhile."""
+        """Report refusals to the daemon after a delay, all together."""
         while self._refused:
             await asyncio.sleep(TOLD)
             refused, self._refused = self._refused, {}

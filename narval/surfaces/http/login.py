@@ -1,6 +1,6 @@
 """The pages on which people log in and out and see their sessions.
 
-Opening a link has no effect: it shows a button, and only the form of that button uses the link up.
+Opening a link has no effect: it shows a button, and only that button's form uses up the link.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FAILED = 1.0
 """Seconds after which a failed login is answered."""
 
 AT_ONCE = 8
-"""The most failed logins that are answered at a time; others wait."""
+"""The most failed logins answered at a time; others wait."""
 
 WAITING = 64
 """The most failed logins that wait: more are refused at once. A successful login never waits."""
@@ -146,7 +146,7 @@ class LoginPages:
     def _begun(
         self, token: str, link: LoginLink | None, people: Sequence[Mapping[str, Any]], browser: str
     ) -> str | None:
-        """The secret of the session that a link begins; None without a valid link or person."""
+        """The secret of the session that a link starts; None without a valid link or person."""
         if link is None:
             return None
         person = link.person or own_person(people, link.login)
@@ -160,7 +160,7 @@ class LoginPages:
         return answer
 
     def _end(self, request: Request) -> None:
-        """End the session that the browser has."""
+        """End the browser's session."""
         visitor = request.scope.get(VISITOR)
         if isinstance(visitor, Visitor) and request.scope.get(SECRET):
             self._sessions.end(int(visitor.session))
@@ -195,6 +195,6 @@ class LoginPages:
 
 
 def _local(target: str) -> str:
-    """The address of a page of ours that was requested; that of the first page for anything else."""
+    """The requested address if it is a page of ours; otherwise that of the first page."""
     fits = target.startswith("/") and not target.startswith("//") and target.isprintable()
     return target if fits and "\\" not in target and target.isascii() else "/"

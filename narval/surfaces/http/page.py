@@ -22,7 +22,7 @@ EVERYBODY: tuple[Role, ...] = get_args(Role)
 
 
 class Visitor(msgspec.Struct, frozen=True):
-    """A person in a session: its number, the name, the role, and the token of the session's forms."""
+    """A person in a session: its number, the person's name and role, and the token of the session's forms."""
 
     session: str
     person: str
@@ -31,9 +31,7 @@ class Visitor(msgspec.Struct, frozen=True):
 
 
 class Follows(msgspec.Struct, frozen=True):
-    """The news that concern a page: those of one run, or of any run, elements, work, files, jobs, the
-    log.
-    """
+    """The news that concern a page: those of one run, or of any run, elements, work, files, jobs, the log."""
 
     run: int | None = None
     runs: bool = False
@@ -54,7 +52,7 @@ class Patch(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Shown(msgspec.Struct):
-    """The answer to a look: a template and its values."""
+    """The answer to a reading request: a template and its values."""
 
     template: str
     """The name of the template."""
@@ -71,7 +69,7 @@ class Shown(msgspec.Struct):
     parts: Sequence[Patch] = ()
     """The parts of its graph, which are patched one by one."""
     over: bool = False
-    """True if it cannot change any more, which ends its stream."""
+    """True if it can no longer change, which ends its stream."""
     again: float | None = None
     """The seconds after which it is remade without any news."""
 
@@ -83,9 +81,9 @@ class Redirect(msgspec.Struct, frozen=True):
 
 
 class Fields:
-    """The fields of a form, in their order; a name may come several times.
+    """The fields of a form, in their order; a name may appear several times.
 
-    The lines of a text end with LF, as in files: a browser sends CR and LF, whatever was typed.
+    Lines of a text end with LF, as in files: browsers send CR and LF, whatever was typed.
     """
 
     def __init__(self, pairs: Sequence[tuple[str, str]] = ()) -> None:
@@ -116,11 +114,11 @@ class Placing(Protocol):
 class Visit:
     """A request as handlers see it.
 
-    `agent` is the agent that is asked, `path` holds the parameters of the path, `query` those of the address,
-    and `asked` also repeated ones; `fields` are those of the form. `live` is True when an open page is
-    remade: what cannot change may be left out. `ask` asks a reading operation; `act` any, and only while
-    answering a form.
-    `layouts` places the parts of graphs, `bulk` holds the acts on many that wait or run.
+    `agent` is the agent that is asked, `path` has the parameters of the path, `query` those of the address,
+    and `asked` those with all repetitions; `fields` are those of the form. `live` is True when an open page
+    is remade: what cannot change may be left out. `ask` asks a reading operation; `act` any operation, but
+    only while answering a form. `layouts` places the parts of graphs, `bulk` holds the bulk acts that wait or
+    run.
     """
 
     def __init__(
@@ -161,7 +159,7 @@ class Visit:
         return self.base + rest + with_query(query)
 
     def number(self, name: str) -> int | None:
-        """A whole number in the address; None if it is missing or invalid."""
+        """A whole number in the query of the address; None if it is missing or invalid."""
         return whole_number(self.query.get(name, ""))
 
 
@@ -183,7 +181,7 @@ def segment(value: object) -> str:
 
 
 def name_in(part: str) -> str:
-    """The value of a segment of a path, as the server gives it."""
+    """The value of a path segment, as the server decodes it."""
     return unquote(part) if "%" in part else part
 
 
@@ -201,8 +199,8 @@ class PageRoute(msgspec.Struct, frozen=True):
 
     An act that `looks` alters nothing, and may answer with a page: its form is too long for an address.
 
-    `options` has the option of the command for each parameter of the address; one that is "" is an argument,
-    and one that ends in "!" takes no value. `name=value` is a parameter that has this value.
+    `options` maps each parameter of the address to an option of the command: "" stands for an argument, and
+    one that ends in "!" takes no value. A key `name=value` is for the parameter with this value.
     """
 
     path: str
@@ -247,7 +245,8 @@ def page(
 def act(
     path: str, *, roles: tuple[Role, ...] = OPERATORS, looks: bool = False
 ) -> Callable[[Handler], PageRoute]:
-    """Mark a function as the handler of a form sent to a path: it leads to a page, or shows what is wrong.
+    """Mark a function as the handler of a form sent to a path: it redirects to a page, or shows what is
+    wrong.
 
     The result is shown by a page to which it redirects, never by the answer itself: a reload must not act
     again. An act that only `looks` may answer with a page; it cannot alter anything.
@@ -262,7 +261,7 @@ FIELDS = "narval.fields"
 """The key in the scope of a request under which the guard leaves the Fields of its form."""
 
 MODE, NAVIGATE = "sec-fetch-mode", "navigate"
-"""The header by which a browser says what it does with an answer, and its value where it shows a page."""
+"""The header by which a browser says how it uses an answer, and its value if it shows a page."""
 
 BY_PAGE = "narval.by_page"
-"""The key of True where a browser shows the answer as a page, and no script has asked for it by itself."""
+"""The key of True if a browser shows the answer as a page, so that no script requested it."""

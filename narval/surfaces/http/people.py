@@ -10,11 +10,11 @@ from typing import Any
 from narval.core.errors import NarvalError
 
 PATIENCE = 5.0
-"""Seconds for the daemon to tell the roles."""
+"""Seconds for the daemon to return the roles."""
 
 
 class PeopleOfHome:
-    """The people of a home, as its daemon has them; while none answers, as it last had them."""
+    """The people of a home, as its daemon has them; the last known ones while no daemon answers."""
 
     def __init__(self, ask: Callable[..., Awaitable[Any]]) -> None:
         self._ask = ask

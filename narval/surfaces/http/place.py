@@ -17,8 +17,8 @@ class WebPlace(msgspec.Struct, frozen=True):
     """A place: a port of this machine, or a Unix socket (None), which a proxy may serve as `behind`.
 
     `behind` is the name, as in Host, of a proxy that speaks TLS. Without it only names for this machine are
-    accepted: its loopback addresses, `localhost` and names below it. On a Unix socket, to which people
-    forward a port of their own, any port is accepted.
+    accepted: its loopback addresses, `localhost` and names below it. A Unix socket accepts any port, as
+    people forward their own ports to it.
     """
 
     port: int | None = None
@@ -71,5 +71,5 @@ class WebPlace(msgspec.Struct, frozen=True):
 
 
 def login_address(address: str, token: str) -> str:
-    """The login link of a token for pages at an address; only its path if that is not known."""
+    """The login link of a token for pages at an address; only its path if the address is unknown."""
     return f"{address}/login?token={token}"

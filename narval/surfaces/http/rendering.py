@@ -55,7 +55,7 @@ def environment(package: str) -> Environment:
 
 
 class Exact(str):
-    """A text of a form, which is sent back unchanged: only what no form can hold is altered."""
+    """A text of a form, which is sent back unchanged, except for characters that no form can hold."""
 
 
 def visible(value: Any) -> Any:
@@ -93,7 +93,7 @@ def _blocks(
 ) -> dict[str, str]:
     """Single blocks, with the macros, imports and settings that are outside of all blocks.
 
-    The template is rendered with empty blocks first, which makes what is outside of them.
+    The template is first rendered with empty blocks, which evaluates everything outside of them.
     """
     context = template.new_context(dict(values))
     own, context.blocks = context.blocks, {name: [_empty] for name in context.blocks}
@@ -126,7 +126,7 @@ def _moment(text: str) -> datetime:
 
 
 def age(text: str | None) -> str:
-    """The time since a moment, for people: `3 min ago`; for one to come `in 3 min`."""
+    """The time since a moment, for people: `3 min ago`; for a future one `in 3 min`."""
     if not text:
         return ""
     seconds = time.time() - _moment(text).timestamp()

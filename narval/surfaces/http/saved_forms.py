@@ -1,8 +1,9 @@
 """Forms that were sent after their session had ended, or while no daemon answered: each is kept until its
 person is back in that browser, or sends it again.
 
-They are kept in the memory of this program alone, one of each session, and only of sessions that there are or
-were: no one else can fill it. What is kept is shown to its person, who sends it or not; nothing acts on it.
+They are kept only in this program's memory, one for each session, and only for sessions that exist or
+existed, so strangers cannot fill it. A kept form is shown to its person, who may send it; it has no effect
+by itself.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ KEPT = 3600.0
 """Seconds for which a form is kept."""
 
 MOST = 16
-"""So many forms are kept; one more takes the place of the oldest."""
+"""The most forms that are kept; one more replaces the oldest."""
 
 LONG = 1_000_000
 """The most bytes of a form that is kept."""
 
 
 UNWRITTEN = frozenset({"shown", "digest", "version", "edits", "these"})
-"""The fields that pages fill in, which say what a page had shown: they are kept, and nobody alters them."""
+"""The fields that pages fill in to record what was shown: they are kept, and not offered for editing."""
 
 SESSION_ENDED = "Your session had ended, so nothing was done."
-"""The reason why a form of an ended session is kept, as its page says it."""
+"""The reason why a form of an ended session is kept, as shown on its page."""
 
 NOT_ANSWERED: Mapping[int, str] = {
     503: "No daemon answered: nothing was done, unless the daemon ended in the middle of it.",
@@ -39,7 +40,7 @@ NOT_ANSWERED: Mapping[int, str] = {
 
 
 class SavedForm(NamedTuple):
-    """A form: whose it is, where it was sent, its fields, why it is kept, and until when it is kept."""
+    """A form: its person, its target, its fields, why it is kept, and until when."""
 
     person: str
     address: str
@@ -49,20 +50,20 @@ class SavedForm(NamedTuple):
 
 
 class SavedForms:
-    """The forms that are kept, by the number of the session that may see them."""
+    """The kept forms, by the number of the session that may see them."""
 
     def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
         self._forms: dict[int, SavedForm] = {}
 
     def keep(self, ended: WebSession, address: str, fields: Fields) -> None:
-        """Keep a form of a session that has ended, in place of one before it."""
+        """Keep a form of an ended session, in place of a previous one."""
         self._keep(
             ended.number, SavedForm(ended.person, address, fields, SESSION_ENDED, self._seconds() + KEPT)
         )
 
     def keep_undone(self, visitor: Visitor, address: str, fields: Fields, why: str) -> None:
-        """Keep a form that no daemon answered, unless it is too long, in place of one before it."""
+        """Keep a form that no daemon answered, unless it is too long, in place of a previous one."""
         if sum(map(len, chain(*fields.pairs))) <= LONG:
             form = SavedForm(visitor.person, address, fields, why, self._seconds() + KEPT)
             self._keep(int(visitor.session), form)
@@ -75,7 +76,7 @@ class SavedForms:
         self._forms[session] = form
 
     def hand_over(self, ended: WebSession, session: WebSession) -> bool:
-        """Let the session that was begun after another in a browser see its form; True if there is one."""
+        """Give a browser's new session access to the form of its previous one; True if there is a form."""
         form = self.of(ended.number)
         self.drop(ended.number)
         if form is None or form.person != session.person:
@@ -89,7 +90,7 @@ class SavedForms:
         return form if form is not None and self._seconds() < form.until else None
 
     def drop(self, session: int, address: str = "") -> None:
-        """Keep the form of a session no more; with an address, only if it was sent there."""
+        """Drop the form of a session; with an address, only if it was sent there."""
         form = self._forms.get(session)
         if form is not None and address in ("", form.address):
             del self._forms[session]

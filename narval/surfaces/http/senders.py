@@ -1,4 +1,4 @@
-"""Senders: programs elsewhere that send with their own token, each within its limits.
+"""Senders: external programs that send with their own token, each within its limits.
 
 Cookies are ignored. The token is checked before the body is read.
 """
@@ -28,15 +28,15 @@ from narval.surfaces.http.hook_bodies import BodyError
 from narval.system.minute import UsedMinute
 
 KNOWN = 1.0
-"""Seconds for which the list of senders is used without asking again."""
+"""Seconds for which the list of senders is cached."""
 
 STATUS_OF_GONE: Mapping[type[NarvalError], int] = {
     UnansweredError: 504,
     SilentError: 504,
     DaemonGoneError: 503,
 }
-"""The HTTP status of a request that may be recorded without an answer, of one that a daemon does not answer,
-and of one that reached no daemon.
+"""The HTTP status of a request without an answer that may have been recorded, of one that a daemon does not
+answer, and of one that reached no daemon.
 """
 
 Sender = dict[str, Any]
@@ -44,7 +44,7 @@ Sender = dict[str, Any]
 
 
 class Senders:
-    """The senders that an operation lists, each with `sha256` of its token, and its `calls` in a minute.
+    """The senders that an operation lists, each with `sha256` of its token, and its `calls` per minute.
 
     `key` is the key of their names.
     """
@@ -54,14 +54,14 @@ class Senders:
     ) -> None:
         self._asks, self._operation, self._key, self._seconds = asks, operation, key, seconds
         self.known: dict[str, Sender] = {}
-        """The senders that were listed last, by name."""
+        """The senders listed last, by name."""
         self._listed: float | None = None
         self._used = UsedMinute(seconds)
         self._asking = asyncio.Lock()
 
     async def all(self) -> dict[str, Sender]:
         """The senders by name, at most a second old. Raises NarvalError."""
-        async with self._asking:  # once for all requests meanwhile
+        async with self._asking:  # once for all concurrent requests
             now = self._seconds()
             if self._listed is None or now - self._listed > KNOWN:
                 self.known = {one[self._key]: one for one in await self._asks.ask(self._operation)}
@@ -97,7 +97,7 @@ def media_type_of(request: Request) -> str:
 
 
 async def body_of(request: Request) -> AsyncIterator[bytes]:
-    """The body of a request with a valid token. Raises RefusedError if it comes too late."""
+    """The body of a request with a valid token. Raises RefusedError if it arrives too late."""
     request.scope[ADMITTED] = True
     try:
         async for piece in request.stream():
@@ -133,8 +133,8 @@ def no_token(of: str) -> RefusedError:
 def refusal_of(
     error: RefusedError | BodyError | NarvalError, *, then: str = "", other: int = 400
 ) -> RefusedError:
-    """The refusal for an error. `then` follows the advice when no daemon runs, `other` is the status of
-    errors without one of their own.
+    """The refusal for an error. `then` follows the advice when no daemon runs; `other` is the status for
+    errors that have none.
     """
     if isinstance(error, RefusedError):
         return error

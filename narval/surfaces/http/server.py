@@ -1,10 +1,10 @@
-"""The server of the pages: uvicorn with h11, on loopback or on a Unix socket, and nowhere else.
+"""The server of the pages: uvicorn with h11, only on loopback or a Unix socket.
 
-It differs from uvicorn's own in four things. Nothing wakes it without a request (uvicorn checks ten times a
-second if it should end). The whole header of a request must arrive within ten seconds, and what is written
-must be read within ten. Connections are limited, and clients without a session or a token of a webhook cannot
-take the places of those with one. What no application sees, such as nonsense instead of HTTP, is answered
-with the headers of every answer (M76).
+It differs from plain uvicorn in four ways. Nothing wakes it without a request (uvicorn checks ten times a
+second if it should end). The whole header of a request must arrive within ten seconds, and an answer must be
+read within ten. Connections are limited, and clients without a session or a token of a webhook cannot take
+the places of those with one. Answers to invalid HTTP, which no application sees, have the headers of every
+answer (M76).
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ PORT = 7457
 PORTS = 20
 
 CONNECTIONS = 64
-"""The most connections, without those on which a page is followed."""
+"""The most connections, not counting those on which a page is followed."""
 
 STRANGERS = 32
-"""The most of those whose latest request had neither a session nor a token of a webhook."""
+"""The most connections whose latest request had neither a session nor a token of a webhook."""
 
 _BACKLOG = 128
 _ENDING = 2
-"""Seconds that answers under way have when the server ends."""
+"""Seconds for answers under way when the server ends."""
 
 _NO_IPV6 = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
@@ -51,8 +51,8 @@ _NO_IPV6 = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
 def loopback(port: int | None, before: int | None = None) -> list[socket.socket]:
-    """Sockets that listen at a port of 127.0.0.1 and ::1; without a port, at that of `before`, or else at the
-    first that is free.
+    """Sockets that listen at a port of 127.0.0.1 and ::1; without a port, at `before`, or else at the first
+    free one.
 
     Raises OperatorError if it is taken on either: `localhost` leads to both.
     """
@@ -111,7 +111,7 @@ def unix_socket(path: Path, *, for_group: bool = False) -> Iterator[socket.socke
     """
     _clear(path)
     listener = socket.socket(socket.AF_UNIX)
-    before = os.umask(0o177)  # nobody else may connect, not even before its mode is set
+    before = os.umask(0o177)  # no other user may connect, not even before its mode is set
     try:
         with wire.address(path) as name:
             listener.bind(name)
@@ -150,7 +150,7 @@ def _clear(path: Path) -> None:
 
 
 class PageServer(uvicorn.Server):
-    """The server of an application on sockets that listen, until `end`."""
+    """The server of an application on listening sockets, until `end`."""
 
     def __init__(
         self,
@@ -180,7 +180,7 @@ class PageServer(uvicorn.Server):
         self._ready, self._ended = ready, asyncio.Event()
 
     def end(self) -> None:
-        """End in good order: followed pages are told at once, other answers under way have two seconds."""
+        """End in good order: followed pages are notified at once, other answers have two seconds."""
         self.should_exit = True
         self._ended.set()
         for connection in list(self.server_state.connections):
@@ -229,7 +229,7 @@ class _Connection(H11Protocol):
     ) -> None:
         """Wait for a request, unless there are too many connections."""
         super().connection_made(transport)
-        # Writing pauses until the client has read everything; under TLS a limit of 0 would pause for ever.
+        # Writing pauses until the client has read everything; under TLS a limit of 0 would pause forever.
         transport.set_write_buffer_limits(high=1 if transport.get_extra_info("sslcontext") else 0)
         self._limit()
         self._make_room()
@@ -252,12 +252,12 @@ class _Connection(H11Protocol):
         self._unread = self.loop.call_later(within, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Write on: the client has read everything."""
+        """Continue to write: the client has read everything."""
         self._read()
         super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is not a request."""
+        """Answer an invalid request."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             self._refuse(HTTPStatus.BAD_REQUEST, msg)
         self.transport.close()
@@ -282,7 +282,8 @@ class _Connection(H11Protocol):
     def _make_room(self) -> None:
         """Hang up on another connection if there are too many, or on this one if all others are busy.
 
-        If too many have no session or token, the oldest of them goes, busy or not; else an idle one goes.
+        If too many have no session or token, the oldest of them is closed, busy or not; otherwise an idle one
+        is.
         """
         others = [one for one in self.connections if isinstance(one, _Connection) and one is not self]
         others = [one for one in others if not one.is_followed and not one.transport.is_closing()]

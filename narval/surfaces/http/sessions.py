@@ -1,6 +1,6 @@
 """Login links and sessions, stored in `var/web/` by their hashes.
 
-A link is good for one login within ten minutes; a session is a random secret in a cookie. Several programs
+A link is valid for one login within ten minutes; a session is a random secret in a cookie. Several programs
 may alter the file at once (`narval web`, and `narval web login` beside it): each takes a lock, reads it, and
 writes it whole or not at all.
 """
@@ -26,7 +26,7 @@ LINK = 600.0
 """Seconds for which a login link is valid."""
 
 IDLE, WHOLE = 12 * 3600.0, 7 * 86400.0
-"""Seconds without a request after which a session ends, and seconds after which it ends in any case."""
+"""Seconds without a request after which a session ends, and seconds after which it always ends."""
 
 _BROWSERS = (
     ("Firefox/", "Firefox"), ("Edg", "Edge"), ("OPR/", "Opera"), ("HeadlessChrome/", "Chrome"),
@@ -36,16 +36,16 @@ _SYSTEMS = (
     ("Android", "Android"), ("iPhone", "iPhone"), ("iPad", "iPad"), ("Windows", "Windows"),
     ("Mac OS", "macOS"), ("CrOS", "ChromeOS"), ("Linux", "Linux"),
 )  # fmt: skip
-"""The words by which browsers and systems name themselves, those first that stand beside the later ones."""
+"""The words for browsers and systems in a header, with their names; the first match counts."""
 
 NOTED = 600.0
-"""Seconds between two records that a session is in use, so that not each request writes the file."""
+"""Seconds between two records that a session is in use, so that not every request writes the file."""
 
 BYTES = 16
 """The random bytes of a link and of a session: 128 bits."""
 
 ENDED = 64
-"""The most ended sessions that are remembered, the last ones, so that a browser can be told."""
+"""The most ended sessions that are remembered, so that their browsers can be told."""
 
 FOLDER = "web"
 """The folder within `var` for everything that the pages store."""
@@ -54,7 +54,8 @@ FOLDER = "web"
 class LoginLink(msgspec.Struct, frozen=True):
     """A link by its hash: its person, and until when it is valid (seconds since 1970, UTC).
 
-    One made while no daemon could be asked has, instead of a `person`, the `login` of a user of the machine.
+    A link made while no daemon could be asked has, instead of a `person`, the `login` of a user of the
+    machine.
     """
 
     digest: str
@@ -64,8 +65,8 @@ class LoginLink(msgspec.Struct, frozen=True):
 
 
 class WebSession(msgspec.Struct, frozen=True):
-    """A session by the hash of its secret: its number, the person, the role it was begun in, since when, when
-    it was last seen (seconds since 1970, UTC; noted every ten minutes), and in which browser.
+    """A session by the hash of its secret: its number, its person, the role it began with, when it began,
+    when it was last seen (seconds since 1970, UTC; updated every ten minutes), and in which browser.
     """
 
     digest: str
@@ -111,7 +112,7 @@ class Sessions:
     # --- links ------------------------------------------------------------------------------------------
 
     def new_link(self, person: str, login: str = "") -> str:
-        """The token of a new link, for a person or for the person with a login; it is stored nowhere else."""
+        """The token of a new link, for a person or for the person with a login; only its hash is stored."""
         token = secrets.token_urlsafe(BYTES)
         link = LoginLink(_digest(token), person, self._clock() + LINK, login)
         with self._altering() as (state, write):
@@ -119,14 +120,14 @@ class Sessions:
         return token
 
     def link(self, token: str) -> LoginLink | None:
-        """The link of a token; None if it is used up, too old, or was never made."""
+        """The link of a token; None if it is used up, expired or invalid."""
         digest = _digest(token)
         links = self._read().still(self._clock()).links
         return next((link for link in links if link.digest == digest), None)
 
     def log_in(self, token: str, person: str, role: Role, browser: str = "") -> str | None:
-        """Use a link up, in a browser if it is known; returns the secret of a new session, or None if it was
-        used up already.
+        """Use up a link, in a browser if it is known. Returns the secret of a new session; None if it was
+        used before.
         """
         digest, secret, now = _digest(token), secrets.token_urlsafe(BYTES), self._clock()
         with self._altering() as (state, write):
@@ -140,7 +141,7 @@ class Sessions:
     # --- sessions ---------------------------------------------------------------------------------------
 
     def find(self, secret: str) -> WebSession | None:
-        """The session of a secret, recorded as in use; None if there is none (any more)."""
+        """The session of a secret, recorded as in use; None if it does not exist or has ended."""
         session = self.peek(secret)
         now = self._clock()
         if session is not None and now - session.seen > NOTED:
@@ -167,7 +168,7 @@ class Sessions:
         return list(self._read().still(self._clock()).sessions)
 
     def end(self, number: int) -> bool:
-        """End a session; False if there is none of that number."""
+        """End a session; False if no session has that number."""
         with self._altering() as (state, write):
             over = [one for one in state.sessions if one.number == number]
             if over:
@@ -177,7 +178,7 @@ class Sessions:
     # --- the file ---------------------------------------------------------------------------------------
 
     def _read(self) -> _Stored:
-        """The content of the file; empty if it cannot be read, so that everybody logs in again."""
+        """The content of the file; empty if it cannot be read, so that every person logs in again."""
         try:
             status = self._file.stat()
             state = status.st_ino, status.st_mtime_ns, status.st_size
@@ -189,7 +190,7 @@ class Sessions:
 
     @contextmanager
     def _altering(self) -> Iterator[tuple[_Stored, Callable[[_Stored], None]]]:
-        """The valid content, and the function to write it, while no other program does."""
+        """The valid content and a function to write it, under the lock."""
         handle = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -229,7 +230,7 @@ def browser_of(agent: str) -> str:
 
 
 def own_person(people: Sequence[Mapping[str, Any]], login: str) -> str | None:
-    """The person who has a login, or else the only person, as anyone who may use their home is that one."""
+    """The person who has a login, else the only person, since any user of the home is that one."""
     alone = people[0]["person"] if len(people) == 1 else None
     return next((row["person"] for row in people if row["login"] == login), alone)
 

@@ -1,6 +1,6 @@
-"""Static files: a table read at the start, so that a path is never made from a request (M72).
+"""Static files: a table read at the start, so that no path is made from a request (M72).
 
-Their address holds a digest of them all, so a browser may keep them for ever (M94).
+Their address contains a digest of all of them, so browsers may cache them forever (M94).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Pages for machines: `/metrics` for Prometheus, `/healthz` for supervisors and proxies.
 
-Metrics name definitions and models, so they need a token. `/healthz` needs none and names nothing: it says
-whether the daemon can work, and which sort of trouble it has.
+Metrics name definitions and models, so they need a token. `/healthz` needs none and names nothing: it reports
+whether the daemon can work, and otherwise the kind of trouble.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ WITHIN = 5.0
 """Seconds within which a healthy daemon answers."""
 
 KNOWN = 1.0
-"""Seconds for which the last answer on the daemon's health is repeated, as anybody may ask."""
+"""Seconds for which the last health answer of the daemon is cached, as anyone may ask."""
 
 
 class Watched:
-    """A daemon watched by HTTP; `digest` is that of the token for metrics, "" without one."""
+    """The watching of a daemon by HTTP; `digest` is that of the token for metrics, "" without one."""
 
     def __init__(self, asks: AsyncClient, digest: str) -> None:
         self._asks, self._digest = asks, digest
@@ -36,7 +36,7 @@ class Watched:
         self._asking = asyncio.Lock()
 
     def routes(self) -> list[Route]:
-        """The routes of both."""
+        """The routes of both pages."""
         return [Route(METRICS, self._metrics), Route(HEALTH, self._healthz)]
 
     async def _metrics(self, request: Request) -> Response:
@@ -57,7 +57,7 @@ class Watched:
         return Response(text, media_type=MEDIA_TYPE)
 
     async def _healthz(self, request: Request) -> Response:
-        async with self._asking:  # once for all requests meanwhile
+        async with self._asking:  # once for all concurrent requests
             if time.monotonic() - self._asked > KNOWN:
                 self._health, self._asked = await self._look(), time.monotonic()
         if self._health:
@@ -65,7 +65,7 @@ class Watched:
         return PlainTextResponse("well\n")
 
     async def _look(self) -> str:
-        """The sorts of trouble that keep the daemon from work; "" for none."""
+        """The kinds of trouble that keep the daemon from working; "" for none."""
         try:
             async with asyncio.timeout(WITHIN):
                 answer = await self._asks.ask("health")

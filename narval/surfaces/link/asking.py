@@ -1,8 +1,8 @@
 """The asking side of links: a task of `narval web` that exchanges messages with peers that have an address.
 
-Two requests to a peer are under way: in one the other side waits for messages of its own; before the other,
-this side waits for messages, and then sends them. So one open port is enough for both directions. A peer that
-is away is asked again after one second, doubling to sixty.
+Two requests to a peer are under way. In one, the peer waits for messages of its own; before the other, this
+side waits for messages, and then sends them. So one open port is enough for both directions. An unreachable
+peer is asked again after one second, doubling to sixty.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from narval.system.file_events import FileEvents
 log = logging.getLogger("narval.link")
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
-"""Seconds after which a peer that is away is asked again: at first, and at most."""
+"""Seconds after which an unreachable peer is asked again: at first, and at most."""
 
 CONNECTING = 10.0
 """Seconds for a peer to accept a connection."""
 
 SILENT = 20.0
-"""Seconds without a byte, in addition to the wait of an exchange, after which a peer counts as away."""
+"""Seconds without a byte, in addition to the wait of an exchange, until a peer counts as unreachable."""
 
 LARGEST = 18 * 1024 * 1024
 """The most bytes of an answer."""
@@ -69,7 +69,7 @@ class LinkAsking:
             self._take_up(NO_PEERS)
 
     def _peers(self) -> Peers:
-        """The peers; if the file has faults the previous ones, so that a typing error ends no link."""
+        """The peers; if the file has faults, the previous ones, so that a typing error ends no link."""
         try:
             return self._file.current()
         except SettingsError as error:
@@ -77,7 +77,7 @@ class LinkAsking:
             return {name: peer for name, (peer, _) in self._tasks.items()}
 
     def _take_up(self, peers: Peers) -> None:
-        """Ask exactly these peers."""
+        """Ask exactly these peers from now on."""
         for name, (peer, task) in [*self._tasks.items()]:
             if peers.get(name) != peer:
                 task.cancel()
@@ -96,7 +96,7 @@ class PeerAsking:
         self._url = f"{peer.url}{protocol.EXCHANGE}"
         self._pause = FIRST_PAUSE
         self._why = ""
-        """The reason why nothing is exchanged, as logged; "" if there is none."""
+        """The logged reason why nothing is exchanged; "" if there is none."""
 
     async def run(self) -> None:
         """Ask until cancelled, with pauses after errors."""
@@ -117,7 +117,7 @@ class PeerAsking:
             self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
     async def _exchange(self, client: Any) -> None:
-        """Exchange frames until something goes wrong. Raises NarvalError."""
+        """Exchange frames until an error occurs. Raises NarvalError."""
         begun = await self._post(client, await self._frame(None))
         self._pause = FIRST_PAUSE
         log.info("the link with %s is connected", self._peer.name)
@@ -132,7 +132,7 @@ class PeerAsking:
             answer = await self._post(client, await self._frame(answer, here), there)
 
     async def _frame(self, answer: bytes | None, wait: float = 0.0) -> bytes:
-        """The next frame to send, once the answer is recorded. Raises NarvalError."""
+        """The next frame to send, after the answer is recorded. Raises NarvalError."""
         while True:
             try:
                 frame: bytes = await self._asks.ask("exchange", peer=self._peer.name, frame=answer, wait=wait)
@@ -175,16 +175,16 @@ class PeerAsking:
         return bytes(body)
 
     async def _note(self, why: str) -> None:
-        """Report to the log and the daemon why nothing is exchanged, once for the same reason."""
+        """Report to the log and the daemon why nothing is exchanged, if the reason is a new one."""
         if why != self._why:
             log.warning("the link with %s: %s; it is asked again", self._peer.name, why)
-            with contextlib.suppress(NarvalError):  # the daemon is away, which is reported elsewhere
+            with contextlib.suppress(NarvalError):  # the daemon is gone, which is reported elsewhere
                 await self._asks.ask("note_link", peer=self._peer.name, why=why)
         self._why = why
 
 
 def _refused(status: int, headers: Mapping[str, str], body: bytes, peer: str, url: str) -> NarvalError:
-    """The error for an answer without a frame, with the seconds that it asks to wait."""
+    """The error for an answer without a frame, with the wait that it asks for."""
     error = protocol.refusal_of(status, body, peer, url)
     seconds = headers.get("retry-after", "")
     if seconds.isascii() and seconds.isdecimal():
@@ -193,7 +193,7 @@ def _refused(status: int, headers: Mapping[str, str], body: bytes, peer: str, ur
 
 
 def _first(group: BaseExceptionGroup[Any], kind: type[Any]) -> Any:
-    """The first error of a group that is of a kind."""
+    """The first error of a group that has a type."""
     for error in group.exceptions:
         if isinstance(error, BaseExceptionGroup):
             return _first(error, kind)

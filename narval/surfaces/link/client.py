@@ -50,8 +50,8 @@ class PeerClient:
         self._patience, self._answer = PATIENCE if patience is None else patience, answer
 
     def ask(self, method: str, /, **params: Any) -> Any:
-        """The answer of the peer to an operation. Raises the error it raised, or DaemonGoneError;
-        UnansweredError once it was asked.
+        """The peer's answer to an operation. Raises the peer's error, or DaemonGoneError; after the request
+        was sent UnansweredError.
         """
         limit = seconds_for(params, self._answer)
         connection, within = self._connection(), self._patience
@@ -104,7 +104,9 @@ class PeerClient:
 
 
 def trusting(ca: str | None, peer: str) -> ssl.SSLContext:
-    """The TLS context for a peer: its certificate is checked against a file, or as the system does."""
+    """The TLS context for a peer: its certificate is checked against a file, else by the system's
+    authorities.
+    """
     try:
         return ssl.create_default_context(cafile=ca)
     except OSError as error:
@@ -120,7 +122,7 @@ def _keep_alive(connection: socket.socket) -> None:
 
 
 def _refusal(status: int, body: bytes, peer: str, url: str) -> NarvalError:
-    """The error in an answer without frames; with most statuses of a server the peer may have been asked."""
+    """The error in an answer without frames; with most statuses the request may have been performed."""
     error = protocol.refusal_of(status, body, peer, url)
     return UnansweredError(str(error)) if status >= 500 and status != 503 else error
 

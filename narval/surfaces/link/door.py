@@ -1,4 +1,4 @@
-"""The door of links: the listener for peers, which checks the token of each.
+"""The listener for peers, which checks the token of each.
 
 A request is checked before its body is read: its path, its token, whose digest identifies the peer, and the
 peer's use in the last minute. Bodies are bounded, and so are the requests under way for one peer.
@@ -36,13 +36,13 @@ SENDING = 60.0
 """Seconds for a body to arrive."""
 
 PAUSE = 1.0
-"""Seconds that a wrong token costs."""
+"""The pause in seconds after a wrong token."""
 
 PAUSING = 16
-"""The most wrong tokens that wait at a time; more are refused at once."""
+"""The most wrong tokens in a pause at a time; more are refused at once."""
 
 UNDER_WAY = 16
-"""The most requests of one peer that are answered at a time; more are told to come again."""
+"""The most requests of one peer answered at a time; more are asked to retry later."""
 
 DAY = 86_400.0
 
@@ -62,7 +62,7 @@ class LinkRequest(NamedTuple):
 
 
 class LinkDoor:
-    """The ASGI application for the peers of a home; its daemon is asked by `asks`."""
+    """The ASGI application for the peers of a home; `asks` asks its daemon."""
 
     def __init__(self, asks: AsyncClient, peers: PeersFile) -> None:
         self._asks, self._peers = asks, peers
@@ -141,7 +141,7 @@ class LinkDoor:
             raise RefusedError(
                 413, f"Expected at most {wire.MOST:,} bytes, got {size:,}.", connection="close"
             )
-        most = max(peer.bytes, size)  # one request is taken, of whatever size
+        most = max(peer.bytes, size)  # one request is always taken, whatever its size
         excess = self._used.take(peer.name, peer.requests, size, most)
         if excess is None:
             return size
@@ -211,7 +211,7 @@ class RefusedTokens:
         self._pausing, self._count, self._logged = 0, 0, -math.inf
 
     async def pause(self, address: str) -> None:
-        """Let a client with a wrong token wait, unless too many do already."""
+        """Make a client with a wrong token wait, unless too many do already."""
         self._count += 1
         now = time.monotonic()
         if now - self._logged >= DAY:
@@ -250,7 +250,7 @@ def _request(body: bytes) -> wire.WireRequest:
 
 
 def _answer(number: int, asked: asyncio.Future[Any]) -> Iterable[bytes]:
-    """The frames of an answer, or of the error that came. Raises DaemonGoneError."""
+    """The frames of an answer, or of its error. Raises DaemonGoneError."""
     try:
         return wire.answer(number, asked.result())
     except DaemonGoneError:
@@ -260,7 +260,7 @@ def _answer(number: int, asked: asyncio.Future[Any]) -> Iterable[bytes]:
 
 
 async def _each(frames: Iterable[bytes]) -> AsyncIterator[bytes]:
-    """Frames one by one, each made when the previous one has gone; for one that is too long, its error."""
+    """Frames one by one, each made after the previous one is sent; for one that is too long, its error."""
     try:
         for frame in frames:
             yield frame
@@ -269,13 +269,13 @@ async def _each(frames: Iterable[bytes]) -> AsyncIterator[bytes]:
 
 
 async def _gone(receive: Receive) -> None:
-    """Wait until the client has gone."""
+    """Wait until the client has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:
-    """Begin and end with the server: nothing is to be prepared."""
+    """Start and end with the server: there is nothing to prepare."""
     while True:
         kind = (await receive())["type"]
         await send({"type": f"{kind}.complete"})

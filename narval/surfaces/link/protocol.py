@@ -1,7 +1,7 @@
-"""The protocol of a link over HTTP: its paths, its versions, and how a refusal is told.
+"""The protocol of a link over HTTP: its paths, its versions, and the form of refusals.
 
-A request has the token of its sender, and the versions that it knows: `Narval-Link: 1-2`. The answer names
-those of the other side. Both use the newest that both know; if there is none, the error says which side is
+A request has the token of its sender, and the versions that it supports: `Narval-Link: 1-2`. The answer names
+those of the other side. Both use the newest common version; if there is none, the error says which side is
 too old.
 """
 
@@ -20,10 +20,10 @@ EXCHANGE, ASK = "/link", "/ask"
 """The paths of the listener: an exchange of messages, and an operation."""
 
 OLDEST, NEWEST = 1, 1
-"""The versions of this protocol that are known here."""
+"""The versions of this protocol that are supported here."""
 
 VERSIONS = "narval-link"
-"""The header with the versions that one side knows."""
+"""The header with the versions that one side supports."""
 
 WAIT = "narval-wait"
 """The header with the seconds that an exchange may wait for messages."""
@@ -54,7 +54,7 @@ class TooOldError(RequestError):
 
 
 def check_versions(header: str | None, who: str) -> None:
-    """Raise TooOldError unless the other side, named `who`, knows a version that is known here."""
+    """Raise TooOldError unless the other side, named `who`, supports a version that is supported here."""
     span = re.fullmatch(r"([0-9]{1,6})-([0-9]{1,6})", header or "")
     if span is None:
         raise TooOldError(f"{who} names no versions of links that it knows: is that narval?")

@@ -1,1 +1,1 @@
-"""narval as an MCP server: for assistants elsewhere, over stdio and over HTTP."""
+"""narval as an MCP server: for external assistants, over stdio and over HTTP."""

@@ -1,4 +1,4 @@
-"""Agreement: the user of a client is asked if a tool requires it, and answers for one call."""
+"""Agreement: if a tool requires it, the user of a client is asked, and the answer is valid for one call."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Agreements:
 
     def __init__(self) -> None:
         self._questions: OrderedDict[str, str] = OrderedDict()
-        """The calls that a client's user is asked about, by the state that the client must send back."""
+        """The calls that a client's user is asked about, by the state that the client must return."""
 
     async def ask(self, ctx: Context, about: dict[str, Any], text: str) -> types.InputRequiredResult | None:
         """Have the user of a client asked; None once they agreed, else the answer to the client.
@@ -63,7 +63,7 @@ class Agreements:
     def was_agreed(self, about: dict[str, Any], params: types.CallToolRequestParams) -> bool:
         """True if a client brings its user's agreement to exactly this call, for the first time.
 
-        False, so that the question is asked, for an answer without a question or without the user's word.
+        False, so that the user is asked, for an answer without a question or without the user's decision.
         Raises MCPError if the question was for another call, and RequestError if the user did not agree.
         """
         if params.request_state is None:

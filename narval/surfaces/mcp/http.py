@@ -1,4 +1,4 @@
-"""MCP over streamable HTTP: a separate listener, behind a door that knows tokens but no pages.
+"""MCP over streamable HTTP: a separate listener, which checks tokens and knows no pages.
 
 A request is checked before the SDK sees it: its path, Host and Origin, and its token, whose digest identifies
 the client. Bodies, connections, sessions and requests under way are bounded.
@@ -34,12 +34,12 @@ IDLE = 600.0
 """Seconds without a request after which a session ends."""
 
 UNDER_WAY = 48
-"""The most requests that are answered at a time; more are told to come again."""
+"""The most requests answered at a time; more are asked to retry later."""
 
 
 class McpDoor:
-    """The ASGI application of MCP for the clients of a home, whose daemon is asked by `reading` who they are,
-    and by `writing` for them.
+    """The ASGI application of MCP for the clients of a home. `reading` asks the daemon who they are,
+    `writing` asks it on their behalf.
     """
 
     def __init__(self, reading: AsyncClient, writing: AsyncClient, settings: WebSettings) -> None:

@@ -1,4 +1,4 @@
-"""Resources of MCP: what a client may read under an address, and following its changes."""
+"""Resources of MCP: the addresses that a client may read and follow."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ class Resources:
         self._bus = InMemorySubscriptionBus()
         self._listening = ListenHandler(self._bus, max_subscriptions=MOST)
         self._following: dict[str, dict[object, str]] = {}
-        """The followed addresses by agent, each under its request, or its session and address."""
+        """The followed addresses by agent, each under its request, or under its session and address."""
         self._watching: dict[str, asyncio.Task[None]] = {}
         self._told: dict[tuple[str, str], Callable[[], None]] = {}
         """The functions that end subscriptions of the revisions with a handshake, by session and address."""
 
     async def list(self, ctx: Context, params: Any) -> types.ListResourcesResult:
-        """The definitions that a client may start; everything else is found by the templates."""
+        """The definitions that a client may start; the templates cover everything else."""
         rows = await ask_or_refuse(self._asks, "mcp_clients")
         client = self._client_of(ctx)
         row = next((row for row in rows if row["client"] == client), None)
@@ -141,7 +141,7 @@ class Resources:
                 self._unfollow(key, key[1])
 
     async def tell_of_tools(self) -> None:
-        """Notify listeners that tools came or went (revisions without a handshake)."""
+        """Notify listeners that tools were added or removed (revisions without a handshake)."""
         await self._bus.publish(ToolsListChanged())
 
     def close(self) -> None:
@@ -151,7 +151,7 @@ class Resources:
         self._listening.close()
 
     async def _follow(self, key: object, uri: str) -> None:
-        """Follow an address: what changes once this returns is told. Raises MCPError."""
+        """Follow an address: changes after this returns are reported. Raises MCPError."""
         agent = urlsplit(uri).netloc
         now = await ask_or_refuse(self._asks, "changed", agent=agent)
         self._following.setdefault(agent, {})[key] = uri
@@ -178,7 +178,7 @@ async def changes_of(
 ) -> AsyncIterator[dict[str, Any]]:
     """The changes at an agent after a turn, with `files` only those of its files; nothing is polled.
 
-    A daemon that has gone and is back says that changes are lost: anything may have changed meanwhile.
+    After a daemon was gone it reports lost changes: anything may have changed in between.
     """
     while True:
         try:

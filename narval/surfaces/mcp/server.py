@@ -1,6 +1,6 @@
-"""The MCP server of a home: each request for tools goes to its daemon, and nothing is kept here.
+"""The MCP server of a home: each request for tools goes to its daemon, and nothing is cached here.
 
-The daemon decides at each call, by the file of the client, whether it is allowed. This server identifies the
+The daemon decides at each call, by the client's file, whether it is allowed. This server identifies the
 client, follows the runs that calls have started, and asks a client's user if a tool requires it.
 """
 
@@ -36,7 +36,7 @@ STEP = 30.0
 
 
 class AnnouncingServer(Server[Any]):
-    """A server that announces from the beginning that it notifies of changed tools."""
+    """A server that announces in the handshake that it reports changed tools."""
 
     def create_initialization_options(
         self, notification_options: NotificationOptions | None = None, *more: Any, **named: Any
@@ -58,7 +58,7 @@ class ToolServer:
         """The calls whose requests have no answer yet, or were cut off, by connection and request."""
         self._ending: set[asyncio.Task[None]] = set()
         self.is_closing = False
-        """True once this server ends: calls cut off then do not cancel their runs."""
+        """True once this server is ending: calls cut off then do not cancel their runs."""
         self.server: Server[Any] = AnnouncingServer(
             "narval",
             version=__version__,
@@ -75,7 +75,7 @@ class ToolServer:
         self.server.middleware.append(self._observe)
 
     def close(self) -> None:
-        """End: requests cut off from now on are lost connections, not cancelled by the client."""
+        """End: requests cut off from now on count as lost connections, not as cancelled by the client."""
         self.is_closing = True
         self._resources.close()
         self._lists.close()
@@ -130,7 +130,7 @@ class ToolServer:
         about = {"client": client, "tool": params.name, "arguments": arguments, "size": size}
         try:
             result = await self._called(ctx, about, params)
-        except asyncio.CancelledError:  # messages of its client about it may follow
+        except asyncio.CancelledError:  # the client may still send messages about it
             raise
         except NarvalError as error:
             result = error_of(error)
@@ -175,7 +175,7 @@ class ToolServer:
         return answer
 
     async def _followed(self, ctx: Context, client: str, begun: dict[str, Any]) -> dict[str, Any]:
-        """The run of a call: its results, or only its number once the wait of its tool is over."""
+        """The run of a call: its results, or only its number if the wait of its tool has ended."""
         deadline, turn, last, part = time.monotonic() + begun["wait"], 0, -1.0, 0.0
         steps = ctx.meta is not None and ctx.meta.get("progress_token") is not None
         about = {"client": client, "run": begun["run"], "agent": begun["agent"], "each_step": steps}
@@ -196,11 +196,11 @@ class ToolServer:
                 self._cut_off(ctx, call)
             raise
 
-    # --- what a client cancels --------------------------------------------------------------------------
+    # --- cancelling -------------------------------------------------------------------------------------
 
     def _cut_off(self, ctx: Context, call: _Call) -> None:
-        """Handle a request that was cut off: over HTTP, in revisions without a handshake, a client cancels
-        so; otherwise it sends a message to cancel, and a lost connection cancels nothing.
+        """Handle a request that was cut off. Over HTTP, in revisions without a handshake, that is how a
+        client cancels. Otherwise a client sends a message to cancel, and a lost connection cancels nothing.
         """
         if ctx.request is not None and is_modern(ctx) and not self.is_closing:
             self._calls.pop(_key(ctx), None)
@@ -212,7 +212,7 @@ class ToolServer:
         task.add_done_callback(self._ending.discard)
 
     async def _ended(self, call: _Call) -> None:
-        """End the run that a call has started, once that is recorded."""
+        """End the run that a call has started, as soon as that is recorded."""
         try:
             begun = await call.asking
             if "run" in begun:
@@ -234,7 +234,7 @@ INSTRUCTIONS = (
     "narval remembers XML elements and follows recipes. Elements are found by XPath 1.0 patterns such as "
     "note[@topic='garden']; every element and run has a number (eid)."
 )
-"""The words about this server, for the model of a client."""
+"""The instructions of this server for the model of a client."""
 
 
 def _key(ctx: Context) -> tuple[str, Any]:
@@ -242,7 +242,7 @@ def _key(ctx: Context) -> tuple[str, Any]:
 
 
 def _retrieve(asking: asyncio.Future[Any]) -> None:
-    """Retrieve the error of an answer that nothing may wait for any more."""
+    """Retrieve the error of an answer that nothing may be waiting for any more."""
     if not asking.cancelled():
         asking.exception()
 
@@ -274,7 +274,7 @@ def answer_of(run: dict[str, Any]) -> dict[str, Any]:
 
 
 def result_of(answer: Any) -> types.CallToolResult:
-    """The result of a call from plain data; anything but an object becomes the `result` of one."""
+    """The result of a call from plain data; anything but an object is wrapped as `result`."""
     return _result(answer if isinstance(answer, dict) else {"result": answer})
 
 
@@ -291,7 +291,7 @@ def error_of(error: NarvalError) -> types.CallToolResult:
 
 
 def _begun_all_the_same(error: DaemonGoneError, run: int) -> types.CallToolResult:
-    """The result of a call whose run is recorded, and whose daemon has gone since."""
+    """The result of a call whose run is recorded, but whose daemon has gone since."""
     what = error.what if isinstance(error, UnansweredError) else str(error)
     then = f"it began run {run}, which continues once a daemon is running; look at it before you call again"
     result = error_of(UnansweredError(what, then))

@@ -20,11 +20,11 @@ LONGEST_LINE = 4 * 1024 * 1024
 """The most bytes of a message; a longer one is answered as unreadable."""
 
 TOO_LONG = "a message of more than 4 MiB\n"
-"""The line that replaces a message that is too long: invalid JSON."""
+"""The line that replaces an overlong message: invalid JSON."""
 
 
 class _Lines:
-    """The lines of an input; one that is too long is never held whole."""
+    """The lines of an input; an overlong one is never held whole."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader
@@ -62,7 +62,7 @@ class _Output:
         self._poll.register(descriptor, select.POLLOUT)
 
     async def write(self, text: str) -> None:
-        """Write a message; a slow reader does not hold up other work."""
+        """Write a message; a slow reader does not block other work."""
         data = text.encode("utf-8", "surrogatepass")
         if self._takes(data):
             os.write(self._descriptor, data)
@@ -70,7 +70,7 @@ class _Output:
             await anyio.to_thread.run_sync(self._write, data)
 
     def _takes(self, data: bytes) -> bool:
-        """True if the output is a pipe that has room for a message now: a writable pipe takes up to PIPE_BUF
+        """True if the output is a pipe with room for a message now: a writable pipe takes up to PIPE_BUF
         bytes whole, without blocking.
         """
         return self._is_pipe and len(data) <= select.PIPE_BUF and bool(self._poll.poll(0))

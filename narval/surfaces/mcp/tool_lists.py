@@ -1,4 +1,4 @@
-"""Lists of tools: clients are notified when the list that they were given has changed."""
+"""Lists of tools: clients are notified if the list that they got has changed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.mcp.resources import changes_of
 
 MOST = 64
-"""The most lists that are followed at a time; the oldest may be of a session that has gone."""
+"""The most lists followed at a time; the oldest may be of a session that has gone."""
 
 Tell = Callable[[], Awaitable[None]]
 
 
 class FollowedList(NamedTuple):
-    """A list that a client was given: its digest, and the function that reports a change."""
+    """A list that a client got: its digest, and the function that reports a change."""
 
     client: str
     agent: str
@@ -30,7 +30,7 @@ class FollowedList(NamedTuple):
 
 
 class ToolLists:
-    """The lists that clients were given. All of an agent share one request for changes of its files."""
+    """The lists that clients got. All of an agent share one request for changes of its files."""
 
     def __init__(self, asks: AsyncClient) -> None:
         self._asks = asks
@@ -38,7 +38,7 @@ class ToolLists:
         self._watching: dict[str, asyncio.Task[None]] = {}
 
     async def follow(self, key: object, client: str, tell: Tell) -> None:
-        """Call `tell` when the tools of a client differ from those now. Raises NarvalError."""
+        """Call `tell` when the tools of a client differ from the present ones. Raises NarvalError."""
         clients = await self._asks.ask("mcp_clients")
         agents = next((row["agents"] for row in clients if row["client"] == client), None)
         if not agents:

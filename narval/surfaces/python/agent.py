@@ -80,7 +80,7 @@ def open(
     `agent` names the agent that is asked, by default the home's own.
 
     `by` names the person for whom the program works: what it adds, starts and signals is recorded as theirs.
-    Faults of its files are told by one FaultWarning; what is good is loaded.
+    Faults in its files are reported by one FaultWarning; valid definitions are loaded.
     Raises NoHomeError, HomeHeldError, SettingsError, StoreError, and RequestError for an invalid name.
     """
     asker = Asker("" if by is None else person_name(by), os.geteuid(), PYTHON)
@@ -100,7 +100,7 @@ def _warn(text: str) -> None:
 
 
 def _nothing() -> None:
-    """End nothing."""
+    """Do nothing."""
 
 
 class OfMessages:
@@ -113,16 +113,16 @@ class OfMessages:
     def send(self, to: str, *elements: Given, keep: float | None = None) -> list[str]:
         """Send elements to another agent of the home, in one turn; the ids of the messages.
 
-        What is not taken within `keep` seconds becomes a dead letter. Raises RequestError.
+        A message that is not taken within `keep` seconds becomes a dead letter. Raises RequestError.
         """
         xml = [_bytes(element) for element in elements]
         return list(ask(self, letters.send, to, xml, keep)["messages"])
 
 
 class Agent(OfMessages, OfKinds):
-    """A home at work within this program: its runs proceed while a method waits (`until_idle`, `wait`).
+    """A home that runs within this program: its runs proceed while a method waits (`until_idle`, `wait`).
 
-    It is used in one thread at a time, and not where an event loop is at work: there, in a notebook or a web
+    Use it in one thread at a time, and not where an event loop is running: there, in a notebook or a web
     server, call it by `asyncio.to_thread`. After `os.fork` only the parent uses it.
     """
 
@@ -143,15 +143,15 @@ class Agent(OfMessages, OfKinds):
         self.close()
 
     def close(self) -> None:
-        """Stop all runs, and release the home; an `other` agent only becomes passive. Done twice, or in a
-        program that was forked from this one, it does nothing.
+        """Stop all runs, and release the home; an `other` agent only becomes passive. A second call, or one
+        in a forked child, does nothing.
         """
         if self.runner.is_over:
             return
         end, self._end = self._end, _nothing
         try:
             end()
-        except RequestError:  # it cannot be closed here and now
+        except RequestError:  # it cannot be closed from here now
             self._end = end
             raise
 
@@ -224,7 +224,7 @@ class Agent(OfMessages, OfKinds):
     outdate = forward(changing.outdate)
 
     def element(self, eid: int) -> Element | None:
-        """The element of that number."""
+        """The element with that number, or None."""
         return self.daemon.agent.memory.element(eid)
 
     # --- runs -----------------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ class Agent(OfMessages, OfKinds):
     def start(self, name: str, *elements: Given, environment: dict[str, Any] | None = None) -> int:
         """Start a run of `group.name` with these elements as its first context; returns its eid.
 
-        A process may be given attributes: its first `environment`.
+        A process also accepts attributes, its first `environment`.
         """
         xml = [_bytes(element) for element in elements]
         return int(ask(self, acts.start, name, xml, environment=environment)["eid"])
@@ -252,7 +252,7 @@ class Agent(OfMessages, OfKinds):
         return list(ask(self, acts.start, name, xml, each=True)["runs"])
 
     def until_idle(self) -> None:
-        """Work until nothing can continue without something from outside."""
+        """Work until nothing can continue without input from outside."""
         self.runner.run(self.daemon.main_loop.until_idle())
 
     def elapse(
@@ -264,8 +264,8 @@ class Agent(OfMessages, OfKinds):
     def simulate(
         self, what: str | Path, *, at: str | None = None, until: str | None = None, memory: str | None = None
     ) -> dict[str, Any]:
-        """Simulate; returns the form of `narval simulate --json`. Nothing happens, and the clock stands
-        still.
+        """Simulate; returns the form of `narval simulate --json`. Nothing else happens, and the clock does
+        not advance.
 
         `what` is the name of a definition, or a scenario: its file, or its text. Other arguments override
         the scenario. Raises DefinitionError, RequestError.
@@ -277,14 +277,15 @@ class Agent(OfMessages, OfKinds):
     def retry(
         self, run: int, step: str | None = None, *, done: bool = False, gave: Iterable[int] = ()
     ) -> int:
-        """Begin a run again from a step, by default the one that failed; returns the eid of the new run.
+        """Begin a run again from a step, by default the failed one; returns the eid of the new run.
 
-        With `done`, that step was done, and `gave` the elements with these eids: the run goes on behind it.
+        With `done`, that step counts as done, with the elements of the eids in `gave` as its results: the run
+        continues after it.
         """
         return int(ask(self, acts.retry, run, step, done, list(gave))["eid"])
 
     def signal(self, run: int, name: str, *elements: Given, **arguments: str) -> dict[str, Any]:
-        """Tell a run something under a name, with elements and attributes; returns its answer."""
+        """Send a signal to a run under a name, with elements and attributes; returns its answer."""
         xml = [_bytes(element) for element in elements]
         return ask(self, on_signals.signal, run, name, xml, arguments)
 

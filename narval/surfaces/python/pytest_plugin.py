@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 HOME = "narval_home"
 LONGEST_STORY = 300
-"""The most lines shown of the story of a scenario that failed, the last ones."""
+"""The most lines shown of a failed scenario's story, the last ones."""
 
 _STAGES: pytest.StashKey[dict[Path, SimulatedHome]] = pytest.StashKey()
 
@@ -85,7 +85,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
 
 
 def _failed_runs(item: pytest.Item) -> Iterator[tuple[str, str]]:
-    """The definition of each failed run of a test that no other called, and why, with file and line."""
+    """The definition of each failed top-level run of a test, and why it failed, with file and line."""
     if (agent := item.stash.get(_AGENT, None)) is None:
         return
     for run in agent.runs("failed"):
@@ -123,7 +123,7 @@ class ScenarioFile(pytest.File):
 
 
 class NotAsExpected(Exception):  # noqa: N818 - it is a report, not an error
-    """A scenario did not come out as it should."""
+    """A scenario with an unexpected result."""
 
 
 class ScenarioItem(pytest.Item):
@@ -155,7 +155,7 @@ class ScenarioItem(pytest.Item):
         return self.path, 0, f"scenario {self.name}"
 
     def _stage(self) -> SimulatedHome:
-        """The stage of the home; the definitions are read once."""
+        """The simulated home; its definitions are read once."""
         from narval.files.home import Home
         from narval.trials.simulate.simulated_home import simulated_home
 
@@ -176,9 +176,7 @@ class ScenarioItem(pytest.Item):
 
 
 def _failures(report: SimulationReport) -> Iterator[str]:
-    """The first difference, as a summary has only the first line; then the story of a scenario, and its
-    result.
-    """
+    """The first difference, as a summary shows only one line; then the story and the result of a scenario."""
     from narval.surfaces.cli.render.simulation import StoryWriter, difference, ending
 
     yield from [difference(judged) for judged in report.judged if not judged.met][:1]

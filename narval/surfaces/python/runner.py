@@ -1,8 +1,8 @@
-"""Operations asked from a synchronous program: coroutines run one after another on a loop of their own,
-thousands a second.
+"""Operations asked from a synchronous program: coroutines run one after another on a separate loop, thousands
+a second.
 
 `asyncio.Runner.run` installs and removes its handler of Ctrl-C each time, which takes longer than starting a
-run of a recipe. Here that is done once, for as long as the loop is open.
+run of a recipe. Here that is done once, while the loop is open.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ WITHIN_LOOP = (
 class Runner:
     """A loop whose coroutines Ctrl-C cancels, so that `run` raises KeyboardInterrupt.
 
-    Raises RequestError where another loop is at work in this thread.
+    Raises RequestError if another loop is running in this thread.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Runner:
             signal.signal(signal.SIGINT, _interrupt)
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """The result of a coroutine. Raises RequestError where none can run."""
+        """The result of a coroutine. Raises RequestError if none can run."""
         if self.is_over or self._loop.is_running() or asyncio._get_running_loop() is not None:
             work.close()
             raise RequestError(self._refusal())
@@ -72,7 +72,7 @@ class Runner:
 
     @property
     def is_over(self) -> bool:
-        """True once it is closed, and in a program that was forked from the one that has made it."""
+        """True after it is closed, and in a forked child of the program that made it."""
         return self._is_closed or self._program != os.getpid()
 
     def _refusal(self) -> str:
@@ -112,7 +112,7 @@ Asked = Operation[Concatenate[Daemon, Parameters], Coroutine[Any, Any, Result]]
 
 
 class AtWork(Protocol):
-    """A daemon in this program, the loop on which it works, and the asker."""
+    """A daemon in this program, the loop that it runs on, and the asker."""
 
     daemon: Daemon
     runner: Runner
@@ -125,7 +125,7 @@ def ask(
     *arguments: Parameters.args,
     **named: Parameters.kwargs,
 ) -> Result:
-    """The answer of an operation, which is given the asker."""
+    """The answer of an operation, asked by that asker."""
     if operation.wants_asker:
         named[ASKER] = at_work.asker
     return at_work.runner.run(operation(at_work.daemon, *arguments, **named))

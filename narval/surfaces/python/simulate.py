@@ -69,7 +69,7 @@ def _scenario(here: SimulatedHome, what: str | Path) -> Scenario:
 
 
 def _memory_file(daemon: Daemon) -> Path | None:
-    """The file that declares elements for the agent that is asked; None if there is none."""
+    """The file that declares elements for the asked agent; None if there is none."""
     if daemon.home is None or daemon.agent.store.is_own:
         return daemon.home.memory if daemon.home is not None else None
     has_one = daemon.name in daemon.files.snapshot.agents
@@ -77,7 +77,7 @@ def _memory_file(daemon: Daemon) -> Path | None:
 
 
 def _others(daemon: Daemon) -> Iterator[tuple[str, OtherAgent]]:
-    """The agents of the home except the one that is asked."""
+    """The agents of the home except the asked one."""
     files, own = daemon.files, daemon.agents.own
     if daemon.host is not own:
         counts = with_all_settings(files.snapshot.own, files.settings.own)

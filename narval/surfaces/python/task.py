@@ -1,8 +1,8 @@
 """Programs in Python as tasks (K48–K60): `from narval import task`.
 
-The functions here are those of the current task: that of the running action, else the one whose handle is in
-NARVAL_TASK. A separate program begins one by `init`, or has `run` do all of it. Where the source has an error
-value of -1, there are exceptions: `TaskRefusedError`, `RequestError`, `DaemonGoneError`.
+The functions here apply to the current task: that of the running action, else the one whose handle is in
+NARVAL_TASK. A separate program begins a task by `init`, or has `run` do everything. Where the source has an
+error value of -1, they raise exceptions: `TaskRefusedError`, `RequestError`, `DaemonGoneError`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Given = str | bytes | Element | None
 
 
 class WorkObject:
-    """An object that a task has: its element, until it is given away (K59)."""
+    """An object of a task: its element, until it is given away (K59)."""
 
     def __init__(self, element: Element, case: int) -> None:
         self._element, self.case = element, case
@@ -35,7 +35,7 @@ class WorkObject:
 
     @property
     def element(self) -> Element:
-        """The element. Raises TaskRefusedError once the object was given away."""
+        """The element. Raises TaskRefusedError after the object was given away."""
         if self._gone:
             raise TaskRefusedError("gone", f"object {self._element.eid} is not yours any more: {self._gone}")
         return self._element
@@ -61,7 +61,7 @@ class WorkObject:
         return self.element.text
 
     def tree(self) -> etree._Element:
-        """A fresh lxml copy: altering it changes nothing else; use `replace` of the task for that."""
+        """A fresh lxml copy: altering it has no other effect; use the task's `replace` for that."""
         return self.element.tree()
 
     def select(self, expression: str) -> Any:
@@ -116,8 +116,8 @@ class ProgramTask:
         return self.workobject
 
     def assert_(self, state: str) -> str:
-        """Move along an edge to a state (K49); returns the new state of the task. In a terminal state the
-        object is routed, and no longer an object of the task.
+        """Move along an edge to a state (K49); returns the new state of the task. A terminal state routes the
+        object, which is then no longer an object of the task.
         """
         answer = self._ask("task_assert", state=state, wait=FOR_GOOD)
         return self._moved(answer)
@@ -164,7 +164,7 @@ class ProgramTask:
         return self._waited(event, timeout, end=False)
 
     def wait_on_event_end(self, event: str, timeout: float = 0) -> dict[str, Any] | None:
-        """Wait until the action of an event was done for the task (K54), like `wait_on_event`; returns its
+        """Wait, like `wait_on_event`, until an event's action was done for the task (K54); returns its
         `result`.
         """
         return self._waited(event, timeout, end=True)
@@ -221,7 +221,7 @@ def init(
     home: str | Path | None = None,
     agent: str = "",
 ) -> ProgramTask:
-    """Begin a task of a type, in a role; `user` for those who may act in another's name.
+    """Begin a task of a type, in a role; `user` is for callers that may act in another's name.
 
     `home` is the folder whose daemon is asked, by default that of NARVAL_HOME. The task becomes current.
     """
@@ -251,7 +251,7 @@ def current() -> ProgramTask:
 
 
 _own: ProgramTask | None = None
-"""The task that this program has begun last."""
+"""The last task that this program began."""
 
 
 def run(
@@ -265,9 +265,9 @@ def run(
 ) -> int:
     """Work as a task until its queue is empty: call `main` for each object; returns their number.
 
-    It ends when no object has come for `timeout` seconds; with None it never does. If `main` returns without
-    having asserted a terminal state, FORWARD is asserted; if it raises, EXCEPTION is, or the object goes back
-    to the queue if no edge leads there.
+    It ends if no object arrives for `timeout` seconds; with None it never does. If `main` returns without
+    having asserted a terminal state, FORWARD is asserted. If it raises, EXCEPTION is asserted, or, if no edge
+    leads there, the object goes back to the queue.
     """
     done = 0
     with init(name, user, role, home=home) as task:
@@ -277,7 +277,7 @@ def run(
             except BaseException:
                 _fail(task)
                 raise
-            if task.workobject is not None or task.get_current_state():  # its object may be given away
+            if task.workobject is not None or task.get_current_state():  # its object may have been given away
                 task.assert_("FORWARD")  # noqa: PT009 - it is the name of K49
             done += 1
     return done

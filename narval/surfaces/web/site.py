@@ -54,7 +54,7 @@ _MODULES = (
 )  # fmt: skip
 
 PAGES = tuple(route for module in _MODULES for route in vars(module).values() if isinstance(route, PageRoute))
-"""All pages and acts, in the order of lookup: each that a module declares, in its order there."""
+"""All pages and acts, in the order of lookup: those of each module in their order there."""
 
 
 def sections_of(path: str) -> tuple[tuple[str, str, tuple[Role, ...]], ...]:
@@ -87,13 +87,13 @@ SECTIONS: Mapping[str, tuple[tuple[str, str, tuple[Role, ...]], ...]] = {
     ),
     "/work": (("Items", "/work", EVERYBODY), *sections_of("/work")),
 }  # fmt: skip
-"""The lists that share an entry of the header, by its path: each leads to the others."""
+"""The lists that share an entry of the header, by its path; each links to the others."""
 
 SWITCHED = 10
-"""The most agents in the header of each page; a field leads to any other."""
+"""The most agents in the header of each page; a field finds any other."""
 
 SCRIPTS = ("graph.js", "replay.js", "live.js", "keys.js", "draft.js", "edit.js")
-"""The scripts of every page, in the order in which they begin; the first receive events of later ones."""
+"""The scripts of every page, in their order of execution; earlier ones receive events of later ones."""
 
 PHASE_TONES: Mapping[str, str] = {
     "active": "active", "done": "done", "failed": "failed", "cancelled": "cancelled",
@@ -105,7 +105,7 @@ WAITS_TONES: Mapping[str, tuple[str, str]] = {
     "nothing": ("working", "active"), "element": ("waits for an element", "waiting"),
     "moment": ("waits for a moment", "waiting"), "call": ("waits for a call", "waiting"),
 }  # fmt: skip
-"""The words and the tone of a run under way, by what it waits for; first what needs a person."""
+"""The words and the tone of a run under way, by what it waits for; those that need a person come first."""
 
 WAITED_FOR: Mapping[str, str] = {
     "condition": "an element", "time": "a moment", "call": "a call", "try": "its next try",
@@ -152,7 +152,7 @@ async def frame(visit: Visit) -> dict[str, Any]:
 
 async def _agents(visit: Visit) -> list[dict[str, Any]]:
     """The first agents of the home, and one more if there is one; none while an open page is remade, as its
-    header stays.
+    header is not remade.
     """
     if not visit.agent or visit.live:
         return []
@@ -163,7 +163,7 @@ async def _agents(visit: Visit) -> list[dict[str, Any]]:
 
 
 async def _attention(visit: Visit) -> int:
-    """The number of things that need attention; none for visitors who may not see it, or without a daemon."""
+    """The number of things that need attention; 0 for visitors who may not see it, or without a daemon."""
     if not visit.agent or visit.visitor.role == "person":
         return 0
     try:

@@ -1,9 +1,9 @@
 """Matrix, by the client API of a homeserver: `sync` for incoming messages, transaction ids for outgoing ones.
 
-The position is the token of `sync`. The id of a message is ROOM/EVENT. A room of two is a private talk: an
-answer to the person goes to a room with nobody else in it. Of other rooms only those of the settings count.
-Buttons are reactions: the assistant puts 1️⃣ 2️⃣ … below its message, and whoever taps one has pressed it.
-End-to-end encryption is not supported: an encrypted message is answered in an unencrypted room.
+The position is the token of `sync`. The id of a message is ROOM/EVENT. A room of two is private: an answer to
+the person goes to a room without anyone else. Of other rooms only those of the settings are used. Buttons are
+reactions: the assistant puts 1️⃣ 2️⃣ … below its message, and a person presses one by tapping it. End-to-end
+encryption is not supported: an encrypted message is answered in an unencrypted room.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ MOST_EVENTS = 100
 MOST_PAGES = 100
 MOST_TAKEN = 100
 MOST_INVITATIONS = 1_000
-"""The most invitations of unknown people that are remembered, the last ones: each is followed once its sender
-is known.
+"""The most invitations of unknown people that are remembered, the last ones: each is accepted when its sender
+becomes known.
 """
 MOST_ROOMS = 1_000
-"""The number of rooms from which an account no longer follows invitations of strangers."""
+"""The number of rooms from which an account no longer accepts invitations of strangers."""
 BUTTONS = "narval.buttons"
 """The field of our messages that has the data of their buttons."""
 _NOTHING = {"not_types": ["*"]}
@@ -45,7 +45,7 @@ _TYPES = (
 
 
 def _only(timeline: Mapping[str, object]) -> Mapping[str, object]:
-    """The filter of a sync that gives only invitations and timelines."""
+    """The filter of a sync that returns only invitations and timelines."""
     room = {"timeline": timeline, "state": _NOTHING, "ephemeral": _NOTHING, "account_data": _NOTHING}
     return {"presence": _NOTHING, "account_data": _NOTHING, "room": room}
 
@@ -55,7 +55,7 @@ _INVITATIONS = _only({"limit": 1, **_NOTHING})
 
 
 def open_chat(settings: ChatSettings, home: Path, secret: str) -> Matrix:
-    """Make Matrix ready for an account, whose password or access token is the secret."""
+    """Prepare Matrix for an account, whose password or access token is the secret."""
     return Matrix(MatrixSession(settings, home, secret), home)
 
 
@@ -69,9 +69,9 @@ class Matrix:
         self.rooms = Rooms(session, home)
 
     async def listen(self, position: str, take: Take, tell: Tell) -> None:
-        """Give what is written after a token of `sync`; see the contract."""
+        """Deliver messages after a token of `sync`; see the contract."""
         await self.rooms.enter_those_of_the_settings()
-        answer = await self._sync("", 0, _INVITATIONS)  # earlier events are not given again
+        answer = await self._sync("", 0, _INVITATIONS)  # earlier events are not delivered again
         since = position or str(answer["next_batch"])
         if not position:
             await take((), since)
@@ -155,7 +155,7 @@ class Matrix:
         return messages
 
     async def _events(self, room: str, timeline: Mapping[str, Any], since: str) -> list[Event]:
-        """The events of a room since a token, in order; for a room just entered, since the invitation."""
+        """The events of a room since a token, in order; for a newly joined room, since the invitation."""
         user, is_named = self._session.user, bool(self.rooms.name_of(room))
         events = read(timeline["events"])
         token = timeline.get("prev_batch") if timeline.get("limited") else None
@@ -170,12 +170,12 @@ class Matrix:
             events = [*read(page.get("chunk", ()))[::-1], *events]
             token = page.get("end") if page.get("chunk") and page.get("end") != token else None
         entered, invited = entry(events, user)
-        if entered >= 0:  # text from before the invitation was not meant for it
+        if entered >= 0:  # text from before the invitation was not addressed to it
             events = events[invited if invited >= 0 else entered :]
         return list({event.id: event for event in events}.values())
 
     async def _message(self, event: Event, room: str, position: str) -> Incoming | None:
-        """The message of an event; None for one in a room with others in it, or without content."""
+        """The message of an event; None if others are in its room, or it has no content."""
         named = self.rooms.name_of(room)
         if not named and not await self.rooms.is_of_two(room, event.sender):
             return None
@@ -242,7 +242,7 @@ class Rooms:
                 self.closed[name] = f"the room {name} cannot be joined: {error}"
 
     async def heed_invitations(self, answer: Mapping[str, Any]) -> None:
-        """Enter the rooms to which people invite whose messages are taken; ignore other invitations."""
+        """Enter the rooms to which known people invite the account; ignore other invitations."""
         for room, data in answer.get("rooms", {}).get("invite", {}).items():
             events = [
                 event for event in data["invite_state"]["events"] if _invites(event, self._session.user)
@@ -266,7 +266,7 @@ class Rooms:
             del self._invitations[room]
 
     async def _is_in_many(self) -> bool:
-        """True if the account is in too many rooms to follow invitations of strangers."""
+        """True if the account is in too many rooms to accept invitations of strangers."""
         joined = await self._session.ask("GET", "joined_rooms")
         return len(joined.get("joined_rooms", ())) >= MOST_ROOMS
 
@@ -288,7 +288,7 @@ class Rooms:
         return self._members.get(room, {}).get(person, "")
 
     async def is_of_two(self, room: str, person: str) -> bool:
-        """True if nobody is in a room but a person and this account."""
+        """True if only a person and this account are in a room."""
         return set(await self._in(room)) == {person, self._session.user}
 
     async def check(self, room: str, place: str) -> None:
@@ -318,7 +318,9 @@ class Rooms:
         return await self._make(place, own)
 
     async def _is_for(self, room: str, person: str, *, is_own: bool) -> bool:
-        """True if a room is for unencrypted talk with one person; one we made may wait for them."""
+        """True if a room is for unencrypted talk with one person, who may still have to join one that we
+        made.
+        """
         people = set(await self._in(room))
         alone = {self._session.user}
         return people in ({person} | alone, alone if is_own else {person} | alone) and not (
@@ -334,7 +336,7 @@ class Rooms:
         return room
 
     async def _direct(self) -> dict[str, list[str]]:
-        """The rooms for talk with one person each, as the server has them noted."""
+        """The rooms for talk with one person each, as recorded at the server."""
         return await self._session.ask("GET", self._direct_path(), missing=True)
 
     def _direct_path(self) -> str:
@@ -345,7 +347,7 @@ class Rooms:
             path = f"rooms/{quote(room, safe='')}/joined_members"
             try:
                 joined = (await self._session.ask("GET", path)).get("joined", {})
-            except ChatError:  # we are not in it any more
+            except ChatError:  # we are no longer in it
                 return {}
             names = {person: str((what or {}).get("display_name") or "") for person, what in joined.items()}
             self._members[room] = names

@@ -1,4 +1,4 @@
-"""Events of Matrix, as a server gives them, read for what matters in a chat."""
+"""Events of Matrix, reduced to what matters in a chat."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     is_edit: bool = False
     """True if it replaces the text of another event."""
     is_forwarded: bool = False
-    """True if somebody else wrote its text."""
+    """True if another person wrote its text."""
     is_encrypted: bool = False
     """True if it cannot be decrypted."""
     turns_encryption_on: bool = False
@@ -55,7 +55,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_message(self) -> bool:
-        """True if it says something to those in the room."""
+        """True if it is a message to those in the room."""
         return bool(self.text or self.file or self.reacts_to or self.is_encrypted)
 
     @property
@@ -65,7 +65,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read(events: Iterable[object]) -> list[Event]:
-    """The relevant events of a server; those of an unspecified form are left out."""
+    """The relevant events of a server; events of an invalid form are left out."""
     return [made for event in events if isinstance(event, dict) and (made := _readable(event)) is not None]
 
 
@@ -81,7 +81,7 @@ def entry(events: Sequence[Event], user: str) -> tuple[int, int]:
 
 
 def _readable(event: Mapping[str, Any]) -> Event | None:
-    """An event, if its form is valid: anybody in a room may send another form."""
+    """An event, if its form is valid: anyone in a room may send an invalid one."""
     try:
         return _read(event)
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError):
@@ -127,7 +127,7 @@ def _message(content: Mapping[str, Any], event: Event) -> Event | None:
         content = content["m.new_content"]
     kind, body = content.get("msgtype"), content.get("body")
     if not isinstance(body, str) or kind not in (*_TEXTS, *_FILES):
-        return None  # not of m.notice: programs send it, and must not answer one another
+        return None  # no m.notice: programs send it, and must not answer one another
     answered = _event_id((relation.get("m.in_reply_to") or {}).get("event_id"))
     if relation.get("rel_type") == "m.thread" and relation.get("is_falling_back"):
         answered = _event_id(relation.get("event_id"))
@@ -159,7 +159,7 @@ def _file(content: Mapping[str, Any]) -> IncomingFile | None:
 
 
 def _without_quote(body: str) -> str:
-    """The text of an answer without the lines of what it answers, which older clients put before it."""
+    """The text of an answer without the quoted lines that older clients put before it."""
     lines = body.split("\n")
     while lines and lines[0].startswith("> "):
         del lines[0]

@@ -21,8 +21,8 @@ MOST_WAITS = 3
 class MatrixSession:
     """The account of the settings at its server; it logs in at the first request.
 
-    The secret is an access token, or else the password. With a password the device is always the same one, so
-    that the server knows a message that is sent again after a restart.
+    The secret is an access token, or else the password. With a password the device is always the same, so
+    that the server recognises a message that is sent again after a restart.
     """
 
     def __init__(self, settings: ChatSettings, home: Path, secret: str) -> None:
@@ -46,8 +46,8 @@ class MatrixSession:
     ) -> dict[str, Any]:
         """The answer of the server to a request of the client API, below `v3`.
 
-        With `missing`, the answer to what is not there is {}; with `hurried`, also that to what a busy server
-        puts off. Raises ConnectionError if another try may help, ChatError (final) if the server refuses.
+        With `missing`, the answer for a missing resource is {}; with `hurried`, also that of a busy server.
+        Raises ConnectionError if another try may help, ChatError (final) if the server refuses.
         """
         waits = 0 if hurried else MOST_WAITS
         answer = await self._answered(method, path, body, held, waits)

@@ -1,7 +1,7 @@
 """Telegram, by its Bot API: long polling for incoming messages, inline keyboards for buttons.
 
 The position is the `offset` of getUpdates. The id of a message is CHAT:MESSAGE, as Telegram numbers messages
-in each chat separately. A group is named by its number, such as "-1001234567890". Telegram takes no ids of
+in each chat separately. A group is named by its number, such as "-1001234567890". Telegram accepts no ids of
 ours, so a message whose answer was lost may arrive twice: the second is marked.
 """
 
@@ -26,7 +26,7 @@ REPEATED = "(sent again, as it is not sure that you got it)\n"
 MOST_WAITS = 3
 """The most times that a request is repeated because Telegram asked to wait."""
 SHORT_LABEL = 12
-"""The most characters of labels that are put side by side."""
+"""The most characters of labels placed side by side."""
 MOST_IN_A_ROW = 3
 MOST_DATA = 64
 """The most bytes of the data of a button."""
@@ -41,7 +41,7 @@ _ENDINGS = {"audio/ogg": "ogg", "audio/mpeg": "mp3", "video/mp4": "mp4", "image/
 
 
 def open_chat(settings: ChatSettings, home: Path, secret: str) -> Telegram:
-    """Make Telegram ready for a bot, whose token is the secret."""
+    """Prepare Telegram for a bot, whose token is the secret."""
     return Telegram(settings, home, secret)
 
 
@@ -56,7 +56,7 @@ class Telegram:
         self._bot = ""
 
     async def listen(self, position: str, take: Take, tell: Tell) -> None:
-        """Give what is written to the bot after an update; see the contract."""
+        """Deliver the messages to the bot after an update; see the contract."""
         if not _TOKEN.fullmatch(self._token):
             raise ChatError(
                 f"{self._settings}: expected as secret the token that @BotFather gave, such as 12345:AbC…",
@@ -67,7 +67,7 @@ class Telegram:
         offset = int(position) if position.isdecimal() else await self._end()
         if not position:
             await take((), str(offset))
-        held = 0  # the first one returns at once, to learn whether Telegram gives updates at all
+        held = 0  # the first request returns at once, to check that Telegram delivers updates
         while True:
             updates, held = await self._updates(offset, held), HELD_SECONDS
             await tell("")
@@ -92,7 +92,7 @@ class Telegram:
         return _id_of(sent) if isinstance(sent, dict) else ""
 
     async def fetch(self, file: IncomingFile, path: Path, most: int) -> None:
-        """Fetch a file; Telegram gives a bot those of up to 20 MB."""
+        """Fetch a file; Telegram limits bots to files of 20 MB."""
         if file.size is not None and file.size > most:
             raise ChatError(f"it has {file.size:,} bytes, and at most {most:,} are taken", final=True)
         about = await self._result("getFile", {"file_id": file.reference})
@@ -121,7 +121,7 @@ class Telegram:
         return updates
 
     def _read(self, update: Mapping[str, Any]) -> Iterator[Incoming]:
-        """The message of an update; nothing if it cannot be used."""
+        """The message of an update; nothing if it is unusable."""
         position = str(update["update_id"] + 1)
         try:
             if press := update.get("callback_query"):
@@ -131,7 +131,7 @@ class Telegram:
             elif (message := update.get("message")) and _says_something(message):
                 yield self._message(message, position)
         except (LookupError, TypeError, AttributeError):
-            return  # a message of an undocumented form: nothing in it is understood
+            return  # a message of an undocumented form
 
     def _message(self, message: Mapping[str, Any], position: str, edit: str = "") -> Incoming:
         chat, sender = message["chat"], message["from"]
@@ -160,14 +160,14 @@ class Telegram:
         word, bot, rest = command[1], command[2], text[command.end() :].strip()
         if bot and bot.lower() != self._bot.lower():
             return text
-        if word.lower() == "start":  # what Telegram sends when somebody opens the bot, or a link to it
+        if word.lower() == "start":  # sent by Telegram when a person opens the bot, or a link to it
             word, rest = rest or "help", ""
         line = f"{word} {rest}".strip()
         return f"{self._settings.called}: {line}" if is_room and bot else line
 
     async def _end_press(self, press: Mapping[str, Any]) -> None:
         """Acknowledge the press of a button, so that it stops showing progress."""
-        with suppress(ChatError, KeyError):  # one that comes too late has no effect
+        with suppress(ChatError, KeyError):  # a late one has no effect
             await self._result("answerCallbackQuery", {"callback_query_id": str(press["id"])})
 
     async def _edit(self, message: Outgoing) -> str:
@@ -201,7 +201,7 @@ class Telegram:
         held: float = 0.0,
         once: bool = False,
     ) -> object:
-        """The result of a method. Raises what the contract says."""
+        """The result of a method. Raises the errors of the contract."""
         for _ in range(MOST_WAITS):
             answer = await self._api.ask(f"bot{self._token}/{method}", body or {}, held=held, once=once)
             if answer.status == 200 and answer.data.get("ok") is True:
@@ -228,7 +228,7 @@ class Telegram:
 
 
 def _says_something(message: Mapping[str, Any]) -> bool:
-    """True for a message with a text or a file of a user; others say that somebody joined, and the like."""
+    """True for a message with a text or a file of a user; others report that a person joined, for example."""
     return bool(message.get("from")) and any(key in message for key in ("text", "photo", *_FILES))
 
 
@@ -273,7 +273,7 @@ def _file(message: Mapping[str, Any]) -> IncomingFile | None:
 def _plain(text: str) -> list[dict[str, object]]:
     """The places of a text that Telegram would turn into mentions or commands, each marked as code instead.
 
-    Offsets count units of UTF-16. A text with more of them than Telegram takes is code as a whole.
+    Offsets count units of UTF-16. A text with more of them than Telegram accepts is code as a whole.
     """
     places = [match.span() for match in _ACTIVE.finditer(text)]
     if len(places) > MOST_ENTITIES:
@@ -317,7 +317,7 @@ def _place_and_number(identifier: str) -> tuple[str, int]:
 
 
 def _number(place: str) -> int:
-    """The number of a chat. Raises ChatError for a name, which somebody else may have one day."""
+    """The number of a chat. Raises ChatError for a name, which may later belong to another person."""
     try:
         return int(place)
     except ValueError:

@@ -1,9 +1,9 @@
 """XMPP: the kind of chat for an account at any XMPP server, by slixmpp.
 
-The archive of the account (XEP-0313) is authoritative: a message is known by its id there, and messages from
-a time without connection are read from it. A message that is delivered late is not taken as delivered: the
-archive is asked for everything after the position. Our own messages are found there by the id that we gave
-them, so one that was sent before the connection was lost is not sent again.
+The archive of the account (XEP-0313) is authoritative: a message is identified by its id there, and messages
+from a time without connection are read from it. A message that is delivered late is not taken as delivered:
+the archive is asked for everything after the position. Our own messages are found there by the id that we
+gave them, so one that was sent before the connection was lost is not sent again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from narval.surfaces.chat.web_api import not_allowed
 from narval.system.fetch import FetchError, fetched
 
 _CONNECTING_SECONDS = 20.0
-"""Seconds for which a message to be sent waits for the connection."""
+"""Seconds for which an outgoing message waits for the connection."""
 _FINAL = frozenset({"bad-address", "bad-answer", "too-large"})
 
 
@@ -49,7 +49,7 @@ class XmppChat:
         self.is_ready = asyncio.Event()
 
     async def listen(self, position: str, take: Take, tell: Tell) -> None:
-        """Connect, take messages since a position, then new ones; see `Kind`."""
+        """Connect, take messages after a position, then new ones; see `Kind`."""
         stream = Stream(self._user, self._secret, self._tls)
         rooms = {bare(room): Room(room, self._name) for room in self._settings.rooms}
         session = Session(stream, self._user, rooms, position, self._sent, self._is_known)
@@ -109,7 +109,7 @@ class XmppChat:
 
 
 def open_chat(settings: ChatSettings, home: Path, secret: str) -> Kind:
-    """Make the chat of an account ready. Raises OperatorError for settings without an account."""
+    """Prepare the chat of an account. Raises OperatorError for settings without an account."""
     silence()
     expected = f"{settings} in etc/narval.toml: expected"
     try:
@@ -135,7 +135,7 @@ def open_chat(settings: ChatSettings, home: Path, secret: str) -> Kind:
 
 
 def _host_and_port(server: str) -> tuple[str, int]:
-    """The host and port of a server, by default 5222; neither if DNS is to be asked."""
+    """The host and port of a server, by default 5222; neither if DNS must be asked."""
     if not server:
         return "", 0
     if server.startswith("[") or server.count(":") == 1:

@@ -1,7 +1,7 @@
 """The archives of XMPP (XEP-0313): that of the account, and those of rooms that have one.
 
-An archive has its own id for each message, and gives what came after one: so a message that was taken is
-recognised from then on, whatever a server later says of it.
+An archive has its own id for each message, and returns the messages after an id. So a taken message is
+recognised later, whatever a server says about it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from narval.surfaces.chat.kinds.xmpp_stanzas import (
 from narval.surfaces.chat.kinds.xmpp_stream import Stream
 
 PAGE = 100
-"""The messages of an archive that are requested at once."""
+"""The messages of an archive requested at once."""
 _MOST_REMEMBERED = 20_000
 """The most ids of messages that are remembered, so that none is taken or sent twice."""
 
 
 class Archived(NamedTuple):
-    """A message with its id in an archive, the moment when it came, and whether it came live."""
+    """A message with its id in an archive, the moment when it arrived, and whether it arrived live."""
 
     id: str
     message: Element
@@ -41,7 +41,7 @@ class Archived(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A page of an archive; `last` is the id of its last message, `is_last` says that none comes after."""
+    """A page of an archive; `last` is the id of its last message, `is_last` says that no page follows."""
 
     messages: list[Archived]
     last: str
@@ -59,7 +59,7 @@ class Archives:
     """The archives that are read, by the address of their room; "" is that of the account.
 
     `position` has the last message taken from each: its id and its moment. `sent` are the ids of our own
-    messages, as far as they are remembered.
+    messages that are still remembered.
     """
 
     def __init__(self, stream: Stream, user: str, position: str, sent: dict[str, None]) -> None:
@@ -80,12 +80,12 @@ class Archives:
         return list(self._owners)
 
     def owner(self, archive: str) -> str | None:
-        """The address that an archive is of; None for one that is not read."""
+        """The address that owns an archive; None for one that is not read."""
         owner = self._owners.get(archive)
         return None if owner is None else owner.address
 
     def has_taken(self, known_as: str) -> bool:
-        """True for the id of a message that was taken, as far as ids are remembered."""
+        """True for the id of a taken message that is still remembered."""
         return known_as in self._seen
 
     def is_new(self, known_as: str) -> bool:
@@ -100,7 +100,7 @@ class Archives:
         return self.is_new(archived.id)
 
     def hear(self, sender: str, result: Element) -> None:
-        """Take a message from an archive, if it answers a question of ours."""
+        """Take a message from an archive, if it answers our query."""
         archive, messages = self._pages.get(result.get("queryid", ""), ("", None))
         forwarded = forwarded_message(result)
         if messages is None or forwarded is None or (sender or self._user) != (archive or self._user):
@@ -110,8 +110,8 @@ class Archives:
     async def open(self, archive: str, ours: str) -> None:
         """Read an archive from now on; `ours` is the sender of our messages there.
 
-        The messages just before the position are remembered: what was taken, and what we sent. Without a
-        position, the last message of the archive becomes the position.
+        The messages just before the position are remembered, both taken and sent ones. Without a position,
+        the last message of the archive becomes the position.
         """
         self._owners[archive] = Owner(archive or self._user, ours)
         last, at = self._positions.get(archive, ("", time.time()))
@@ -140,7 +140,7 @@ class Archives:
         return is_ours
 
     async def next_page(self, archive: str, after: str) -> Page:
-        """The next page after an id; "" is the position. If its message is gone, its moment counts."""
+        """The next page after an id; "" is the position. If its message is gone, its moment is used."""
         last, at = self._positions[archive]
         if last := after or last:
             with contextlib.suppress(ChatError):
@@ -173,7 +173,7 @@ def remember(ids: dict[str, None], known_as: str) -> None:
 
 
 def _read_position(position: str) -> dict[str, tuple[str, float]]:
-    """The positions in a text; none if it has none."""
+    """The positions in a text; empty if it has none."""
     if not position:
         return {}
     try:

@@ -21,11 +21,11 @@ class Reading:
         self.is_behind = False
         """True if the archives must be asked before anything else is taken."""
         self.expected: set[str] = set()
-        """The ids that an archive should have, according to messages that came."""
+        """The ids that an archive should have, according to live messages."""
 
     def fall_behind(self) -> None:
-        """Require that the archives are asked, as only they know what there is. Nothing is expected any more:
-        what an archive then does not have was forged, or is old.
+        """Require a query of the archives, the only authority. Expected ids are dropped: if an archive does
+        not have them, they were forged, or are old.
         """
         self.is_behind = True
         self.expected.clear()
@@ -51,7 +51,7 @@ class Reading:
             return None
         is_late = xml.find(xmpp_stanzas.DELAY) is not None
         if ids and (not archive or is_late or len(ids) > 1):
-            # The archive has it, and gives it once. What the message itself claims may be forged.
+            # The archive has it, and delivers it once. What the message itself claims may be forged.
             self.expected.update(ids)
             self.is_behind = True
             return None
@@ -60,13 +60,13 @@ class Reading:
         at = time.time()
         if ids:
             return self.from_archive(archive, Archived(ids[0], xml, at, is_live=True))
-        # Without an archive, a message is known by its sender's id.
+        # Without an archive, a message is identified by its sender's id.
         known_as = f"{xmpp_stanzas.bare(xml.get('from', ''))} {xmpp_stanzas.origin_id(xml) or uuid4().hex}"
         is_new = self._archives.is_new(known_as)
         return self._incoming(archive, Archived(known_as, xml, at, is_live=True)) if is_new else None
 
     def from_archive(self, archive: str, archived: Archived) -> Incoming | None:
-        """A message of an archive, from then on the last one; None for one that is empty or already taken."""
+        """A message of an archive, which becomes the position; None if it is empty or already taken."""
         if self._archives.was_sent(archive, archived.message):
             return None
         return self._incoming(archive, archived) if self._archives.advance(archive, archived) else None

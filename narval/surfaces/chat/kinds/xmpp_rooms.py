@@ -1,7 +1,7 @@
 """A room of XMPP (XEP-0045): its occupants, by the addresses that the room itself reports.
 
 A nick is only a claim, and changes. The sender of a line is known only in a room that shows all addresses to
-everybody; elsewhere nobody is known, whatever the line itself claims.
+everyone; elsewhere no sender is known, whatever the line itself claims.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from narval.surfaces.chat.kinds import xmpp_stanzas
 _OURS, _SHOWN = "110", ("100", "172")
 """The status codes of our own presence, and of a room that shows addresses."""
 _HIDDEN = ("173", "174")
-"""The status codes of a room that stops showing them."""
+"""The status codes of a room that stops showing addresses."""
 _MOST_REMEMBERED = 1_000
 
 
 class Room:
-    """A room, and what was heard of it since it was entered; `known_as` is its name in the settings."""
+    """A room, and its state since it was entered; `known_as` is its name in the settings."""
 
     def __init__(self, known_as: str, name: str) -> None:
         self.known_as, self.address = known_as, xmpp_stanzas.bare(known_as)
@@ -29,7 +29,7 @@ class Room:
         self.shows_addresses = False
         self.fault: ChatError | None = None
         self.answered = asyncio.Event()
-        """Set once the room has admitted or refused us."""
+        """Set when the room has admitted or refused us."""
         self.ours: dict[str, str] = {}
         """Our lines: the room's id of each, and ours."""
         self._addresses: dict[str, str] = {}
@@ -45,7 +45,7 @@ class Room:
         return ""
 
     def enter(self) -> None:
-        """Begin to enter: no occupant is known yet."""
+        """Start to enter: no occupant is known yet."""
         self.is_entered = self.shows_addresses = False
         self.fault = None
         self._addresses.clear()
@@ -57,7 +57,7 @@ class Room:
         self.answered.set()
 
     def presence(self, xml: Element) -> None:
-        """Record who comes, goes or is renamed, and what the room says about itself."""
+        """Record who joins, leaves or is renamed, and what the room says about itself."""
         nick, codes, kind = (
             xmpp_stanzas.resource(xml.get("from", "")),
             xmpp_stanzas.room_codes(xml),
@@ -86,7 +86,7 @@ class Room:
             self.shows_addresses = False
             self._addresses.clear()
         elif codes.intersection(_SHOWN):
-            # Present occupants are known once the room lists them again.
+            # Present occupants are known after the room lists them again.
             self.shows_addresses = True
 
     def is_mine(self, message: Element) -> bool:
@@ -102,10 +102,10 @@ class Room:
         return mine
 
     def writer(self, message: Element, *, is_live: bool) -> str:
-        """The address of the sender of a line; "" if it is not known.
+        """The address of the sender of a line; "" if it is unknown.
 
-        For a line from the archive it is what the archive adds. If there are two, one of them comes from the
-        sender, so neither counts.
+        For a line from the archive it is the address that the archive adds. If there are two, the sender
+        forged one of them, so neither is used.
         """
         if not self.shows_addresses:
             return ""

@@ -28,7 +28,7 @@ from narval.surfaces.chat.kinds.xmpp_stream import Stream
 _MOST_WAITING = 5_000
 """The most live messages that wait; any more are read from the archive."""
 _QUIET_SECONDS = 60.0
-"""Seconds of silence after which the server is asked for a sign of life, and lost rooms are entered."""
+"""Seconds of silence after which the server is pinged, and lost rooms are entered."""
 _LATE_SECONDS = 1.0
 _PING = "{urn:xmpp:ping}ping"
 _INFO = "http://jabber.org/protocol/disco#info"
@@ -55,10 +55,10 @@ class Session:
         self._outcomes: dict[str, tuple[str, asyncio.Future[Element]]] = {}
         stream.give_to(self.heard)
 
-    # --- the way of a session ---------------------------------------------------------------------------
+    # --- the course of a session ------------------------------------------------------------------------
 
     async def _begin(self) -> None:
-        """Learn the features of the server, announce our presence, and enter the rooms."""
+        """Query the features of the server, announce our presence, and enter the rooms."""
         features = await self._features(self._user)
         if ARCHIVE in features:
             with contextlib.suppress(ChatError):  # a server that keeps everything may not allow changes
@@ -86,13 +86,13 @@ class Session:
                     await take(batch, self._archives.position)
 
     async def start(self, take: Take) -> None:
-        """Begin, and take what the archives have; the position is recorded even if that is nothing."""
+        """Start, and take what the archives have; the position is recorded even if that is nothing."""
         await self._begin()
         await self._catch_up(take)
         await take((), self._archives.position)
 
     async def follow(self, take: Take, tell: Tell) -> None:
-        """Take what comes, until the connection is lost, and report problems of the rooms."""
+        """Take new messages until the connection is lost, and report problems of the rooms."""
         while True:
             await tell("; ".join(filter(None, (room.trouble for room in self._rooms.values()))))
             if not self._waiting and not self._reading.is_behind:
@@ -123,7 +123,7 @@ class Session:
                     await self.xml_stream.unless_lost(asyncio.shield(outcome))
         except (OSError, TimeoutError) as error:
             if ("" if room is None else room.address) in self._archives.names:
-                raise ConnectionError(str(error)) from None  # the archive will tell
+                raise ConnectionError(str(error)) from None  # the archive will show whether it was sent
             raise AmbiguousError(f"it may have been sent: {error}") from None
         finally:
             self._outcomes.pop(message.id, None)
@@ -135,10 +135,10 @@ class Session:
         """Hang up."""
         await self.xml_stream.closed()
 
-    # --- what is heard ----------------------------------------------------------------------------------
+    # --- incoming stanzas -------------------------------------------------------------------------------
 
     def heard(self, xml: Element) -> None:
-        """Handle a presence or message as it comes."""
+        """Handle an incoming presence or message."""
         sender = xml.get("from", "")
         room = self._rooms.get(bare(sender))
         kind = xml.get("type", "")
@@ -191,7 +191,7 @@ class Session:
             await self._archives.open(room.address, f"{room.address}/{room.nick}")
 
     async def _pause(self) -> None:
-        """Wait for news; after a long silence ask the server for a sign of life, and enter rooms again."""
+        """Wait for news; after a long silence ping the server, and enter rooms again."""
         self._is_news.clear()
         seconds = _LATE_SECONDS if self._reading.expected else _QUIET_SECONDS
         try:

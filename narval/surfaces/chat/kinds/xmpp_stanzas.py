@@ -1,6 +1,6 @@
 """The stanzas of XMPP that a chat reads and writes, as plain elements.
 
-Here a message is only read for what it claims. The callers, which know where it came from, judge who its
+This module only reads what a message claims. The callers, which know where it came from, judge who its
 sender is and whether an archive's id is genuine.
 """
 
@@ -35,7 +35,7 @@ _OMEMO = ("{eu.siacs.conversations.axolotl}", "{urn:xmpp:omemo:2}")
 _OTHERS_ENCRYPTED = ("{urn:xmpp:openpgp:0}openpgp", "{jabber:x:encrypted}x")
 _WITHDRAWN = ("{urn:xmpp:message-retract:0}retract", "{urn:xmpp:message-retract:1}retract")
 _LONGEST_TEXT, _LONGEST_ID, _LONGEST_URL = 64_000, 500, 2_000
-"""The most characters of the text of a message: many messages are given to the daemon at once."""
+"""The most characters of a message's text, of an id and of a URL: many messages go to the daemon at once."""
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -51,7 +51,7 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
     is_edit: bool = False
     """True if it alters or withdraws an earlier one."""
     is_forwarded: bool = False
-    """True if somebody else wrote its text."""
+    """True if another person wrote its text."""
     is_encrypted: bool = False
     """True if it is encrypted."""
 
@@ -64,7 +64,7 @@ def element(tag: str, **attributes: str) -> Element:
 def bare(address: str) -> str:
     """An address without its resource, with A to Z in lower case.
 
-    No other letters are folded: two accounts that a server tells apart stay two.
+    No other letters are folded: two accounts that a server distinguishes stay two.
     """
     return re.sub("[A-Z]", lambda letter: letter[0].lower(), address.partition("/")[0])
 
@@ -75,7 +75,7 @@ def resource(address: str) -> str:
 
 
 def archive_ids(message: Element, by: str) -> list[str]:
-    """The ids in an archive that a message claims; if there is more than one, none is to be believed."""
+    """The ids in an archive that a message claims; if there is more than one, none can be trusted."""
     return [
         child.get("id", "")
         for child in message.findall(f"{{{_IDS}}}stanza-id")
@@ -100,7 +100,7 @@ def moment(stamp: str) -> float | None:
 
 
 def forwarded_message(parent: Element) -> tuple[Element, float | None] | None:
-    """The message that an element forwards, with the moment when it came."""
+    """The message that an element forwards, with the moment when it arrived."""
     forwarded = parent.find(FORWARDED)
     message = forwarded.find(f"{CLIENT}message") if forwarded is not None else None
     if forwarded is None or message is None:
@@ -150,7 +150,7 @@ def message_of(message: Outgoing, kind: str) -> Element:
 def archive_query(
     query: str, *, after: str = "", before: str | None = None, start: float | None = None, most: int
 ) -> Element:
-    """A question to an archive, for a page after or before an id; `before=""` is the last page."""
+    """A query to an archive, for a page after or before an id; `before=""` is the last page."""
     asked = Element(f"{{{ARCHIVE}}}query", {"queryid": query})
     if start is not None:
         form = SubElement(asked, f"{{{DATA_FORM}}}x", {"type": "submit"})
@@ -218,11 +218,11 @@ def stanza_error(stanza: Element) -> ChatError | None:
 
 
 def real_addresses(stanza: Element) -> Iterator[str]:
-    """The real addresses that a room gives for the sender of a stanza."""
+    """The real addresses that a room reports for the sender of a stanza."""
     for item in stanza.iterfind(f"{MUC_USER}x/{MUC_USER}item"):
         yield bare(item.get("jid", ""))
 
 
 def room_codes(stanza: Element) -> set[str]:
-    """The status codes by which a room says what changed."""
+    """The status codes with which a room reports changes."""
     return {status.get("code", "") for status in stanza.iterfind(f"{MUC_USER}x/{MUC_USER}status")}

@@ -1,9 +1,9 @@
 """The connection of XMPP: slixmpp, hardened.
 
 Nothing is read as a message before TLS is checked and the login is done. Redirections to another server are
-not followed (`see-other-host` would have the certificate checked for a name that anybody may give). A
-document type is refused, and only the outermost element is kept of a stanza that is too large or too deep.
-Messages and presences never reach slixmpp's own stanzas: `heard` is given them as plain elements.
+not followed: `see-other-host` would have the certificate checked for a name chosen by an attacker. A document
+type is refused, and only the outermost element is kept of a stanza that is too large or too deep. Messages
+and presences never reach slixmpp's own stanzas: `heard` gets them as plain elements.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from narval.surfaces.chat.contract import ChatError
 
 CLIENT = "{jabber:client}"
 RESOURCE = "narval"
-"""The resource of each connection: a new one ends the one before it, with all that was under way there."""
+"""The resource of each connection: a new one ends the previous one, with all requests under way."""
 DIRECT_TLS_PORTS = (443, 5223)
-"""The ports where TLS begins with the connection."""
+"""The ports where TLS starts with the connection."""
 
 _SECONDS = 30.0
 """The longest time, in seconds, for connecting and for each answer of a server."""
@@ -128,7 +128,7 @@ class Stream(ClientXMPP):
     def __init__(self, user: str, secret: str, tls: ssl.SSLContext) -> None:
         super().__init__(f"{user}/{RESOURCE}", secret, ssl_context=tls)
         self.lost: asyncio.Future[Exception] = self.loop.create_future()
-        """Done with the reason once the connection is lost."""
+        """Done with the reason when the connection is lost."""
         self._heard: Callable[[ElementTree.Element], None] = _ignore
         self._is_open = False
         self._wrong_login = ""
@@ -170,7 +170,9 @@ class Stream(ClientXMPP):
     async def ask(
         self, kind: Literal["get", "set"], payload: ElementTree.Element, to: str = ""
     ) -> ElementTree.Element:
-        """Ask a server; its answer. Raises ChatError if it refuses, ConnectionError without an answer."""
+        """The answer of a server to a query. Raises ChatError if it refuses, ConnectionError without an
+        answer.
+        """
         iq = self.make_iq(ito=to or None, itype=kind)
         iq.append(payload)
         try:
@@ -203,7 +205,7 @@ class Stream(ClientXMPP):
         self.abort()
 
     async def closed(self) -> None:
-        """Close the stream, and end what still runs."""
+        """Close the stream, and cancel what still runs."""
         if self.transport is not None and not self.lost.done():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(2):
@@ -234,8 +236,9 @@ class Stream(ClientXMPP):
             self.lose(ConnectionError(f"what came could not be read: {type(error).__name__}: {error}"))
 
     def _acknowledge_at_once(self) -> None:
-        """Have the system acknowledge received data: a server that answers in two small writes holds the
-        second back until then, which costs 40 ms for each question to the archive. It must be set each time.
+        """Have the system acknowledge received data at once. Otherwise a server that answers in two small
+        writes holds back the second, which costs 40 ms for each query to the archive. It must be set each
+        time.
         """
         wire = None if self.transport is None else self.transport.get_extra_info("socket")
         if wire is not None and hasattr(socket, "TCP_QUICKACK"):
@@ -256,7 +259,7 @@ class Stream(ClientXMPP):
             super()._spawn_event(xml)
 
     def _is_ours(self, xml: ElementTree.Element) -> bool:
-        """True for what our own server says: questions of others are not answered."""
+        """True for stanzas of our own server: queries of others are not answered."""
         return xml.get("from", "") in ("", self.boundjid.bare, self.boundjid.host)
 
     async def _handle_stream_features(self, features: Any) -> Any:
@@ -307,7 +310,7 @@ class Stream(ClientXMPP):
 
 
 def _reason(error: object) -> str:
-    """The reason why there is no connection, with what to do about a certificate."""
+    """The reason why there is no connection, with advice about a certificate."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
             f"the certificate of the server is not trusted: {error.verify_message}; if its authority is your "

@@ -42,15 +42,16 @@ narval agents remove ada --now"""
 def agents(session: Session, limit: int | None, after: str | None, text: str | None) -> None:
     """List the agents of the home, or change which there are.
 
-    Each has a memory and runs of its own. One with a folder agents/NAME/ has files of its own there, the
-    others follow the home's definitions. `add` makes one, and with --collection a folder, in which agent.toml
-    says that it follows those and its own; `show` tells the settings of one, and its use of each limit;
-    `messages` tells who sends to whom. Where homes share their store an agent without a folder may be at work
-    at any of them, and what --collection says is kept in the store: `settings` writes that text, or replaces
-    it by FILE (- is standard input), with all that an agent.toml may say. `suspend` stops one until `resume`:
-    what it is asked waits; `passivate` takes one out of memory until it has something to do, as happens by
-    itself; `move` moves one to the daemon of another home that shares the store; `remove` removes one with
-    all that it has. The home's own agent is always active. Any other command asks another with --agent NAME.
+    Each has its own memory and runs. One with a folder agents/NAME/ has files of its own there; the others
+    follow the home's definitions. `add` makes one; with --collection it also makes a folder, whose agent.toml
+    says that the agent follows those collections and its own files. `show` prints an agent's settings, and
+    its use of each limit; `messages` prints who sends to whom. Where homes share their store, any of them may
+    run an agent without a folder, and its --collection is kept in the store: `settings` prints these
+    settings, or replaces them by FILE (- is standard input), which may contain everything that agent.toml
+    may. `suspend` stops an agent until `resume`: requests to it wait. `passivate` takes one out of memory
+    until it has something to do, which also happens automatically; `move` moves one to the daemon of another
+    home that shares the store; `remove` removes one with everything it has. The home's own agent is always
+    active. Any other command asks another agent with --agent NAME.
     """
     rows = session.ask("agents", limit=limit, after=after, text=text)
     session.give(rows, lambda listed: listing(AGENTS, listed, "no more agents"))
@@ -118,7 +119,7 @@ def add(
 
 
 _AT_ONCE = 200
-"""The agents that one request makes: other requests are answered in between."""
+"""The agents that one request makes; the daemon answers other requests between two of them."""
 
 
 def _parts(count: int) -> Iterator[dict[str, Any]]:
@@ -161,7 +162,7 @@ def rows_of(file: BinaryIO) -> list[dict[str, str]]:
 @asking("show", "show_agent", example="narval agents show bob")
 @name_argument
 def show(answer: Row) -> None:
-    """Tell the settings of an agent, and its use of each limit."""
+    """Print the settings of an agent, and its use of each limit."""
     status.agent(answer)
 
 
@@ -181,11 +182,11 @@ _PAIRS = (
     "--limit", type=click.IntRange(1, 1000), default=200, metavar="N", help="Only the first N pairs (200)."
 )
 def messages(answer: Row) -> None:
-    """Tell who sends to whom, how much, and what waits to be taken.
+    """Print who sends to whom, how much, and what waits to be taken.
 
-    One line for each pair: how many messages were sent since its first, how many were taken, how many wait,
-    and since when the oldest waits. Pairs with the most waiting messages come first. `narval letters` lists
-    the waiting messages of an agent.
+    One line for each pair: the messages sent since its first, those taken, those that wait, and since when
+    the oldest waits. Pairs with the most waiting messages come first. `narval letters` lists the waiting
+    messages of an agent.
     """
     listing(_PAIRS, answer["pairs"], "no agent has sent anything")
     if answer["more"]:
@@ -196,7 +197,7 @@ def messages(answer: Row) -> None:
 @name_argument
 @click.argument("file", metavar="[FILE]", required=False, type=click.File("rb"))
 def settings(session: Session, name: str, file: BinaryIO | None) -> None:
-    """Write the settings of an agent in the store, or replace them by FILE (- is standard input)."""
+    """Print the settings of an agent in the store, or replace them by FILE (- is standard input)."""
     if file is not None:
         answer = session.ask("set_agent_settings", name=name, text=file.read().decode("utf-8", "replace"))
         session.give(answer, status.agent)
@@ -213,7 +214,7 @@ def settings(session: Session, name: str, file: BinaryIO | None) -> None:
 @name_argument
 @click.option("--reason", default="", metavar="TEXT", help="Shown until it is resumed.")
 def suspend(answer: Row) -> None:
-    """Suspend an agent until it is resumed: what it is asked waits."""
+    """Suspend an agent until it is resumed: requests to it wait."""
     _became(answer)
 
 
@@ -238,8 +239,8 @@ def passivate(answer: Row) -> None:
 def move(answer: Row) -> None:
     """Move an agent to another daemon of the store, named by its home.
 
-    It leaves at the end of a turn, once its calls have ended. Calls that still run after S seconds are ended,
-    and made again there or interrupted, as after a crash.
+    It leaves at the end of a turn, as soon as its calls have ended. Calls that still run after S seconds are
+    ended, and repeated there or interrupted, as after a crash.
     """
     if answer["from"] == answer["to"]:
         click.echo(f"{answer['name']} is at {answer['to']} already")
@@ -251,7 +252,7 @@ def move(answer: Row) -> None:
 @name_argument
 @click.option("--now", is_flag=True, help="Although runs of it are under way.")
 def remove(answer: Row) -> None:
-    """Remove an agent with all that it has."""
+    """Remove an agent with everything it has."""
     click.echo(f"{answer['name']} is removed")
 
 

@@ -37,7 +37,7 @@ narval backup ada.db --agent ada"""
 def backup(session: Session, file: Path, agents: tuple[str, ...]) -> None:
     """Write what the home remembers into FILE.
 
-    It is the state of one moment; work continues meanwhile.
+    It is a snapshot of one moment; the daemon continues to work.
 
     FILE is a store in SQLite, whatever the database. It appears, or replaces an earlier backup, only when it
     is complete; no other file is replaced. Your own files (recipes, modules, etc) are not in it.
@@ -70,8 +70,8 @@ def backup(session: Session, file: Path, agents: tuple[str, ...]) -> None:
 
 
 def _kept_by_daemon(session: Session) -> Path | None:
-    """A file with all that the daemon has in a store whose own file is gone, or replaced by another; None if
-    the file is that of the daemon, or no daemon runs.
+    """A file with the whole content of the daemon's store, if the store's own file is gone or was replaced;
+    None if that file is intact, or no daemon runs.
     """
     try:
         daemon = reach(session.home, lambda: None, session.acting_as)
@@ -102,10 +102,10 @@ def restore(session: Session, file: Path, new_name: str, force: bool) -> None:
 
     It is the whole home, or with --agent one agent.
 
-    No daemon of the home may run meanwhile. A whole home needs one without a store; --force moves an existing
-    store aside. One agent is added to the others, with a number and an id of its own, and is suspended: look
-    at it, then `narval agents resume`. What others sent to the old one, or it to them, is not sent again. If
-    this is killed at any moment, the home is as before or fully restored.
+    No daemon of the home may run during this. A whole home needs one without a store; --force moves an
+    existing store aside. One agent is added to the others, with a number and an id of its own, and is
+    suspended: look at it, then `narval agents resume`. Messages between the old agent and others are not sent
+    again. If this is killed at any moment, the home is unchanged or fully restored.
     """
     from narval.ask import json_forms
     from narval.core.agent_name import agent_name
@@ -152,7 +152,7 @@ def restore(session: Session, file: Path, new_name: str, force: bool) -> None:
 
 
 def _progress() -> Callable[[int], None]:
-    """Write progress on standard error after every ROWS rows."""
+    """Write progress on standard error after every `STEP` rows."""
     last = 0
 
     def told(rows: int) -> None:

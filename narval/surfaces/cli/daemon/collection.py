@@ -1,4 +1,4 @@
-"""The command collection: what agents follow that may be at work at any daemon of a store (G58)."""
+"""The command collection: the files that agents of any daemon of a store follow (G58)."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ _NAME = click.argument("name", metavar="NAME", shell_complete=completion.source(
 def collection(session: Session, store: str | None) -> None:
     """List the collections that are published, or publish one.
 
-    Homes that share a store have agents that may be at work at any of them. What those follow is published:
-    checked, kept in the store, and written by the daemon of each home into its collections/NAME/, within two
-    seconds. `here` says whether this home has one in its published version. Anyone who may publish runs code
-    on all these machines; the database says who may.
+    Homes that share a store have agents that may run at any of them. The collections that these agents follow
+    are published: checked, kept in the store, and written by the daemon of each home into its
+    collections/NAME/, within two seconds. `here` says whether this home has one in its published version.
+    Anyone who may publish runs code on all these machines; the database says who may.
     """
     with _published(session, store) as published:
         rows = [_form(session, row) for row in published.all()]
@@ -79,7 +79,7 @@ def collection(session: Session, store: str | None) -> None:
 def show(session: Session, name: str, store: str | None) -> None:
     """Show one collection and its files.
 
-    With its version, and who published it and when.
+    Also its version, who published it, and when.
     """
     from narval.files.agents.packed import unpack
 
@@ -110,9 +110,10 @@ def _print_collection(row: Row) -> None:
 def publish(session: Session, folder: str | None, name: str | None, store: str | None) -> None:
     """Check a folder, and publish it for all daemons.
 
-    That is its recipes/, modules/, etc/schemas/ and data/memory.xml. Without DIR it is this home itself, as
-    the collection `home`, which agents without a folder follow by default; its data/memory.xml is for its own
-    agent, and not published. If there are faults, `narval check` tells them, and nothing is published.
+    Its recipes/, modules/, etc/schemas/ and data/memory.xml are published. Without DIR it is this home
+    itself, as the collection `home`, which agents without a folder follow by default; its data/memory.xml is
+    for its own agent, and not published. If there are faults, nothing is published; `narval check` lists
+    them.
     """
     from narval.files.agents.publishing import packed_and_checked
     from narval.system.logins import login
@@ -141,9 +142,9 @@ def _print_published(row: Row) -> None:
 def withdraw(session: Session, name: str, store: str | None) -> None:
     """Withdraw a published collection.
 
-    Agents at work continue with what they have of it. At their next activation they wait until it is
+    Active agents continue with the version that they have. At their next activation they wait until it is
     published again, or until they follow something else. After `home` is withdrawn, the files of each home
-    count.
+    are used.
     """
     with _published(session, store) as published:
         if not published.withdraw(name):
@@ -195,7 +196,7 @@ def _name_of(session: Session, path: Path) -> str:
 
 
 def _home_files(session: Session, published: Published) -> Mapping[str, bytes]:
-    """The files of the collection `home`, beside which others are followed: the store's, else this home's."""
+    """The files of the collection `home`, followed together with others: the store's, else this home's."""
     from narval.files.agents.packed import pack, unpack
     from narval.files.agents.settings import HOME_COLLECTION
 

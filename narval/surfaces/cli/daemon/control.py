@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 def status(session: Session, check: bool, metrics: bool) -> None:
     """Tell if the daemon is alive, and what it does.
 
-    With --check the exit status is 0 if the daemon can work, 1 if something prevents that: no daemon runs,
-    the store is away, the disk is full. It is 3 if the daemon does not answer.
+    With --check the exit status is 0 if the daemon can work, and 1 if something prevents that: no daemon
+    runs, the store is unreachable, the disk is full. It is 3 if the daemon does not answer.
     """
     if check and metrics:
         raise click.UsageError("expected --check or --metrics, got both")
@@ -49,8 +49,8 @@ def status(session: Session, check: bool, metrics: bool) -> None:
 
 @contextmanager
 def _reached(session: Session) -> Iterator[tuple[Session | Client, Holder | None]]:
-    """The connection that answers operations; and the daemon, if there is one, that waits for the server of
-    its store: it does not listen, and nothing can be read.
+    """The connection that answers operations, and the daemon that waits for its store's server, if one does:
+    it does not listen, and nothing can be read.
 
     A daemon that listens is reached first: reading who holds the home takes as long as asking it.
     """
@@ -96,7 +96,7 @@ def _write_metrics(answer: list[Row]) -> None:
 
 
 def _waiting(home: Home, holder: Holder) -> Row:
-    """The status of a daemon that waits for the server of its store, as far as it is known."""
+    """The known part of the status of a daemon that waits for the server of its store."""
     from narval.ask.json_forms import moment
 
     since = moment(holder.since)
@@ -106,7 +106,7 @@ def _waiting(home: Home, holder: Holder) -> Row:
 
 
 def _reload(session: Session) -> Row:
-    """The answer of the daemon; where none runs, the faults that the next one would find."""
+    """The daemon's answer; without a daemon, the faults that the next one would find."""
     with session.connect("look") as connection:
         if not connection.record_only:
             answer: Row = connection.ask("reload")
@@ -132,9 +132,8 @@ _RELOADED = {
 def reload(answer: Row) -> None:
     """Have the daemon read its files now.
 
-    These are recipes, modules, schemas and settings.
-    It does so by itself when they change; this command waits until it is done. The exit status is 1 if there
-    are faults.
+    These are recipes, modules, schemas and settings. The daemon also does so by itself when they change; this
+    command waits until it is done. The exit status is 1 if there are faults.
     """
     for fault in answer["faults"]:
         click.echo(clean(fault_line(fault)))
@@ -151,7 +150,7 @@ def stop(session: Session, drain: bool, timeout: float) -> None:
 
     Calls under way have `stop_grace` seconds to end; the next start continues what is left. A standby ends at
     once, and so does a daemon that waits for the server of its store. With --drain, other daemons of the
-    store take the agents that any may have.
+    store take over the shared agents.
     """
     if session.peer:
         _stop_peer(session, timeout, drain=drain)
@@ -214,7 +213,7 @@ _LOG = answers.log_line, "the log is empty", moments_of_zone
 def log(session: Session, follow: bool, lines: int) -> None:
     """Show the daemon's own log."""
     with session.daemon() as daemon, session.lines(*_LOG) as write:
-        if daemon is None:  # the file is enough, whatever has become of the store
+        if daemon is None:  # the file is enough, even if the store cannot be opened
             from narval.system.log import logged_in
 
             write(logged_in(session.home.log, lines))

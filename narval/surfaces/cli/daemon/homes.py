@@ -84,20 +84,20 @@ def check(
 
     That is its definitions, modules, schemas, memory, settings and scenarios. Each is written as
     file:line:column: message. PATHs are files or folders; without any, all of the home is checked. Without
-    a home, PATHs are checked as far as they can be. A PATH that is not here is looked for in the home, so
-    those that are printed can be given.
+    a home, PATHs are checked as far as possible. A PATH that does not exist here is looked up in the home, so
+    printed paths can be used.
 
-    With --explore it also tells what no run of a definition can ever do, and what may happen in one, each
-    with the shortest story that leads there. The exit status is 1 if there is a fault, or something that
-    cannot be; warnings and notes do not count.
+    With --explore it also reports what no run of a definition can ever do, and what may happen in one, each
+    with the shortest story that leads there. The exit status is 1 if there is a fault, or a proved error of
+    exploration; warnings and notes do not count.
 
     With --tell it then says what the definitions do, as `narval tell` does; with --against OLD, which
     sentences are new and which are gone.
 
-    With --trust it says in place of warnings, for each call that can go outside, which labels can reach which
-    part of it and how the rules of etc/trust.toml judge that: allowed, asks, refused, or on what it depends.
-    A PATH may then be the name of a definition, and the way of each label is told. With --from LABEL it says
-    what that label alone can make the home do: `--from mail`, what a stranger's mail can.
+    With --trust it reports, instead of warnings, for each call that can go outside, which labels can reach
+    which part of it, and how the rules of etc/trust.toml judge that: allowed, asks, refused, or what it
+    depends on. A PATH may then be the name of a definition, and the way of each label is shown. With --from
+    LABEL it reports what that label alone can make the home do: `--from mail`, what a stranger's mail can.
     """
     paths = tuple(_in_home(session, path) for path in paths)
     trust, names = trust or label is not None, [path for path in paths if not path.exists()]
@@ -129,7 +129,7 @@ def check(
 def _refuse(
     missing: Iterable[Path], *, explore: bool, tells: bool, trust: bool, against: Path | None
 ) -> None:
-    """Raise UsageError for a path that is not there, and for options that do not go together."""
+    """Raise UsageError for a missing path, and for options that exclude each other."""
     for path in missing:
         listed = "`narval definitions` lists each definition with its file"
         why = f"there is no file or folder {clean(path)}; {listed}"
@@ -143,7 +143,7 @@ def _refuse(
 
 
 def _faults(session: Session, paths: tuple[Path, ...], *, explore: bool, whole: bool) -> list[Fault]:
-    """The faults of files and folders, or of the `whole` home; without a home, those that can be known."""
+    """The faults of files and folders, or of the `whole` home; without a home, those that can be found."""
     from narval.files.check import check_alone, check_home
     from narval.trials.simulate.files import faults_of_scenarios, is_scenario_file
 
@@ -167,7 +167,7 @@ def _reached(
 
 
 def _in_home(session: Session, path: Path) -> Path:
-    """A path as given, or, if nothing is there, the one in the home, as faults are printed."""
+    """A path as given if it exists, else the one in the home, as faults are printed."""
     if path.exists() or path.is_absolute() or session.is_homeless:
         return path
     in_home = session.home.path / path
@@ -177,7 +177,7 @@ def _in_home(session: Session, path: Path) -> Path:
 def _told(
     session: Session, paths: tuple[Path, ...], old: Path | None
 ) -> tuple[dict[str, Any], Iterable[str]]:
-    """The telling of the definitions of files, or of the home: the answer, and its lines."""
+    """The sentences about the definitions of files, or of the home: the answer, and its lines."""
     from narval.ask.definitions.telling import changes
     from narval.surfaces.cli.telling import changed_lines, told_lines, told_of
 

@@ -73,10 +73,11 @@ def init(
     """Make a home that runs as it is.
 
     DIR is the folder to make; without it, the home that other commands would use. On a terminal it asks which
-    mail to read, which zone to live in, and what to answer, unless options say so. Elsewhere what they leave
-    out is the demo. Answers are kept in var/outbox of the home: nothing is sent before you name a server.
+    mail to read, which time zone to use, and what to answer, unless options say so. Elsewhere the demo fills
+    in what options leave out. Answers are kept in var/outbox of the home: nothing is sent before you name a
+    server.
 
-    With --demo, a home that is there gets what it lacks of the demo; nothing of yours is altered.
+    With --demo, an existing home gets the parts of the demo that it lacks; your files are not altered.
     """
     from narval.files.home import Home
     from narval.files.making.new_home import create_home, refuse_home
@@ -100,7 +101,7 @@ def init(
 
 
 def _choices(mail: str | None, zone: str | None, answer: str | None, *, asks: bool) -> HomeChoices:
-    """The choices from options, and from questions for the others."""
+    """The choices from options; questions supply the missing ones."""
     from narval.files.making.choices import DEMO, NONE, HomeChoices, maildir_found, read_mail
     from narval.system.zone import machine_zone
 
@@ -112,7 +113,7 @@ def _choices(mail: str | None, zone: str | None, answer: str | None, *, asks: bo
     if answer is None and asks and mail != NONE:
         answer = _asked(_WHAT_ANSWER, "answer", _ANSWER, usual)
     mailbox = read_mail(mail or DEMO)
-    if mailbox:  # mail that is there already is not new, and is not answered
+    if mailbox:  # existing mail is not new, and is not answered
         mailbox = {**mailbox, "since": in_utc(time())}
     return HomeChoices(mailbox=mailbox, zone=zone, answer=answer or usual)
 
@@ -136,7 +137,7 @@ def _asked(question: str, word: str, type: click.ParamType, usual: str) -> str: 
 
 
 def _report(home: Home, choices: HomeChoices) -> Iterator[str]:
-    """The lines on what was made, and on what to do next."""
+    """The lines on what was made, and on the next steps."""
     run = home.run_command
     narval = run.removesuffix(" run")
     if choices.mailbox and choices.answer != "nothing":
@@ -159,7 +160,7 @@ def _report(home: Home, choices: HomeChoices) -> Iterator[str]:
 
 
 def _add_demo(session: Session, home: Home) -> None:
-    """Add what the home lacks of the demo, and tell what was skipped."""
+    """Add the parts of the demo that the home lacks, and list what was skipped."""
     from msgspec import to_builtins
 
     from narval.files.making.demo import add_demo

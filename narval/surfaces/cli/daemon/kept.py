@@ -20,12 +20,12 @@ _FIRST, _LONGEST = 1.0, 60.0
 """Seconds until a restart: the first pause, doubling each time, and the longest."""
 
 _CALM = 60.0
-"""Seconds of work after which the pause is the first one again."""
+"""Seconds of work after which the pause is reset to the first."""
 
 _GRACE = 5.0
 
 Needed = Callable[[], Awaitable[object]]
-"""Returns once a program is needed."""
+"""A wait that returns as soon as a program is needed."""
 
 
 def on_end(end: Callable[[], object], *, ends_with_input: bool) -> None:
@@ -46,7 +46,7 @@ def on_end(end: Callable[[], object], *, ends_with_input: bool) -> None:
 
 
 async def keep_web(home: Home, daemon: Daemon, output: int | None = None) -> None:
-    """Run `narval web` until this is cancelled, restarting it whenever it ends.
+    """Run `narval web` until this is cancelled, and restart it whenever it ends.
 
     `output` is a file for its line, by default standard output.
     """
@@ -54,9 +54,7 @@ async def keep_web(home: Home, daemon: Daemon, output: int | None = None) -> Non
 
 
 async def keep_chat(home: Home, daemon: Daemon, output: int | None = None) -> None:
-    """Run `narval chat` until this is cancelled, while the settings name a chat, restarting it whenever it
-    ends.
-    """
+    """Run `narval chat` while the settings name a chat, and restart it whenever it ends, until cancelled."""
 
     changed = asyncio.Event()
 
@@ -76,7 +74,7 @@ async def keep_chat(home: Home, daemon: Daemon, output: int | None = None) -> No
 async def _keep(
     home: Home, daemon: Daemon, name: str, output: int | None, needed: Needed | None = None
 ) -> None:
-    """Run a program that also ends with its input, and so with this one however it dies."""
+    """Run a program that ends with its input, and therefore also with this process, however it dies."""
     log = logging.getLogger(f"narval.{name}")
     words = sys.executable, "-m", "narval", "--home", str(home.path), name, "--kept"
     loop, pause = asyncio.get_running_loop(), _FIRST

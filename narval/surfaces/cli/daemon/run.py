@@ -75,12 +75,12 @@ def run(
     """Run the daemon in the foreground.
 
     SIGTERM, SIGINT, `narval stop` or a `quit` element end it in good order: calls under way have some time to
-    end, and the next start continues what is left. A second signal ends it at once. SIGHUP has it read its
+    end, and the next start continues what is left. A second signal ends it at once. SIGHUP makes it read its
     files again, or ends it if its terminal was closed.
 
-    With --follow what is saved in the home is checked and published as its collection `home`, for the agents
-    of all homes that share its store. A home whose store is on a database server is
-    at work once: --standby waits on a second machine, with a copy of the home, until the first is gone.
+    With --follow each saved change of the home is checked and published as its collection `home`, for the
+    agents of all homes that share its store. A home whose store is on a database server has one running
+    daemon: --standby waits on a second machine, with a copy of the home, until the first is gone.
     """
     gc.disable()  # until it is ready
     import asyncio
@@ -102,7 +102,7 @@ def run(
         try:
             summary = asyncio.run(until_over(work, lost))
         finally:
-            gc.freeze()  # the end of the program need not collect all that it had read
+            gc.freeze()  # so the exit does not collect everything that was read
     if summary is None:
         context.exit(INTERRUPTED)
     session.give(summary, lambda reply: _summary(reply, until_idle, time.monotonic() - began))
@@ -115,7 +115,7 @@ async def until_over(work: Callable[[], Coroutine[Any, Any, Any]], lost: list[fl
     The moments at which it lost its lease are added to `lost`.
 
     A daemon starts again if others may have its agents by now (G47), or if its own agent was cut off from the
-    store, for which it then waits.
+    store; then it waits for the store.
     """
     while True:
         try:
@@ -138,7 +138,7 @@ async def _work(
 ) -> Summary | None:
     """Serve the home until the daemon ends; its summary, or None if it was ended at once.
 
-    The coroutines to run `beside` it begin when it is ready, and are cancelled at its end.
+    The coroutines to run `beside` it start when it is ready, and are cancelled at its end.
     """
     import asyncio
 
@@ -252,14 +252,14 @@ def _has_terminal() -> bool:
 
 
 def _web(session: Session) -> Callable[[Daemon], Coroutine[Any, Any, None]]:
-    """The pages beside the daemon; their line goes to standard error where the output is JSON."""
+    """The pages beside the daemon; their line goes to standard error if the output is JSON."""
     from narval.surfaces.cli.daemon.kept import keep_web
 
     return partial(keep_web, session.home, output=STANDARD_ERROR if session.as_json else None)
 
 
 def _publishing(daemon: Daemon, home: Home) -> Callable[[], Coroutine[Any, Any, None]]:
-    """The task that publishes what is saved. Raises RequestError if no other home could follow."""
+    """The task that publishes saved files. Raises RequestError if no other home could follow."""
     from narval.daemon.fleet.publisher import publishing
     from narval.system.logins import login
 
@@ -299,14 +299,14 @@ def _summary(summary: Summary, until_idle: bool, seconds: float) -> None:
 
 
 def _with_agents(columns: Sequence[Column], rows: Sequence[Summary]) -> Sequence[Column]:
-    """The columns of rows, with the agent of each if some are not of the home's own."""
+    """The columns of rows, with an agent column if some rows are not of the home's own agent."""
     named = any("agent" in row for row in rows)
     return (*columns, Column("agent", lambda row: row.get("agent", ""))) if named else columns
 
 
 @contextmanager
 def _log_on_standard_error() -> Iterator[None]:
-    """Write warnings and errors of the log also on standard error; the whole log if that is the journal."""
+    """Write warnings and errors of the log also on standard error; if that is the journal, the whole log."""
     import logging
 
     from narval.system.systemd import JournalFormatter, is_journal

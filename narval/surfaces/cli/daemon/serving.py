@@ -31,7 +31,7 @@ from narval.surfaces.link.door import LinkDoor
 from narval.surfaces.web.site import PAGES, make_site
 
 SCARCE = {"simulate": 20, "explore": 20, "past": 20, "edit": 3_600}
-"""The most times an hour that a session may simulate, explore, or try something on the past."""
+"""The most simulations, explorations, trials on the past, and edits of a session in an hour."""
 
 
 def pages(home: Home, folder: Path, place: WebPlace, sessions: Sessions, metrics: str = "") -> Application:
@@ -49,7 +49,7 @@ def pages(home: Home, folder: Path, place: WebPlace, sessions: Sessions, metrics
 
 
 class Beside(NamedTuple):
-    """A server beside that of the pages: the server, its socket, what to do first when it ends, and its
+    """A server beside that of the pages: the server, its socket, what to call before it ends, and its
     address.
     """
 
@@ -92,7 +92,7 @@ def _beside(
     end: Callable[[], None],
     path: str,
 ) -> Beside:
-    """A server of a door at an address, with TLS if there are files of a certificate and its key."""
+    """A server for an application at an address, with TLS if there are files of a certificate and its key."""
     certificate, key = files
     tls = None
     if certificate is not None and key is not None:

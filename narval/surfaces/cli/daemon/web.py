@@ -62,10 +62,10 @@ def web(
 ) -> None:
     """Serve the pages of this home to a browser.
 
-    It is a program beside the daemon, which it asks, and may be ended and started while the daemon works.
-    Without an option it listens only on this machine, at the port where it was before, and prints the address
-    with a link to log in, which is valid once and for ten minutes. `login` makes another link, `sessions`
-    lists who is logged in, and ends a session.
+    It is a program beside the daemon, which it asks; you can stop and start it while the daemon runs. By
+    default it listens only on this machine, at its previous port, and prints the address with a login link,
+    which is valid once and for ten minutes. `login` makes another link, `sessions` lists who is logged in,
+    and ends a session.
     """
     if behind and path is None:
         raise click.UsageError("--behind goes with --socket: nobody else may reach what the proxy forwards")
@@ -129,8 +129,8 @@ _BESIDE = {"mcp": "it serves MCP clients", "link": "peers ask it"}
 def _place(
     stack: ExitStack, port: int | None, path: Path | None, behind: str | None, *, before: int | None
 ) -> tuple[WebPlace, list[socket.socket]]:
-    """The place that is served, and its listening sockets; without a port that of `before`, where that is
-    free, else it is said. Raises OperatorError.
+    """The place to serve, and its listening sockets. Without a port it takes `before` if that is free, else
+    another, and says so. Raises OperatorError.
     """
     from narval.surfaces.http.place import WebPlace
     from narval.surfaces.http.server import loopback, unix_socket
@@ -148,8 +148,8 @@ def _place(
 
 
 def _may_show_link(session: Session) -> bool:
-    """True if whoever reads the output may log in: it is not the journal of a service manager, nor that of a
-    program which a run has started. Without an answer of the daemon that is not known.
+    """True if any reader of the output may log in: the output is not the journal of a service manager, and no
+    run started this program. False if the daemon does not answer.
     """
     from narval.system.systemd import is_journal
 

@@ -13,6 +13,6 @@ from narval.surfaces.cli.render.status import attention as shown
 def attention(items: Sequence[Row]) -> None:
     """Tell what needs attention, what waits for people first.
 
-    `narval status` begins with the same.
+    `narval status` begins with the same list.
     """
     shown(items)

@@ -34,7 +34,8 @@ ENTRIES = (
 def calendar(answer: Row) -> None:
     """Tell by day what is to come, and what came late.
 
-    Moments are in the zone of the home. Expected moments are later dates of the texts that are waited for.
+    Moments are in the zone of the home. Expected moments are later dates of a recurring text that is waited
+    for.
     """
     click.echo(f"moments of {clean(answer['zone'])}")
     for day in answer["days"]:

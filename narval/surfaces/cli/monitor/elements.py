@@ -1,4 +1,4 @@
-"""The command element: one element, what it was made from, and what was made of it."""
+"""The command element: one element, what it was made from, and what was made from it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def element(answer: Row) -> None:
 
     Besides its XML: the runs that hold it, when it will be forgotten, its versions, and, with the runs and
     calls that made them, the elements before and after it, 6 steps and 200 elements each way. `narval why
-    EID` tells what keeps a run from taking it.
+    EID` says what prevents a run from taking it.
     """
     click.echo("\n".join(_lines(answer)))
 
@@ -65,13 +65,13 @@ def _name(node: Row) -> str:
 
 
 def _made(row: Row) -> str:
-    """The maker of an element, in words, and when it came."""
+    """The maker of an element, in words, and the moment."""
     call = f" by {clean(row['target'])}" if row["target"] else ""
     run = f" of {clean(row['run_of'])} ({row['state']})" if row["run_of"] else ""
     return ", ".join(filter(None, (f"{clean(came_from(row))}{run}{call}", moment_in_zone(row["added"]))))
 
 
 def _of(node: Row) -> str:
-    """The elements that one was made from, as far as they are shown."""
+    """The elements that one was made from, if they are shown."""
     more = f" and {node['more']} more" if node["more"] else ""
     return f", from {', '.join(map(str, node['from']))}{more}" if node["from"] or more else ""

@@ -48,9 +48,10 @@ RUNS_OF_ONE = (
 def errors(session: Session, every: bool) -> None:
     """List errors that no one has dealt with.
 
-    They are failed runs, failed nodes of processes, errors outside runs, and files with faults. Alike ones
-    are one row. They are listed until they are retried well or acknowledged, or their file is good. Below
-    them are sources that cannot work now, and what will be tried again: these go away with their cause.
+    They are failed runs, failed nodes of processes, errors outside runs, and files with faults. Similar ones
+    share a row. They are listed until a retry succeeds, they are acknowledged, or their file has no faults.
+    Below them are sources that cannot work now, and what will be tried again: these disappear with their
+    cause.
     """
     rows = session.ask("incidents", every=every)
     now = [] if session.as_json else [row for row in session.ask("attention") if row["what"] == "source"]
@@ -71,7 +72,7 @@ def _listed(rows: list[Row], now: list[Row], every: bool) -> None:
 def show(session: Session, incident: str) -> None:
     """Show one row: its full message, its runs or elements, who acknowledged it.
 
-    For the newest 100 runs it tells what the part that failed was given.
+    For the newest 100 runs it shows the inputs of the part that failed.
     """
     (row,) = session.ask("incidents", incident=incident)
     session.give(row, _print_row)
@@ -119,7 +120,7 @@ def _print_row(row: Row) -> None:
 def acknowledge(answer: Row) -> None:
     """Acknowledge a row, or that of one run, with the reason why nothing more is to be done.
 
-    An element `acknowledged` records it, and who said so. A new incident like these opens the row again.
+    An element `acknowledged` records it, and who did it. A new incident of the same kind opens the row again.
     """
     count = answer["count"]
     are = "is" if count == 1 else "are"
@@ -127,7 +128,7 @@ def acknowledge(answer: Row) -> None:
 
 
 def _retry(session: Session, incident: str, limit: int, every: bool) -> list[Row]:
-    """Begin the runs of a row again; ask first where several were interrupted."""
+    """Begin the runs of a row again; ask first if several were interrupted."""
     (row,) = session.ask("incidents", incident=incident)
     many = min(limit, row["count"])
     if row["type"] == "interrupted" and many > 1 and not every and sys.stdin.isatty() and not session.as_json:
@@ -153,7 +154,7 @@ def _retry(session: Session, incident: str, limit: int, every: bool) -> list[Row
 def retry(rows: list[Row]) -> None:
     """Begin the runs of a row again, each from the part that failed.
 
-    Of several that were interrupted, some may have been done already: it shows them and asks first.
+    If several were interrupted, some may have been done already: it shows them and asks first.
     The exit status is 1 if one of them cannot be begun again.
     """
     for row in rows:

@@ -21,7 +21,7 @@ WIDTH = 40
 
 
 def _count(phase: str) -> Callable[[Row], object]:
-    """The cell with the runs that ended in a phase."""
+    """The cell that counts the runs that ended in a phase."""
     return lambda row: row[phase] or ""
 
 

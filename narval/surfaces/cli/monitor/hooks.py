@@ -1,4 +1,4 @@
-"""The command hooks: the webhooks by which programs elsewhere add elements."""
+"""The command hooks: the webhooks by which external programs add elements."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HOOKS = (
 def hooks(rows: list[Row]) -> None:
     """List the webhooks of etc/narval.toml.
 
-    `narval web` takes what is sent to /hook/NAME. For each: the calls that were taken, the last one, and how
-    many were refused since the daemon began, by the status that was answered.
+    `narval web` accepts requests to /hook/NAME. For each: the calls that were accepted, the last one, and how
+    many were refused since the daemon started, by response status.
     """
     listing(_HOOKS, rows, "no webhooks: the table [hooks] of etc/narval.toml names them")

@@ -16,7 +16,7 @@ _PEOPLE = (
 
 
 def _away(away: Row) -> str:
-    """The days of an absence, and who acts meanwhile."""
+    """The days of an absence, and the substitute."""
     first = f"from {away['from']}" if away["from"] and not away["now"] else ""
     last = f"to {away['to']}" if away["to"] else ""
     days = " ".join(filter(None, (first, last))) or "always"
@@ -27,6 +27,6 @@ def _away(away: Row) -> str:
 def people(rows: list[Row]) -> None:
     """List the people of the home, and what they may do on the web.
 
-    They are listed in etc/people.toml; without it there is only the owner of the home.
+    etc/people.toml lists them; without that file, the only person is the owner of the home.
     """
     listing(_PEOPLE, rows, "no people")

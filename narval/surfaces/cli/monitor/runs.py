@@ -62,7 +62,7 @@ def timeline(answer: Row) -> None:
 def part(answer: Row) -> None:
     """Show all about one part of a run, or about an arc.
 
-    Besides what `narval why RUN ID` tells: each try of its calls, with its time, inputs, results and error,
+    Besides what `narval why RUN ID` reports: each try of its calls, with its time, inputs, results and error,
     and the run that answered. An arc is named by the parts at both ends: send>wait.
     """
     click.echo("\n".join(_lines(answer)))

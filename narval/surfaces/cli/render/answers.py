@@ -67,7 +67,7 @@ def newer_ways(run: int, newer: Row) -> str:
 
 
 def _version(run: Row) -> str | None:
-    """The sentence on a run whose file is newer, and what to do about it."""
+    """The sentence on a run whose file is newer, with the possible acts."""
     return f"{newer_file(run)}; {newer_ways(run['eid'], run['newer'])}" if run.get("newer") else None
 
 

@@ -1,4 +1,4 @@
-"""The outcome of a simulated migration, in sentences: what would happen in only one of the two ways."""
+"""The outcome of a simulated migration, in sentences: the events that only one of the two ways has."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime
 from narval.ask.text import Row, clean, counted, zone
 
 MOST_LISTED = 20
-"""The most runs that are told one by one, and the most events of each."""
+"""The most runs that are listed one by one, and the most events of each."""
 
 WAYS = (("as_it_is", "as it is"), ("migrated", "migrated"))
 """The two ways, and the words for them."""

@@ -18,7 +18,7 @@ def origin(answer: Row) -> Iterator[str]:
 
 
 def uses(answer: Row) -> Iterator[str]:
-    """The lines on what was made from an element, each below its source, and who had them."""
+    """The lines on what was made from an element, each below its source, and the users of these elements."""
     rows = {row["id"]: row for row in answer["elements"]}
     below: dict[str, list[str]] = {key: [] for key in rows}
     for key, row in rows.items():

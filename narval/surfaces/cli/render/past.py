@@ -56,7 +56,7 @@ def heading(form: Row) -> str:
 
 
 def known(form: Row) -> Iterator[str]:
-    """The number of arrivals, and how far back the past is known."""
+    """The number of arrivals, and how far back the past is recorded."""
     known = form["known"]
     came = ", ".join(f"{number:,} {clean(way)}" for way, number in form["came"].items())
     yield f"{counted(sum(form['came'].values()), 'arrival')}" + (f": {came}" if came else "")
@@ -113,12 +113,12 @@ def _deed(deed: Row) -> str:
 
 
 def waiting(form: Row) -> str:
-    """The number of runs that would still wait."""
+    """The number of runs that would still be waiting."""
     return f"{counted(form['under_way'], 'run')} would still wait:"
 
 
 def waits(form: Row) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The runs that would still wait, grouped by their reasons."""
+    """The runs that would still be waiting, grouped by their reasons."""
     runs: Counter[tuple[str, ...]] = Counter()
     for answer in form["waiting"]:
         runs[tuple(line for line in reasons.why(answer) if line.strip())[1:]] += 1

@@ -71,7 +71,7 @@ def lines(row: Row) -> Iterator[str]:
 
 
 def at_once(row: Row) -> Iterator[str]:
-    """The lines on what it takes as soon as it is accepted, in red where that acts outside."""
+    """The lines on what it takes as soon as it is accepted, in red if that acts outside."""
     for one in row["at_once"]:
         yield _grave(one["text"]) if one["outside"] else f"  {clean(one['text'])}"
 

@@ -212,7 +212,7 @@ def _obstacle(at: Row) -> str:
 
 
 def _where(at: Row) -> str:
-    """The state of the agent that has a call, or at which other daemon it is."""
+    """The state of the agent that has a call, or the other daemon that runs it."""
     if "home" not in at:
         return str(at.get("agent_state"))
     return f"at home {clean(at['home'])}" if at["home"] else "at no daemon now"

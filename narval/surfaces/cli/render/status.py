@@ -86,7 +86,7 @@ def waiting(answer: Row) -> None:
 
 
 def _grants_of(grants: Row) -> str:
-    """The grants in a line: what waits for one, and the means of confining code."""
+    """The grants in a line: what waits for a grant, and the means of confining code."""
     waiting = counted(len(grants["withheld"]), "definition waits", "definitions wait")
     text = f"{waiting}: `narval grants`" if grants["withheld"] else "no definition waits to be granted"
     others = (
@@ -103,7 +103,7 @@ def confining(grants: Row) -> str:
 
 
 def _servers_of(servers: Row) -> str:
-    """The MCP servers at work, and the tools whose descriptions changed."""
+    """The running MCP servers, and the tools whose descriptions changed."""
     at_work = f"{', '.join(map(clean, servers['running'])) or 'no servers'} at work"
     changed = [clean(row["tool"]) for row in servers["changed"]]
     return f"{at_work}; changed, so not called: {', '.join(changed)}" if changed else at_work

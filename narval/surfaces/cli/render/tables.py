@@ -128,7 +128,7 @@ def _arc_state(row: Row) -> str:
 
 
 def _waits_for(row: Row) -> str:
-    """The sort of thing that a run waits for; for a call at other agents, these."""
+    """The sort of thing that a run waits for; for a call at other agents, their names."""
     sort = row.get("waits_for") or ""
     at = f" of {', '.join(row['agents'])}" if sort == "call" and row.get("agents") else ""
     return "" if sort == "nothing" else f"{sort}{at}"
@@ -325,8 +325,8 @@ PARTS = (
 
 
 def elements(columns: Mapping[str, Sequence[str]]) -> tuple[Column, ...]:
-    """The columns of a table of elements; `columns` has the attributes to show instead of the XML, by root
-    name.
+    """The columns of a table of elements; `columns` has, by root name, the attributes shown instead of the
+    XML.
     """
     return (
         Column("eid", of("eid"), right=True),
@@ -338,7 +338,7 @@ def elements(columns: Mapping[str, Sequence[str]]) -> tuple[Column, ...]:
 
 
 def _element(row: Row, names: Sequence[str]) -> str:
-    """The name of an element and these of its attributes; its XML if it has none of them."""
+    """The name of an element and its attributes `names`; its XML if it has none of them."""
     attributes = root_attributes(row["xml"]) if names else {}
     text = " ".join(f'{name}="{attributes[name]}"' for name in names if name in attributes)
     return f"{row['name']} {text}" if text else str(row["xml"])

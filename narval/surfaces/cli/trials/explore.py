@@ -30,7 +30,7 @@ def explore(
     states: int,
     seconds: float,
 ) -> bool:
-    """Write faults, and findings as they come; true if all is well."""
+    """Write faults, and findings as they come; return True if all is well."""
     for fault in () if session.as_json else faults:
         click.echo(clean(fault))
     watched = sys.stderr.isatty() and not session.as_json

@@ -186,7 +186,7 @@ def _raise_if_unknown(here: SimulatedHome, file: str) -> None:
 
 @contextmanager
 def _until_interrupted() -> Iterator[threading.Event]:
-    """An event that is set by Ctrl-C; the next Ctrl-C ends the program, as usual."""
+    """An event that Ctrl-C sets; the next Ctrl-C ends the program, as usual."""
     interrupted, before = threading.Event(), signal.getsignal(signal.SIGINT)
 
     def interrupt(number: int, frame: object) -> None:

@@ -93,14 +93,14 @@ def simulate(
 ) -> None:
     """Tell what would happen, without anything happening.
 
-    NAME is a definition, which is started; SCENARIO is a file, or the name of one in scenarios/, and says
-    itself what starts and what comes. Each is a trial of its own. Without any, all the home's scenarios are
-    played. Definitions run on a copy of memory, with a clock of their own; nothing outside is called, and
+    NAME is a definition, which is started; SCENARIO is a file, or the name of one in scenarios/, and defines
+    what starts and what arrives. Each is a trial of its own. Without any, all the home's scenarios are
+    played. Definitions run on a copy of memory, with a simulated clock; nothing outside is called, and
     nothing in the home is altered. The exit status is 1 if a run failed, a call had no answer, or an
     expectation is not met.
 
     With --since, NAME is a definition, or FILE has one that the home does not have yet: what came from
-    outside in that time is played twice, with it and without it. Ctrl-C ends it with the result so far.
+    outside in that time is played twice, with and without it. Ctrl-C ends it with the result so far.
     """
     from narval.trials.simulate.mails import TRIAGE, mails_of, with_mails
     from narval.trials.simulate.simulated_home import simulated_home
@@ -203,8 +203,8 @@ def _unknown(home: Home, here: SimulatedHome, name: str) -> str:
 def _play(
     here: SimulatedHome, scenario: Scenario, mails: Mails | None, *, shown: bool, brief: bool, apart: bool
 ) -> tuple[dict[str, Any], bool]:
-    """Play a scenario, and write its story as it unfolds, or with mails their outcome; the report as JSON,
-    and whether all went well.
+    """Play a scenario, and write its story as it unfolds, or, with mails, their outcome; return the report as
+    JSON, and whether all went well.
     """
     import asyncio
 

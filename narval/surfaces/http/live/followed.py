@@ -17,13 +17,13 @@ from narval.surfaces.http.page import Follows, Shown
 log = logging.getLogger("narval.web")
 
 PACE = 0.25
-"""The least seconds between two makings of a page."""
+"""The least seconds between two renderings of a page."""
 
 PARTS = 250
-"""The parts of a graph up to which a page keeps that pace; twice the parts halve it, and so on."""
+"""The most parts of a graph for which a page keeps that pace; twice the parts halve it, and so on."""
 
 REST = 3
-"""The pause of a page, in multiples of the time to make it: many changing pages share the processor."""
+"""The pause of a page, in multiples of its rendering time: many changing pages share the processor."""
 
 Making = Callable[[], Awaitable[tuple[Shown, Mapping[str, Any]]]]
 """Remakes a page: the handler's answer, and the content of its live regions by name."""
@@ -68,20 +68,21 @@ class FollowedPage:
         self._follows: Follows | None = None
         self._picture: Picture | None = None
         self._changed_at = 0
-        """The turn with which the picture last changed."""
+        """The turn at which the picture last changed."""
         self._trouble: StreamEvent | None = None
         self._is_stale = asyncio.Event()
         self._is_over = False
         self._begun, self._made = 0, 0
-        """The number of the making that was begun last, and of the one that gave the picture."""
+        """The number of the rendering started last, and of the one that produced the picture."""
         self._again_in: float | None = None
         self._changes_by_itself = False
-        """True if it has changed without news, so that a turn does not tell what was seen."""
+        """True if it has changed without news, so that its turn does not identify what a page has seen."""
 
     def join(self, last: int | None) -> PageStream:
         """A stream for one more open page, whose script may have seen the picture of a turn.
 
-        Any other page may be newer than the picture, so it is sent one that was begun later.
+        A page that has not seen this picture may be newer than it, so it gets one whose rendering starts
+        later.
         """
         has_all = self._picture is not None and last is not None and last >= self._changed_at
         has_all = has_all and not self._changes_by_itself
@@ -94,7 +95,7 @@ class FollowedPage:
         return stream
 
     def tell(self, news: PageNews) -> None:
-        """Remake the page if the news concern it; the first time in any case."""
+        """Remake the page if the news concern it, and at first in any case."""
         if self._picture is None or news.concern(self._follows):
             self._is_stale.set()
 
@@ -124,7 +125,7 @@ class FollowedPage:
 
     async def _make(self) -> None:
         turn = self._turn()
-        if not turn:  # the daemon was away: its first news remake the page in any case
+        if not turn:  # the daemon was away; its first news always remake the page
             return
         self._begun += 1
         number = self._begun
@@ -141,7 +142,7 @@ class FollowedPage:
             log.exception("a page that is followed broke")
             self.trouble("This page broke down as it was made again; the log of narval web says where.")
             return
-        if not self._turn():  # the daemon has gone since; what was made of it does not end the trouble
+        if not self._turn():  # the daemon has gone since; this rendering does not end the trouble
             return
         before, self._follows, self._made = self._picture, page.follows, number
         self._again_in = page.again
@@ -162,7 +163,7 @@ class FollowedPage:
             stream.offer(messages)
 
     def _everything(self, begun: int) -> list[StreamEvent] | None:
-        """The messages for a page without a picture, once there is one of a making after number `begun`."""
+        """The messages for a page without a picture; None until a rendering after number `begun` is made."""
         if self._picture is None:
             return [self._trouble] if self._trouble else None
         if self._made <= begun and self._trouble is None and not self._is_over:

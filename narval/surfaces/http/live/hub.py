@@ -25,7 +25,7 @@ from narval.surfaces.http.rendering import live_blocks
 log = logging.getLogger("narval.web")
 
 WAIT = 600.0
-"""Seconds that one request waits for news: the daemon is not woken to say that there are none."""
+"""Seconds that one request waits for news: the daemon is not woken to report that there are none."""
 
 OF_A_SESSION = 4
 """The most streams of a session: browsers allow six connections to a host, over all tabs."""
@@ -34,7 +34,7 @@ IN_ALL = 200
 """The most streams of the program."""
 
 LINGER = 5.0
-"""Seconds for which a closed page is kept up to date, as a reload opens it again at once."""
+"""Seconds for which a closed page is kept up to date, since a reload reopens it at once."""
 
 
 class _OpenPage(NamedTuple):
@@ -171,7 +171,7 @@ class Hub:
         return self._questions[agent][0]
 
     def _left(self, key: tuple[str, ...], session: str, stream: PageStream) -> None:
-        """Forget an ended stream, and after a while what nothing else needs."""
+        """Forget an ended stream, and after a delay everything that no other stream needs."""
         own = self._of_session.get(session, [])
         if stream in own:
             own.remove(stream)
@@ -196,7 +196,7 @@ class Hub:
 
 
 class _Written:
-    """Messages for one session: forms in them get its token in place of that of the first session."""
+    """Messages for one session: its token replaces that of the first session in forms."""
 
     def __init__(self, value: str, own: str) -> None:
         self._given, self._own = value, own
@@ -207,6 +207,6 @@ class _Written:
 
 
 def _last_seen(request: Request) -> int | None:
-    """The turn of the last message that the page has, as its browser says."""
+    """The turn of the last message that the page has, as reported by its browser."""
     said = request.headers.get("last-event-id", "")
     return int(said) if said.isascii() and said.isdecimal() and len(said) < 20 else None

@@ -10,7 +10,7 @@ from narval.surfaces.http.page import Patch
 
 
 class StreamEvent(NamedTuple):
-    """An event of a stream: its name, its data as JSON, and the turn that a reconnect begins from."""
+    """An event of a stream: its name, its data as JSON, and the turn from which a reconnect continues."""
 
     name: str
     data: str = "null"
@@ -23,7 +23,7 @@ class StreamEvent(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """The content of the regions of a page by their ids, and the parts of its graph by theirs."""
+    """The content of a page's regions, and the parts of its graph, both by id."""
 
     regions: Mapping[str, str]
     parts: Mapping[str, Patch]

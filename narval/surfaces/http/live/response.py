@@ -1,6 +1,6 @@
 """The answer to a follower of a page: messages as they come, and otherwise a ping.
 
-Nothing is polled: a page on which nothing changes costs a ping every fifteen seconds.
+Nothing is polled: an unchanging page costs a ping every fifteen seconds.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from narval.surfaces.http.live.picture import StreamEvent
 from narval.surfaces.http.live.stream import PageStream
 
 PING = 15.0
-"""Seconds after which a silent stream sends a ping; so it learns if its page has gone."""
+"""Seconds after which a silent stream sends a ping, which detects a page that has gone."""
 
 PATIENCE = 30.0
-"""Seconds within which a page must take what is sent to it."""
+"""Seconds within which a page must read what is sent to it."""
 
 RETRY = 1000
-"""Milliseconds after which a disconnected browser asks again."""
+"""Milliseconds after which a disconnected browser reconnects."""
 
 
 class _SlowError(Exception):
-    """A page does not take what it is sent."""
+    """A page that does not read what it is sent."""
 
 
 class StreamResponse(Response):
-    """Sends a stream until it ends, or its page has gone or takes nothing; then calls `ended`.
+    """Sends a stream until it ends, or its page has gone or stops reading; then calls `ended`.
 
     `written` adapts messages to this one page.
     """
@@ -68,7 +68,7 @@ class StreamResponse(Response):
             return ": still here\n\n"
 
     async def _send(self, send: Send, text: str) -> None:
-        """Send a text. Raises _SlowError if it is not taken."""
+        """Send a text. Raises _SlowError if the page does not read it."""
         try:
             async with asyncio.timeout(PATIENCE):
                 await send({"type": "http.response.body", "body": text.encode(), "more_body": True})

@@ -1,4 +1,4 @@
-"""The stream of one open page: a short queue, and the whole picture if it is too slow."""
+"""The stream of one open page: a short queue, and the whole picture if the page is too slow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUEUE = 32
 class PageStream:
     """The queue to one page; `everything` gives its whole picture, None while unknown.
 
-    A page that `has_all` gets only what comes; any other begins with everything.
+    A page that `has_all` gets only new messages; any other gets everything first.
     """
 
     def __init__(
@@ -28,7 +28,9 @@ class PageStream:
         self._news.set()
 
     def offer(self, messages: Sequence[StreamEvent]) -> None:
-        """Queue messages in order; everything replaces them if there are too many or it was not sent yet."""
+        """Queue messages in order; the whole picture replaces them if there are too many or it was not sent
+        yet.
+        """
         if self._has_ended:
             return
         if not self._wants_all:
@@ -49,7 +51,7 @@ class PageStream:
         self._news.set()
 
     async def take(self) -> Sequence[StreamEvent]:
-        """Wait for messages and take them; none once the stream has ended."""
+        """Wait for messages and take them; an empty sequence when the stream has ended."""
         while True:
             self._news.clear()
             if (all_of_it := self._all_anew()) is not None:

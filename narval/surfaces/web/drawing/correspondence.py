@@ -1,4 +1,4 @@
-"""The drawing of who sends to whom: each part is an agent with what it holds, each arc a pair."""
+"""The drawing of who sends to whom: each part is an agent with its counts, each arc a pair."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ APART = 0.9
 def correspondence(
     pairs: Sequence[Mapping[str, Any]], agents: Sequence[Mapping[str, Any]] = ()
 ) -> dict[str, Any]:
-    """The parts and arcs of the pairs of `message_counts`, with what `agents` has of each; removed agents
+    """The parts and arcs of the pairs of `message_counts`, with each agent's row in `agents`; removed agents
     have no part.
     """
     held = {row["name"]: row for row in agents}

@@ -17,7 +17,7 @@ DAY, BAR, TALL, HEAD, FOOT = 44.0, 30.0, 50.0, 18.0, 20.0
 """Pixels: the column of a day, its bar, the tallest bar, the space above for a number, below for the day."""
 
 LEAST = 3.0
-"""The least pixels of a part of a bar that stands for any run."""
+"""The least pixels of a part of a bar, for any number of runs above 0."""
 
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 180, 240)
 """The possible minutes between marks of a scale."""
@@ -102,7 +102,7 @@ class RunBar(msgspec.Struct, frozen=True):
 
 
 class Gantt(msgspec.Struct, frozen=True):
-    """The runs of some time with the scale above them, in percent of the time."""
+    """The runs of a period with the scale above them, in percent of the period."""
 
     bars: tuple[RunBar, ...]
     marks: tuple[Mark, ...]

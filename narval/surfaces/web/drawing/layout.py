@@ -1,7 +1,7 @@
-"""Layouts: the places of the parts of a graph and the paths of its arcs, made once for each structure.
+"""Layouts: the places of the parts of a graph and the paths of its arcs, computed once for each structure.
 
-Graphviz is given numbers and sizes, never a text (M73), and only what decides the places; so all runs,
-moments and states of a definition share a layout, which is kept in a folder under its digest.
+Graphviz gets only numbers and sizes, never a text (M73), and only those that decide the places. So all runs,
+moments and states of a definition share a layout, which is cached in a folder under its digest.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ AT_ONCE = 2
 """The most programs that run at a time; others wait."""
 
 AGAIN = 600.0
-"""Seconds after which a graph whose layout failed is tried again."""
+"""Seconds after which a failed layout is tried again."""
 
 POINTS = 72.0
 """The pixels of a drawing for an inch of Graphviz."""
 
 MOST = 1_500
-"""The most parts of a layout; the page of a larger graph is its table."""
+"""The most parts of a layout; a larger graph is shown as a table."""
 
 KEPT = 500
 """The most layouts kept in the folder, the newest."""
@@ -93,7 +93,7 @@ def source(drawn: Mapping[str, Any]) -> str:
 
 
 class Layouts:
-    """The layouts, kept in a folder; without one they are made each time."""
+    """The layouts, cached in a folder; without one they are computed each time."""
 
     def __init__(self, folder: Path | None = None, patience: float = TIME + 2.0) -> None:
         self._folder, self._program, self._patience = folder, shutil.which("dot"), patience
@@ -138,7 +138,7 @@ class Layouts:
                 if self._folder is not None:
                     self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 plain = await _answer(program, source(drawn).encode("ascii"), self._patience, self._folder)
-            except OSError:  # the program is gone, or nothing can be started or written
+            except OSError:  # the program is missing, or nothing can be started or written
                 return None
         try:
             return read_plain(plain.decode("ascii"), len(drawn["parts"]), drawn)
@@ -155,14 +155,14 @@ class Layouts:
             return None
         try:
             return msgspec.json.decode(file.read_bytes(), type=Layout)
-        except (OSError, msgspec.DecodeError):  # missing or incomplete: it is made again
+        except (OSError, msgspec.DecodeError):  # missing or incomplete: it is computed again
             return None
 
     def _keep(self, digest: str, layout: Layout) -> None:
         file = self._file(digest)
         if file is None:
             return
-        with contextlib.suppress(OSError):  # the file only saves time
+        with contextlib.suppress(OSError):  # the file is only a cache
             with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as written:
                 written.write(msgspec.json.encode(layout))
             os.replace(written.name, file)

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def provenance(element: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts and arcs of what an element was made from and of what was made of it (M24)."""
+    """The parts and arcs of what an element was made from, and of what was made from it (M24)."""
     inputs = (element["origin"] or {}).get("inputs") or ()
     rows = [*reversed(element["back"]), {**element, "from": inputs, "depth": 0}, *element["on"]]
     return _graph([{**row, "id": row["eid"]} for row in rows])
@@ -47,7 +47,7 @@ def laid_out(
 
 
 def _part(node: Mapping[str, Any]) -> dict[str, Any]:
-    """An element of a provenance; the one that is shown has depth 0."""
+    """An element of a provenance; the displayed one has depth 0."""
     origin = node["origin"] or {}
     name = node["name"] or "forgotten"
     made = (

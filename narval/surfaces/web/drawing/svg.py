@@ -18,19 +18,19 @@ _ARROW, _HALF = 8.0, 3.6
 _FIRST, _LINE = 17.0, 16.0
 
 LONGEST = 40
-"""The most characters of the text of an arc that are drawn."""
+"""The most characters drawn of an arc's text."""
 
 _CHARACTER, _LETTER = 6.7, 10.0
 """The width and height of a letter of such a text, in pixels."""
 
 _STROKE = 2.0
-"""Half the width of what an arc takes at a point, in pixels."""
+"""Half the width that an arc occupies, in pixels."""
 
 _SHARES = (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9)
 """The possible places of an arc's text along it, the best first, as shares of its length."""
 
 Room = tuple[float, float, float, float]
-"""The left, upper, right and lower edge of what is drawn."""
+"""The left, upper, right and lower edge of something drawn."""
 
 
 class TextLine(msgspec.Struct, frozen=True):
@@ -145,8 +145,8 @@ def _arc(points: tuple[Point, ...]) -> tuple[str, str]:
 def _labels(
     boxes: tuple[Box, ...], arcs: list[tuple[tuple[Point, ...], Mapping[str, Any]]]
 ) -> list[TextLine | None]:
-    """The texts of arcs, each at a place where it covers no part, no other text, no arc, and not the best
-    place of a later text; if its arc has no such place, where it covers least.
+    """The texts of arcs, each at a place where it covers no part, text or arc, and not the best place of a
+    later text. If its arc has no such place, it gets the place where it covers least.
     """
     taken, later = _Cells(), _Cells()
     for box in boxes:
@@ -171,7 +171,7 @@ def _labels(
 
 
 class _Cells:
-    """The occupied places, by squares of the drawing, so that few are checked for a new one."""
+    """The occupied places, by squares of the drawing, so that few are checked for a new place."""
 
     SIDE = 50.0
 
@@ -179,12 +179,12 @@ class _Cells:
         self._cells: dict[tuple[int, int], list[Room]] = {}
 
     def add(self, room: Room) -> None:
-        """Record what is drawn at a place."""
+        """Record something drawn at a place."""
         for cell in self._of(room):
             self._cells.setdefault(cell, []).append(room)
 
     def remove(self, room: Room) -> None:
-        """Forget what is drawn at a place."""
+        """Forget something drawn at a place."""
         for cell in self._of(room):
             self._cells[cell].remove(room)
 
@@ -216,7 +216,7 @@ def _rooms(points: tuple[Point, ...], arc: Mapping[str, Any]) -> list[Room]:
 
 
 def _points_on(points: tuple[Point, ...]) -> Iterator[Point]:
-    """Points along an arc, close enough that no text lies between two of them unseen."""
+    """Points along an arc, close enough that no text fits unnoticed between two of them."""
     curves = [points[at : at + 4] for at in range(0, len(points) - 3, 3)]
     length = sum(abs(x - a) + abs(y - b) for (a, b), (x, y) in pairwise(points))
     number = max(1, int(length / _LETTER))

@@ -22,7 +22,7 @@ OUTCOMES = {
 """The tones of the outcomes of a call."""
 
 WAITS = frozenset({"element", "moment", "back-off", "person", "place"})
-"""The things that a run waits for while it does nothing."""
+"""The things that a run waits for while it is inactive."""
 
 
 class Bar(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from narval.surfaces.web.drawing.correspondence import correspondence
 from narval.surfaces.web.pages.run import drawing_with
 
 LISTED = 100
-"""Agents on a page."""
+"""Agents listed on a page."""
 
 PAIRS, DRAWN = 100, 40
 """The most pairs of agents with messages that are listed, and that are drawn."""
@@ -36,9 +36,9 @@ async def agents_page(visit: Visit) -> Shown | Redirect:
     called_so = [row for row in found if row["name"] == text]
     if called_so or (len(found) == 1 and not after):
         return Redirect(Visit.address((called_so or found)[0]["name"], rest))
-    is_shared = any("owner" in row for row in found)  # then all daemons' agents would be counted each time
+    is_shared = any("owner" in row for row in found)  # else all daemons' agents would be counted
     if not (after or is_shared or len(found) > LISTED) and any(row["elements"] is None for row in found):
-        found = await visit.ask("agents", text=text or None)  # few: what those not in memory hold is counted
+        found = await visit.ask("agents", text=text or None)  # few: also count the elements of passive ones
     listed = found[:LISTED]
     query = {"text": text, "to": to if text else ""}
     older = f"/{with_query({**query, 'after': listed[-1]['name']})}" if len(found) > LISTED else ""

@@ -60,7 +60,7 @@ async def definitions_page(visit: Visit) -> Shown:
 
 
 def _place(visit: Visit, fault: Mapping[str, Any], rows: list[dict[str, Any]]) -> str:
-    """The page of the definition that a fault is in, the last that begins before it; "" without one."""
+    """The page of the definition that contains a fault: the last that begins before it; "" without one."""
     there = [row for row in rows if row["path"] == fault["path"]]
     if not there:
         return ""
@@ -85,8 +85,8 @@ async def definition_page(visit: Visit) -> Shown:
 async def shown_definition(
     visit: Visit, name: str, kind: str | None, problem: str = "", tried: Mapping[str, str] = NOT_TRIED
 ) -> Shown:
-    """The page of a definition, with an optional problem of the last request; `tried` is what was typed to
-    try it on the past.
+    """The page of a definition, with an optional problem of the last request; `tried` is the content of the
+    form that tries it on the past.
     """
     answer = await visit.ask("definition", name=name, kind=kind)
     versions = [] if visit.live else await visit.ask("versions", name=name, kind=kind)

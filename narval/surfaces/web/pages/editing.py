@@ -25,7 +25,7 @@ async def edit_page(visit: Visit) -> Shown:
 
 @act("/a/{agent}/definitions/{name}/edit", looks=True)
 async def check_edit(visit: Visit) -> Shown:
-    """Show what the text of the form would do: faults, changes of what it does, needs, difference."""
+    """Show the effect of the form's text: faults, changes of what it does, needs, difference."""
     return await _editor(visit, visit.fields.get("kind") or None, is_typed=True)
 
 
@@ -61,7 +61,7 @@ def _saved(visit: Visit, kind: str | None, done: dict[str, Any]) -> Redirect:
 
 
 async def _editor(visit: Visit, kind: str | None, *, problem: str = "", is_typed: bool = False) -> Shown:
-    """The page, with the text that was typed, or that of the file."""
+    """The page, with the typed text, or that of the file."""
     name = visit.path["name"]
     row = await visit.ask("edit", name=name, kind=kind)
     text = visit.fields.get("edited") if is_typed else row["text"]
@@ -89,7 +89,7 @@ async def _editor(visit: Visit, kind: str | None, *, problem: str = "", is_typed
         "here": "/definitions",
     }
     if not visit.live:
-        with suppress(NarvalError):  # nothing is known yet of a file that did not load
+        with suppress(NarvalError):  # a file that did not load has no inputs yet
             values |= await form_of(visit, name)
     return Shown("edit.html", values, row, status=400 if problem else 200)
 

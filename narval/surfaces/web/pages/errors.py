@@ -1,4 +1,4 @@
-"""The pages of errors: open incidents, alike ones in a row."""
+"""The pages of errors: open incidents, similar ones in one row."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _first(visit: Visit, row: Mapping[str, Any]) -> str:
 
 
 RUN = "run"
-"""The sort of an incident that is a failed run."""
+"""The kind of incident that is a failed run."""
 
 
 def bars(days: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -48,7 +48,7 @@ def bars(days: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @page("/a/{agent}/errors/{incident}", command="narval errors show {incident}")
 async def incident_page(visit: Visit) -> Shown:
-    """Show one row of incidents: its members, and what can be done."""
+    """Show one row of incidents: its members, and the possible acts."""
     [row] = await visit.ask("incidents", incident=visit.path["incident"])
     values = {
         "row": row,

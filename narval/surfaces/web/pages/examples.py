@@ -11,13 +11,13 @@ from narval.surfaces.web.pages.proposals import told_definitions
 
 @page("/a/{agent}/examples/{name}", roles=OPERATORS, command="narval take --about {name}")
 async def example_page(visit: Visit) -> Shown:
-    """Show an example, and once it is taken, what to do next."""
+    """Show an example, and the next steps if it was taken."""
     return await _shown(visit)
 
 
 @act("/a/{agent}/examples/{name}/take")
 async def take_example(visit: Visit) -> Redirect | Shown:
-    """Take an example into the home under a group, and redirect to what to do next."""
+    """Take an example into the home under a group, and redirect to the next steps."""
     name, group = visit.path["name"], visit.fields.get("group").strip()
     try:
         await visit.act("take_example", name=name, group=group)

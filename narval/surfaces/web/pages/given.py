@@ -9,7 +9,7 @@ from narval.core.errors import NarvalError, RequestError
 from narval.surfaces.http.page import Visit, whole_number
 
 OFFERED = 20
-"""The most elements that are offered for an input, the newest that fit."""
+"""The most elements offered for an input, the newest that match."""
 
 CHOSEN = "chosen"
 """The field of the form for each element that is chosen for an input."""
@@ -30,7 +30,7 @@ async def form_of(visit: Visit, name: str) -> dict[str, Any]:
 
 
 async def offered(visit: Visit, match: list[str], limit: int) -> list[dict[str, Any]]:
-    """The newest elements that fit the first two patterns (mostly all there are), with their titles."""
+    """The newest elements that match the first two patterns (most inputs have no more), with their titles."""
     wanted = {"xpath": match[0], "among": match[1:2] or None, "current": True, "limit": limit}
     try:
         page = await visit.ask("elements", **wanted)
@@ -40,7 +40,7 @@ async def offered(visit: Visit, match: list[str], limit: int) -> list[dict[str, 
 
 
 async def elements_given(visit: Visit, values: Mapping[str, str]) -> list[bytes]:
-    """The elements that are chosen, then those that a form names by numbers, then what is pasted into it.
+    """The chosen elements, then those that a form names by numbers, then those pasted into it.
 
     Each is given once. Raises RequestError.
     """

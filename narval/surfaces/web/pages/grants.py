@@ -1,4 +1,4 @@
-"""The acts on grants: what a definition needs is granted, and taken back, on its page."""
+"""The acts on grants: grant what a definition needs, or revoke it, on its page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of webhooks: the element each gives, what it took last, and how often it refused."""
+"""The page of webhooks: the element that each makes, its last call, and its refused calls."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ WHY_REFUSED = {
     "400": "no body of its type", "401": "a wrong token", "408": "too slow", "413": "too long",
     "415": "another type", "422": "refused by its schema", "429": "too many a minute",
 }  # fmt: skip
-"""The words for the statuses with which calls are refused."""
+"""The reasons for refusing a call, by status."""
 
 
 @page("/a/{agent}/hooks", command="narval hooks")

@@ -1,4 +1,4 @@
-"""The page of letters: waiting ones, dead ones, and what to do about them (G32)."""
+"""The page of letters: waiting and dead ones, and the acts on them (G32)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ LISTED = 50
 """Letters on a page."""
 
 ACTS = {"resend": "resend", "drop": "drop_letter"}
-"""The operations on a dead letter, by the words of addresses."""
+"""The operations on a dead letter, by the last word of the address."""
 
 
 @page("/a/{agent}/letters", command="narval letters", options={"dead": "--dead!", "before": "--before"})
 async def letters_page(visit: Visit) -> Shown:
-    """List the letters that are not taken yet, or those that could not be."""
+    """List the letters that are not taken yet, or the dead ones."""
     dead, before = visit.query.get("dead") == "yes", visit.query.get("before") or None
     rows = await visit.ask("letters", dead=dead, limit=LISTED + 1, before=before)
     choice = "yes" if dead else ""

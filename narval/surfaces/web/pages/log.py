@@ -22,7 +22,7 @@ _RUN = re.compile(r"\brun (\d{1,18})\b")
 
 @page("/a/{agent}/log", command="narval log")
 async def log_page(visit: Visit) -> Shown:
-    """Show the newest lines of the log from a level on, with some words in them."""
+    """Show the newest lines of the log from a level on that contain some words."""
     level, words, logger = (visit.query.get(name, "") for name in ("level", "text", "logger"))
     lines = await visit.ask("log", lines=LINES)
     least = _rank(level) if level in LEVELS else 0
@@ -49,5 +49,5 @@ async def log_page(visit: Visit) -> Shown:
 
 
 def _rank(level: str) -> int:
-    """The gravity of a level; an unknown one is never left out."""
+    """The gravity of a level; lines of an unknown level are always shown."""
     return LEVELS.index(level) if level in LEVELS else len(LEVELS)

@@ -25,20 +25,20 @@ from narval.surfaces.http.page import (
 from narval.surfaces.web.pages.runs import FILTERS, arguments, filters
 
 MOST = 1_000
-"""The most runs that are gathered for an act on all that a filter shows."""
+"""The most runs collected for an act on all runs that a filter shows."""
 
 AT_ONCE = 100
 """The most runs of one form."""
 
 PACE = 0.5
-"""Seconds after which the page of a running act is remade in any case."""
+"""Seconds after which the page of a running act is always remade."""
 
 VERBS = {"cancel": "Cancel", "retry": "Retry"}
 
 
 @page("/a/{agent}/runs/all/{what}", roles=OPERATORS)
 async def many_runs(visit: Visit) -> Shown:
-    """Show what would be done to the next of the chosen runs, and what is impossible."""
+    """Show what would be done to the next of the chosen runs, and for which it is impossible."""
     what, asked = _what(visit), visit.asked
     choice, eids = _choice(asked), await _chosen(visit, asked)
     rows = await asyncio.gather(*(_planned(visit, what, eid) for eid in eids[:AT_ONCE]))
@@ -60,8 +60,8 @@ async def many_runs(visit: Visit) -> Shown:
 
 @act("/a/{agent}/runs/all/{what}")
 async def act_on_runs(visit: Visit) -> Redirect:
-    """Start the act on the runs that the form names, which were shown, after a wait in which it can be
-    undone; redirect to the page of its progress.
+    """Start the act on the runs in the form, which were shown, after a wait in which it can be undone;
+    redirect to the page of its progress.
     """
     what, fields = _what(visit), visit.fields
     choice, eids = _choice(fields), _numbers(fields, "these")
@@ -78,9 +78,9 @@ async def act_on_runs(visit: Visit) -> Redirect:
 
 @page("/a/{agent}/runs/all/{what}/{act}", roles=OPERATORS)
 async def bulk_page(visit: Visit) -> Shown:
-    """Show the progress of an act on many runs, and what was done to each.
+    """Show the progress of an act on many runs, and its result for each.
 
-    The address has the runs and the time when the act was due to begin, so that the page works after the
+    The address has the runs and the time when the act was due to start, so that the page still works when the
     program that held the act has ended.
     """
     what, asked, name = _what(visit), visit.asked, str(visit.path["act"])
@@ -147,12 +147,12 @@ async def stop_bulk(visit: Visit) -> Redirect:
 
 
 def _known(made: BulkAct) -> dict[str, str]:
-    """The parameters of an act's address that suffice for its page without the act."""
+    """The parameters of an act's address, enough for its page without the act."""
     return {"these": " ".join(map(str, made.numbers)), "begins": moment(made.begins) or ""}
 
 
 def _until_news(made: BulkAct | None) -> float | None:
-    """The seconds after which the page of an act changes without a change of a run."""
+    """The seconds after which the page of an act changes even if no run does."""
     if made is None or made.is_over:
         return None
     return PACE if made.state == GOING_ON else made.seconds_left + PACE / 5
@@ -210,7 +210,7 @@ async def _of_choice(visit: Visit, choice: Mapping[str, str], before: int | None
 
 
 async def _still(visit: Visit, choice: Mapping[str, str], eids: Sequence[int]) -> list[int]:
-    """The runs, of some, that were not dealt with since they were shown."""
+    """The runs among `eids` that were not handled since they were shown."""
     if choice:
         chosen = set(await _of_choice(visit, choice, max(eids) + 1))
         eids = [eid for eid in eids if eid in chosen]
@@ -253,12 +253,12 @@ async def _as_it_is(visit: Visit, eid: int) -> dict[str, Any]:
 
 
 async def _became(visit: Visit, eid: int) -> dict[str, Any]:
-    """The current row of a run that was cancelled, or that continues another."""
+    """The current row of a cancelled run, or of one that continues another."""
     row = await _as_it_is(visit, eid)
     before = row["retry_of"]
     return {**row, "told": f"{before['step']} of run {before['run']}" if before else row["told"]}
 
 
 async def _refused(visit: Visit, result: BulkResult) -> dict[str, Any]:
-    """The row of a run for which it failed, with the reason."""
+    """The row of a run for which the act failed, with the reason."""
     return {**await _as_it_is(visit, result.number), "told": result.why}

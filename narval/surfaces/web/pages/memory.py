@@ -30,7 +30,7 @@ TRAIL = 200
 """The most elements on the page of an origin, or of uses."""
 
 FOLDED = 200
-"""The lines above which an element is folded."""
+"""The lines above which an element is shown folded."""
 
 _PLACE = re.compile(r",? ?\(?line \d+, column \d+\)?")
 """The pattern of the place of a fault in its sentence."""
@@ -47,7 +47,7 @@ MEMORY_OPTIONS = {
 
 @page("/a/{agent}/memory", command="narval memory", options=MEMORY_OPTIONS)
 async def memory_list(visit: Visit) -> Shown:
-    """List the elements that fit a pattern and filters, the newest first."""
+    """List the elements that match a pattern and filters, the newest first."""
     query = {name: visit.query[name] for name in FILTERS if visit.query.get(name)}
     wanted: dict[str, Any] = {**query, "limit": LISTED, "before": visit.number("before")}
     if "context" in wanted:
@@ -126,13 +126,13 @@ async def element_page(visit: Visit) -> Shown | Redirect:
 
 @page("/a/{agent}/memory/{eid:int}/origin", command="narval why {eid} --origin")
 async def origin_page(visit: Visit) -> Shown:
-    """Show everything that an element was made from, back to what came from outside."""
+    """Show everything that an element was made from, back to the sources outside."""
     return await _trail(visit, "origin", "Origin", "uses", "Everything made from it")
 
 
 @page("/a/{agent}/memory/{eid:int}/uses", command="narval why {eid} --uses")
 async def uses_page(visit: Visit) -> Shown:
-    """Show everything that was made from an element, and who had it."""
+    """Show everything that was made from an element, and who used it."""
     return await _trail(visit, "uses", "Uses", "origin", "All the way back")
 
 

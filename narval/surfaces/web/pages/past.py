@@ -1,4 +1,4 @@
-"""The pages of trials on the past: begin one, follow it, end it."""
+"""The pages of trials on the past: start one, follow it, end it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from narval.surfaces.web.pages.definitions import JOB_TONES, shown_definition
 
 @act("/a/{agent}/definitions/{name}/past")
 async def try_on_past(visit: Visit) -> Redirect | Shown:
-    """Begin to play a definition on what came since a day, and redirect to the page of its progress."""
+    """Start to play a definition on what came since a day, and redirect to the page of its progress."""
     kind, name = visit.fields.get("kind"), visit.path["name"]
     since, everything = visit.fields.get("since"), visit.fields.get("all")
     try:
@@ -48,7 +48,7 @@ async def end_job(visit: Visit) -> Redirect:
 
 
 def _share(job: dict[str, Any]) -> float | None:
-    """The part of a trial that is done, 0 to 1, by time and by arrivals; None while the past is read."""
+    """The finished share of a trial, 0 to 1, by time and by arrivals; None while the past is read."""
     if not job["reached"]:
         return None
     since, reached, until = (datetime.fromisoformat(job[name]) for name in ("since", "reached", "until"))

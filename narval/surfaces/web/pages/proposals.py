@@ -19,18 +19,18 @@ TONES = {
 """The tone of each state of a proposal."""
 
 MOST_GRAPHS = 12
-"""The most graphs that are drawn of one proposal or example."""
+"""The most graphs drawn for one proposal or example."""
 
 
 @page("/a/{agent}/proposals", roles=OPERATORS, command="narval proposals")
 async def proposals_page(visit: Visit) -> Shown:
-    """Show a form for a wish, and the proposals there are."""
+    """Show a form for a wish, and the existing proposals."""
     return await _listed(visit)
 
 
 @act("/a/{agent}/proposals")
 async def propose(visit: Visit) -> Redirect | Shown:
-    """Have a model draft a wish, and redirect to the page of its progress."""
+    """Have a model draft definitions from a wish, and redirect to the page of its progress."""
     wish, change = visit.fields.get("wish"), visit.fields.get("change")
     try:
         begun = await visit.act("draft", wish=wish, change=change or None)
@@ -86,21 +86,21 @@ async def drop_proposal(visit: Visit) -> Redirect:
 
 @act("/a/{agent}/proposals/{name}/past")
 async def try_proposal(visit: Visit) -> Redirect:
-    """Begin to play a proposal on the past, and redirect to the page of its progress."""
+    """Start to play a proposal on the past, and redirect to the page of its progress."""
     job = await visit.act("try_on_past", since=visit.fields.get("since"), proposal=visit.path["name"])
     return Redirect(visit.url(f"/past/{job['job']}"))
 
 
 @act("/a/{agent}/proposals/{name}/end")
 async def end_drafting(visit: Visit) -> Redirect:
-    """End the drafting of a proposal, which keeps the rounds so far."""
+    """End the drafting of a proposal; the finished rounds are kept."""
     await visit.act("end_drafting", name=visit.path["name"])
     return Redirect(visit.url(f"/proposals/{segment(visit.path['name'])}"))
 
 
 @act("/a/{agent}/proposals/{name}/answers")
 async def answer_proposal(visit: Visit) -> Redirect:
-    """Answer what a proposal asks, or continue one that failed."""
+    """Answer the questions of a proposal, or continue a failed one."""
     name = visit.path["name"]
     await visit.act("go_on_drafting", name=name, answers=visit.fields.all("answer"))
     return Redirect(visit.url(f"/proposals/{segment(name)}"))
@@ -124,8 +124,8 @@ async def _listed(visit: Visit, wish: str = "", change: str = "", problem: str =
 async def told_definitions(
     visit: Visit, lines: list[dict[str, Any]], drawn: list[dict[str, Any]], here: str
 ) -> list[dict[str, Any]]:
-    """The definitions of a proposal or an example, each with what it does in sentences, and its graph if it
-    is among those drawn; `here` is the address for the parts of graphs.
+    """The definitions of a proposal or an example, each with its sentences, and its graph if it is among
+    those drawn; `here` is the address for the parts of graphs.
     """
     graphs = {(one["kind"], one["name"]): one for one in drawn[:MOST_GRAPHS]}
     definitions = []
@@ -139,7 +139,7 @@ async def told_definitions(
 
 def _sentences(report: dict[str, Any]) -> list[str]:
     """The report of a trial on the past, as on the terminal."""
-    from narval.surfaces.cli.render.past import told  # here: a simulation comes with it
+    from narval.surfaces.cli.render.past import told  # here: it imports the simulation
 
     return list(told(report))
 

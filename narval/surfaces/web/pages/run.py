@@ -1,4 +1,4 @@
-"""The page of a run: its state in a sentence, its graph, why, what it holds and made (M29)."""
+"""The page of a run: its state in a sentence, its graph, why it waits, its context and results (M29)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from narval.surfaces.http.page import Follows, Shown, Visit, page, segment
 from narval.surfaces.web.drawing.svg import drawing, patches
 
 ENTRIES = 20
-"""The most entries of its history on the page of a run, the newest."""
+"""The most entries of the history on a run's page, the newest."""
 
 TABLED = 300
-"""The parts above which a graph shows its table only on request."""
+"""The parts above which the table of a graph is shown only on request."""
 
 CALLED = 3
-"""The most runs shown that a run waits for."""
+"""The most called runs that are shown."""
 
 
 @page("/a/{agent}/runs/{run:int}", command="narval show {run}", options={"at": "--at"})
@@ -63,12 +63,12 @@ async def drawing_with(visit: Visit, drawn: dict[str, Any], url: Callable[[str],
 
 
 def is_tabled(visit: Visit, drawn: dict[str, Any]) -> bool:
-    """True if a page has the table of a graph beside it: a large graph has a separate page for that (M84)."""
+    """True if the page has the table of a graph beside it: for a large graph it is a separate page (M84)."""
     return len(drawn["parts"]) <= TABLED or visit.query.get("as") == "table"
 
 
 async def _newer(visit: Visit, run: dict[str, Any]) -> str:
-    """The digest of the loaded version of its definition, if it is another; else ""."""
+    """The digest of the loaded version of its definition if it differs; else ""."""
     try:
         loaded = await visit.ask("definition", name=run["name"], kind=run["kind"])
     except NarvalError:
@@ -77,7 +77,7 @@ async def _newer(visit: Visit, run: dict[str, Any]) -> str:
 
 
 async def _undo(visit: Visit, run: dict[str, Any]) -> dict[str, Any] | None:
-    """The version before its migration to which an active run can return; None if there is none."""
+    """The version before its migration to which an active run can return; None without one."""
     if run["phase"] != "active":
         return None
     answer = await visit.ask("migration_plan", run=run["eid"], brief=True)

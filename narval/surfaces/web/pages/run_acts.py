@@ -17,12 +17,12 @@ TOKEN_TONES = {
 """The tones of the states of tokens."""
 
 TOLD = 500
-"""The most characters that are shown of each answer to a signal."""
+"""The most characters shown of each answer to a signal."""
 
 
 @page("/a/{agent}/runs/{run:int}/cancel", roles=OPERATORS, command="narval cancel {run}")
 async def cancel_page(visit: Visit) -> Shown:
-    """Ask for the reason of a cancel, and show which calls and runs will be given up."""
+    """Ask for the reason of a cancellation, and show which calls and runs will be given up."""
     run = await visit.ask("show", run=visit.path["run"])
     why = await visit.ask("why", run=visit.path["run"])
     called = [eid for wait in why["waiting"] for eid in wait.get("runs", ())]
@@ -41,7 +41,7 @@ async def cancel_run(visit: Visit) -> Redirect:
 
 @page("/a/{agent}/runs/{run:int}/signal", roles=OPERATORS, command="narval signal {run} NAME")
 async def signal_page(visit: Visit) -> Shown:
-    """Show the form for telling a run something."""
+    """Show the form for sending a signal to a run."""
     return await _signal(visit, {}, "")
 
 
@@ -54,7 +54,7 @@ async def _signal(visit: Visit, typed: dict[str, str], problem: str) -> Shown:
 
 @act("/a/{agent}/runs/{run:int}/signal")
 async def signal_run(visit: Visit) -> Redirect | Shown:
-    """Tell a run something, and redirect to its answer, which is in the address."""
+    """Send a signal to a run, and redirect to its answer, which is in the address."""
     values = {name: visit.fields.get(name) for name in ("name", "arguments", "xml")}
     try:
         answer = await visit.act(
@@ -88,7 +88,7 @@ def pairs(text: str) -> dict[str, str]:
     options={"step": "--from", "done": "--done"},
 )
 async def retry_page(visit: Visit) -> Shown:
-    """Show what would be kept, done again and used again, and which version is followed (M37)."""
+    """Show what would be kept, repeated and reused, and which version is followed (M37)."""
     eid, step, done = visit.path["run"], visit.query.get("step") or None, bool(visit.query.get("done"))
     run = await visit.ask("show", run=eid)
     planned, problem = None, ""
@@ -148,7 +148,7 @@ async def start_run(visit: Visit) -> Redirect | Shown:
 
 @page("/a/{agent}/runs/{run:int}/tokens", command="narval tokens {run}", options={"at": "--at"})
 async def tokens_page(visit: Visit) -> Shown:
-    """Show the tokens of a run that moves tokens, what can be done with each, and its environment."""
+    """Show the tokens of a run that moves tokens, the possible acts on each, and its environment."""
     return await _tokens(visit, "")
 
 
@@ -192,7 +192,7 @@ async def token_act(visit: Visit) -> Redirect | Shown:
 
 @act("/a/{agent}/runs/{run:int}/environment")
 async def set_environment(visit: Visit) -> Redirect | Shown:
-    """Set an attribute of a run that has an environment."""
+    """Set an attribute in the environment of a run."""
     eid, name = visit.path["run"], visit.fields.get("name")
     try:
         await visit.act("set_environment", run=eid, values={name: visit.fields.get("value")})

@@ -16,8 +16,8 @@ LISTED = 50
 """Runs on a page."""
 
 FILTERS = ("phase", "waiting_for", "state", "kind", "name", "definition", "since", "error", "text", "notices")
-"""The filters, in the order of the form. Without any, runs that tell of failures are left out; with
-`notices` they are not, and that is all.
+"""The filters, in the order of the form. Without any, runs that only report failures are left out; `notices`
+includes them and has no other effect.
 """
 
 
@@ -27,7 +27,7 @@ def filters(query: Mapping[str, str]) -> dict[str, str]:
 
 
 def arguments(chosen: Mapping[str, str]) -> dict[str, Any]:
-    """The arguments of `runs` for filters; a phase is given as a state."""
+    """The arguments of `runs` for filters; a phase is passed as a state."""
     query: dict[str, Any] = {name: value for name, value in chosen.items() if name != "phase"}
     query["notices"] = bool(chosen)
     if "phase" in chosen:
@@ -44,7 +44,7 @@ RUN_OPTIONS = {
 
 @page("/a/{agent}/runs", command="narval runs", options=RUN_OPTIONS)
 async def run_list(visit: Visit) -> Shown:
-    """List the runs that fit the filters, the newest first; on the first page those under way are on top."""
+    """List the runs that match the filters, newest first; on the first page those under way are on top."""
     chosen, before = filters(visit.query), visit.number("before")
     query = arguments(chosen)
     problem = ""
@@ -95,7 +95,7 @@ async def run_list(visit: Visit) -> Shown:
 
 
 async def _lifted(visit: Visit, chosen: Mapping[str, str]) -> list[dict[str, Any]]:
-    """For each filter, the number of runs that fit all the others, and the address of their list (M10)."""
+    """For each filter, the number of runs that match all the others, and the address of their list (M10)."""
     rest = [{name: value for name, value in chosen.items() if name != left} for left in chosen]
     asked = (visit.ask("runs", limit=LISTED + 1, **arguments(others)) for others in rest)
     counts = [len(rows) for rows in await asyncio.gather(*asked)]

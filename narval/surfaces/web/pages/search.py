@@ -1,4 +1,4 @@
-"""Search: the page for a number or a name, and what contains the words (M12)."""
+"""Search: the page for a number or a name, or everything that contains the words (M12)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from narval.surfaces.http.page import Redirect, Shown, Visit, page, segment, who
 from narval.surfaces.web.pages.given import offered
 
 LISTED = 12
-"""The most of a sort that are listed."""
+"""The most listed of each sort."""
 
 ITEMS = 500
-"""The most items of work that are searched."""
+"""The most items of work searched."""
 
 
 @page("/a/{agent}/search")
@@ -34,8 +34,8 @@ async def search_page(visit: Visit) -> Shown | Redirect:
 
 
 async def _having(visit: Visit, words: str, loaded: list[dict[str, Any]]) -> dict[str, Any]:
-    """The first of each sort that contain the words: in any case, except elements; and the elements of that
-    name, with their number.
+    """The first of each sort that contain the words, ignoring case except in elements; and the elements of
+    that name, with their number.
     """
     begun = words.casefold()
     items = await visit.ask("worklist", every=True, limit=ITEMS)
@@ -60,7 +60,7 @@ def _texts(row: Mapping[str, Any]) -> Iterator[str]:
 
 
 async def _sort(visit: Visit, eid: int) -> str:
-    """The pages on which an eid is looked up: those of runs, or those of memory."""
+    """The prefix of the pages for an eid: those of runs, or those of memory."""
     try:
         await visit.ask("show", run=eid)
     except NarvalError:

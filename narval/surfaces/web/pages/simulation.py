@@ -1,4 +1,4 @@
-"""The pages that try something out: simulations and their changes, and explorations (M42, M57)."""
+"""The pages for trying things out: simulations with their changes, and explorations (M42, M57)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ LINES = 1_000
 """The most lines of a story on its page; `.json` has all."""
 
 LISTED = 100
-"""The most elements, calls and items that are listed of those that a simulation would make."""
+"""The most elements, calls and items listed of those that a simulation would make."""
 
 
 @page("/a/{agent}/simulate", roles=OPERATORS, command="narval simulate")
 async def simulate_page(visit: Visit) -> Shown:
-    """Show the form of a simulation: a definition or a scenario, from when and for how long."""
+    """Show the form of a simulation: a definition or a scenario, its start and its duration."""
     fields = {"definition": visit.query.get("definition", ""), "name": visit.query.get("scenario", "")}
     return await _form(visit, fields, "")
 

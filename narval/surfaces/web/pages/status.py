@@ -12,13 +12,13 @@ LISTED = 12
 """The most runs under way, and the most ended ones, that are listed."""
 
 PLACES = {"run": "/runs/{}", "element": "/memory/{}", "incident": "/errors/{}", "page": "/{}"}
-"""The pages for what operations link to; anything else has the page of its own name."""
+"""The paths of linked things by kind; anything else has a page of its own name."""
 
 AT_REST = ("element", "moment", "call")
-"""The things a run may wait for that come by themselves."""
+"""The things a run may wait for that arrive without a person."""
 
 GRAVE_GROUPS = {"high": "failed", "middle": "active", "low": "waiting"}
-"""The tones of what needs attention."""
+"""The tones of things that need attention."""
 
 
 @page("/a/{agent}/", command="narval status")
@@ -51,7 +51,7 @@ async def status_page(visit: Visit) -> Shown:
 
 
 def link_of(visit: Visit, link: dict[str, Any] | None) -> str:
-    """The address of what an operation links to, as `{"run": 7}`; "" for nothing."""
+    """The address of a link in an answer, such as `{"run": 7}`; "" for none."""
     if not link:
         return ""
     [(what, which)] = list(link.items())[:1]

@@ -1,5 +1,5 @@
-// The draft of an answer is saved as soon as nobody has typed for a second, when the page is left, and when
-// the answer was refused (P51).
+// The draft of an answer is saved after a second without typing, when the page is left, and when the answer
+// was refused (P51).
 
 const REST = 1_000;
 const form = document.querySelector("form[data-draft]");

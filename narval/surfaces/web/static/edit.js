@@ -1,6 +1,6 @@
-// The text of a definition is checked as one types: what is beside it is made again by the server, which runs nothing.
+// The text of a definition is checked during typing: the server renders what is beside it again, and runs nothing.
 
-const REST = 600;          // milliseconds without a key before it is checked
+const REST = 600;          // milliseconds without a key before the check
 const form = document.getElementById("editor");
 const text = document.getElementById("edited");
 
@@ -20,13 +20,13 @@ if (form && !text.readOnly) {
       });
       if (answer.status === 401) document.dispatchEvent(new Event("narval:ended"));
       if (answer.ok || answer.status === 400) globalThis.Idiomorph.morph(judged, await answer.text(), { morphStyle: "innerHTML" });
-    } catch { /* whoever types on has it checked again, and Check does in any case */ }
+    } catch { /* the next input checks again, and so does the button Check */ }
   };
 
   text.addEventListener("input", () => {
     clearTimeout(timer);
     timer = setTimeout(check, REST);
-    document.querySelector("main > .problem")?.remove();  // of what was sent before
+    document.querySelector("main > .problem")?.remove();  // it is about the previous submission
   });
   form.addEventListener("submit", (event) => { sends = event.submitter?.formTarget !== "_blank"; });
   addEventListener("beforeunload", (event) => {

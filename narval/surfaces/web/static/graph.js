@@ -1,4 +1,4 @@
-// A drawing that can be looked at: larger, smaller, moved, searched, and gone through by keys (M33, M63, M91).
+// An interactive drawing: zoomed, moved, searched, and operated by keys (M33, M63, M91).
 //
 // .graph holds an SVG of parts, <g id=… data-part="ID" class="p s-TONE"><title>name: state</title><a href=…>, and
 // arcs, <g id=… data-from="ID" data-to="ID" class="arc e-STATE">; data-arc="ID" where that is not FROM>TO. "narval:parts" says what changed,
@@ -40,8 +40,8 @@ const paint = ([id, word, tone, badge = ""]) => {
   linkOf(element)?.setAttribute("aria-label", [element.dataset.name, word, badge].filter(Boolean).join(", "));
 };
 
-// An empty badge is not in the page: it is put at the upper right of its part once it has something to say, and
-// above it what would cover the name.
+// An empty badge is not in the page. It is added at the upper right of its part when it has a text, and
+// above it if it would cover the name.
 const badgeOf = (part, text) => {
   const known = part.querySelector(".badge"), box = part.querySelector("rect");
   if (!text || !box) return known;
@@ -56,7 +56,7 @@ const put = (element, text) => {
   if (element && element.textContent !== text) element.textContent = text;
 };
 
-let held = null;           // what changed while another moment is shown, by id; null while the present is
+let held = null;           // the changes while another moment is shown, by id; null while the present is
 
 document.addEventListener("narval:parts", ({ detail }) => {
   if (held) for (const row of detail) held.set(row[0], row);
@@ -76,7 +76,7 @@ document.addEventListener("narval:now", () => {
 const svgNumber = (text) => Number.parseFloat(text) || 0;
 
 class View {
-  // What is seen of a drawing: x, y and the pixels a unit.
+  // The visible part of a drawing: x, y and pixels per unit.
   constructor(svg) {
     this.svg = svg;
     const [x, y, width, height] = (svg.getAttribute("viewBox") ?? "0 0 100 100").split(/[\s,]+/).map(svgNumber);
@@ -96,7 +96,7 @@ class View {
   }
 
   grow(scale = Math.min(this.width / this.all.width, 1)) {
-    // As high as the drawing at the width there is, and not higher than leaves room to scroll the page.
+    // As high as the drawing at the available width, but low enough to leave room to scroll the page.
     const most = Math.max(innerHeight * 0.9, 200);
     this.svg.setAttribute("height", String(Math.round(Math.min(Math.max(this.all.height * scale, 160), most))));
   }
@@ -132,7 +132,7 @@ class View {
   }
 
   begin(part) {
-    // Centres a part, but leaves no room where nothing is drawn.
+    // Centres a part, but shows no empty room beyond the drawing.
     this.centre(part);
     const within = (at, seen, start, length) => seen >= length
       ? start - (seen - length) / 2
@@ -143,7 +143,7 @@ class View {
   }
 
   reveal(part) {
-    // Moves as little as shows the whole part.
+    // Moves just far enough to show the whole part.
     const box = placeOf(part);
     const [width, height] = [this.width / this.scale, this.height / this.scale];
     const left = box.x - box.width / 2;
@@ -154,7 +154,7 @@ class View {
 }
 
 const placeOf = (part) => {
-  // The middle of a part in the units of the drawing, whatever groups move it.
+  // The middle of a part in the units of the drawing, through all transforms of groups.
   const box = part.getBBox();
   const matrix = part.getCTM() && part.ownerSVGElement.getCTM()?.inverse().multiply(part.getCTM());
   const point = new DOMPoint(box.x + box.width / 2, box.y + box.height / 2).matrixTransform(matrix ?? new DOMMatrix());
@@ -245,7 +245,7 @@ const pointers = (view, svg) => {
       const [a, b] = [...down.values()];
       view.zoom(span() / wide, (a.x + b.x) / 2 - box.x, (a.y + b.y) / 2 - box.y);
     }
-    const scrolls = event.pointerType === "touch" && down.size === 1;  // up and down one finger moves the page
+    const scrolls = event.pointerType === "touch" && down.size === 1;  // vertical moves of one finger scroll the page
     view.move(right / down.size, scrolls ? 0 : below / down.size);
   });
   const up = (event) => down.delete(event.pointerId);
@@ -253,11 +253,11 @@ const pointers = (view, svg) => {
   svg.addEventListener("pointercancel", up);
   svg.addEventListener("dragstart", (event) => event.preventDefault());
   svg.addEventListener("click", (event) => {
-    if (moved > 4) { event.preventDefault(); event.stopImmediatePropagation(); }  // the end of a move opens nothing
+    if (moved > 4) { event.preventDefault(); event.stopImmediatePropagation(); }  // the end of a drag opens nothing
     moved = 0;
   }, { capture: true });
   svg.addEventListener("wheel", (event) => {
-    if (!event.ctrlKey && !event.metaKey) return;  // the page scrolls; a pinch of a touchpad comes with ctrl
+    if (!event.ctrlKey && !event.metaKey) return;  // the page scrolls; a pinch on a touchpad sets ctrl
     event.preventDefault();
     const box = svg.getBoundingClientRect();
     view.zoom(Math.exp(-event.deltaY / 200), event.clientX - box.x, event.clientY - box.y);
@@ -279,7 +279,7 @@ const neighbours = (svg, part) => {
 };
 
 const towards = (svg, part, [right, down]) => {
-  // Of the parts at the other ends of its arcs, the one that lies best in that direction.
+  // The best of its neighbours in that direction.
   const from = placeOf(part);
   let best = null;
   let most = 0.2;
@@ -308,7 +308,7 @@ const keys = (view, graph, svg) => {
     else return;
     event.preventDefault();
   });
-  // Not of the drawing: one that listens to focus can be focused itself, and is a stop of the keys for nothing.
+  // Not on the drawing: an element that listens to focus becomes focusable, a useless tab stop.
   graph.addEventListener("focusin", (event) => {
     const part = partOf(event.target);
     if (part && event.target.matches(":focus-visible")) view.reveal(part);
@@ -340,14 +340,14 @@ const closePanel = () => {
 };
 
 const leavePanel = () => {
-  // The way back from a part that was opened here is the way one came.
+  // Going back in the history closes a part that was opened here.
   closePanel();
   if (history.state?.part) history.back();
   else history.replaceState(history.state, "", address(null));
 };
 
 const contentOf = (text) => {
-  // What the server made, without ids that the page around it has.
+  // The server's rendering, without ids that the surrounding page has.
   const page = new DOMParser().parseFromString(text, "text/html");
   const main = page.querySelector("main") ?? page.body;
   for (const element of main.querySelectorAll("[id]")) {
@@ -378,7 +378,7 @@ const openPart = async (part) => {
     location.replace(linkOf(part).getAttribute("href"));
     return;
   }
-  if (new URLSearchParams(location.search).get("part") !== part.dataset.part) return;  // somebody has gone on meanwhile
+  if (new URLSearchParams(location.search).get("part") !== part.dataset.part) return;  // the page shows another part by now
   if (shown) linkOf(shown)?.removeAttribute("aria-current");
   shown = part;
   linkOf(part).setAttribute("aria-current", "true");
@@ -397,7 +397,7 @@ const openPart = async (part) => {
 };
 
 const named = () => {
-  // The part that the address names, if it is drawn here.
+  // The part that the address names, if it is in this drawing.
   const id = new URLSearchParams(location.search).get("part");
   return id ? document.querySelector(`.beside [data-part="${CSS.escape(id)}"]`) : null;
 };
@@ -437,13 +437,13 @@ const begin = (graph) => {
   if (!parts.length) return;
   const view = new View(svg);
   graph.classList.add("zoomable");
-  graph.querySelector(".canvas")?.removeAttribute("tabindex");  // it moves by itself, and scrolls no more
+  graph.querySelector(".canvas")?.removeAttribute("tabindex");  // it is moved by the script, and no longer scrolls
   view.grow();
   view.fit();
   const isLarge = parts.length > LARGE;
   if (isLarge) graph.classList.add("large");
   if (isLarge || (view.scale < READABLE && matchMedia(NARROW).matches)) {
-    // All of it cannot be read at once: it opens where something happens.
+    // Not all of it is readable at once: it opens where something happens.
     const of = OPENS_ON.map((tone) => parts.find((part) => part.matches(tone))).find(Boolean);
     view.scale = isLarge ? 1 : READABLE;
     view.grow(view.scale);
@@ -461,7 +461,7 @@ const begin = (graph) => {
   });
   let width = view.width;
   new ResizeObserver(() => {
-    // What is in the middle stays there, and the part that is looked at in sight.
+    // The middle stays in place, and the focused part visible.
     if (Math.abs(view.width - width) <= 1) return;
     view.x += (width - view.width) / 2 / view.scale;
     width = view.width;

@@ -1,7 +1,7 @@
-// Keys that lead somewhere, the switches of keys and colours, and what a moment is in other words (M11, M91, M92).
+// Keyboard shortcuts, the switches of keys and colours, and moments in other words (M11, M91, M92).
 //
 // A link with data-key="g m" is followed when these keys are pressed one after the other; "/" goes to the search
-// field. No key acts on data. #theme and #keys are the switches, which scripts alone can work.
+// field. No key acts on data. #theme and #keys are the switches, which need scripts.
 
 const WITHIN = 1500;  // milliseconds between the two keys of a pair
 
@@ -11,7 +11,7 @@ const kept = {
     try {
       if (value) localStorage.setItem(name, value);
       else localStorage.removeItem(name);
-    } catch { /* a browser that keeps nothing forgets it with the page */ }
+    } catch { /* without storage it lasts as long as the page */ }
   },
 };
 

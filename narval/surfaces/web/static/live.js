@@ -1,21 +1,21 @@
 // Follows what changes on the page by server-sent events (M60 to M63).
 //
-// <body data-live="URL"> names the stream. Regions are elements with an id, whose content the server makes anew;
+// <body data-live="URL"> names the stream. Regions are elements with an id, whose content the server renders again;
 // parts of a graph are patched by graph.js, which listens to "narval:parts".
 
 const SAY = 5000;          // milliseconds between two announcements (M91)
-const RETRIES = [1000, 2000, 5000, 15000, 30000];  // milliseconds before a stream that was refused is tried again
+const RETRIES = [1000, 2000, 5000, 15000, 30000];  // milliseconds before a refused stream is tried again
 
 const url = document.body.dataset.live;
 let source = null;
-let state = "closed";      // closed, open, over, paused (by the server, until the page is looked at)
+let state = "closed";      // closed, open, over, paused (by the server, until the page is visible)
 let refused = 0;
 let again = 0;
 
-// On a phone the entry of this page may be beyond the edge of the navigation.
+// On a phone the entry of this page may be outside the visible part of the navigation.
 document.querySelector(".top nav [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
 
-// --- what is said ------------------------------------------------------------------------------------------
+// --- announcements -----------------------------------------------------------------------------------------
 
 const banner = document.getElementById("banner");
 const announcer = document.getElementById("told");
@@ -26,7 +26,7 @@ const show = (text) => {
 };
 
 const showEnded = () => {
-  // Who logs in again here is back on this page.
+  // A new login here returns to this page.
   const login = document.createElement("a");
   login.href = `/login?next=${encodeURIComponent(location.pathname + location.search)}`;
   login.textContent = "Log in again";
@@ -37,7 +37,7 @@ const showEnded = () => {
 document.addEventListener("narval:ended", showEnded);
 
 const hasEnded = async () => {
-  // A stream that is refused does not say why.
+  // A refused stream gives no reason.
   try {
     return (await fetch("/sessions.json", { method: "HEAD" })).status === 401;
   } catch {
@@ -64,10 +64,10 @@ const announce = (text) => {
   if (!saying) saying = setTimeout(speak, Math.max(0, last + SAY - performance.now()));
 };
 
-// --- what needs somebody -------------------------------------------------------------------------------------
+// --- notifications -----------------------------------------------------------------------------------------
 
-// The count of the header stands in the title; with notices on the page is followed while nobody looks at it, and
-// the browser tells when there is more.
+// The title shows the count of the header. With notices on, the page is followed while it is hidden too, and the
+// browser notifies when the count rises.
 
 const title = document.title.replace(/^\(\d+\) /, "");
 const switchOfNotices = globalThis.Notification && document.getElementById("notices");
@@ -121,7 +121,7 @@ const isTouched = (field) => {
 const isFilledIn = (form) => [...form.querySelectorAll("input:not([type=hidden]), textarea, select")].some(isTouched);
 
 const leave = (form, isGone) => {
-  // The buttons of a form that the page has no more go; what was typed stays, and they are back with the form.
+  // If the page no longer has the form, its buttons are hidden; the typed text stays. They return with the form.
   form.toggleAttribute("data-left", isGone);
   for (const button of form.querySelectorAll("button")) button.disabled = button.hidden = isGone;
 };
@@ -129,7 +129,7 @@ const leave = (form, isGone) => {
 const keptForm = (node) => node instanceof Element && node.matches("form, details") && isFilledIn(node);
 
 const keeping = {
-  // What somebody is filling in, and what is folded out, is theirs.
+  // Keep filled-in fields and unfolded details as the user left them.
   beforeNodeMorphed: (old) => {
     if (!(old instanceof Element)) return true;
     if (old.matches("input, textarea, select")) return old !== document.activeElement && !isTouched(old);
@@ -204,7 +204,7 @@ const open = () => {
     show("");
   });
   source.addEventListener("error", async () => {
-    // Where nobody answers the browser tries again by itself; a stream that was refused is tried again here.
+    // The browser itself retries if no server answers; a refused stream is retried here.
     show("This page is not followed for the moment; it shows what was known.");
     document.body.dataset.stream = "waiting";
     if (source?.readyState !== EventSource.CLOSED) return;

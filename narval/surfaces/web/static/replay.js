@@ -1,12 +1,12 @@
-// The slider over the journal of a run (M34): the changes of each entry are here, so a move asks nobody.
+// The slider over the journal of a run (M34): the changes of each entry are loaded, so a move needs no request.
 //
-// <div id="replay" data-replay="…/replay.json"> holds links and a number without scripts; what is
-// made here stands before them. What is read is {parts, arcs, entries, more}: parts ([id, state, tone, badge]) and
-// arcs ([id, state, badge]) as they were at first, and of each entry {seq, at, what, mark} and those that changed; an entry
+// <div id="replay" data-replay="…/replay.json"> holds links and a number without scripts; what this script
+// makes is put before them. The JSON is {parts, arcs, entries, more}: parts ([id, state, tone, badge]) and
+// arcs ([id, state, badge]) at the start, and of each entry {seq, at, what, mark} and its changes; an entry
 // after which the run follows another version has its digest as version.
 
 const PAGE = 1000;
-const PACE = 250;          // milliseconds between two entries that are played
+const PACE = 250;          // milliseconds between two entries during playback
 
 const box = document.getElementById("replay");
 
@@ -18,7 +18,7 @@ const make = (name, attributes = {}, text = "") => {
 };
 
 class Film {
-  // The entries of a run, and what each made of the parts it changed: forth, and back.
+  // The entries of a run, and the changes of each, forward and back.
   constructor() {
     this.entries = [];
     this.back = [];
@@ -47,7 +47,7 @@ class Film {
   }
 
   between(from, to) {
-    // What differs of the parts once entry `to` is the last that happened, where `from` was; -1 is before all.
+    // The changes of the parts between entries `from` and `to`; -1 is before the first.
     const rows = new Map();
     for (let i = from + 1; i <= to; i += 1) for (const row of this.entries[i].rows) rows.set(row[0], row);
     for (let i = from; i > to; i -= 1) for (const row of this.back[i]) rows.set(row[0], row);
@@ -70,7 +70,7 @@ let at = -1;               // the entry that is shown
 let playing = 0;
 let loading = null;
 let following = true;      // the present is shown
-let isStale = true;        // there may be entries that are not here yet
+let isStale = true;        // there may be entries that are not loaded yet
 
 const wanted = Number(new URLSearchParams(location.search).get("at") ?? Number.NaN);
 
@@ -195,7 +195,7 @@ const begin = () => {
 
   const present = async () => {
     stop();
-    if (Number.isInteger(wanted) && !document.body.dataset.live) {  // the page shows a moment: the present is another one
+    if (Number.isInteger(wanted) && !document.body.dataset.live) {  // this page shows one moment; the present has another page
       visit();
       return;
     }
@@ -247,7 +247,7 @@ const begin = () => {
     load().then(() => {
       const index = film.indexOf(wanted);
       if (index < 0) return;
-      // The server has drawn this moment; what comes later is held back.
+      // The server has drawn this moment; later changes are held back.
       at = index;
       following = false;
       document.dispatchEvent(new CustomEvent("narval:draw", { detail: [] }));
@@ -255,7 +255,7 @@ const begin = () => {
       tell();
     });
   } else if (!document.body.dataset.live) {
-    load();  // a page of its own: one came for the slider
+    load();  // a separate page, opened for the slider
   }
   box.classList.add("scripted");
 };
