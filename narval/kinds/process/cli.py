@@ -15,7 +15,7 @@ from narval.surfaces.cli.session import Session
 
 
 def _nodes(context: click.Context, _: str, states: tuple[str, ...]) -> completion.Choices:
-    """The nodes of the process named before that have a token in such a state, newest token first."""
+    """The nodes of the named process that have a token in one of the states, newest token first."""
     for token in _newest_tokens(context):
         if token["state"] in states:
             yield token["node"], f"token {token['id']} {token['state']}"
@@ -27,7 +27,7 @@ def _tokens_by_id(context: click.Context, _: str) -> completion.Choices:
 
 
 def _attributes(context: click.Context, _: str) -> completion.Choices:
-    """The attributes of the process named before."""
+    """The attributes of the named process."""
     answer = completion.asked(context, "environment", run=completion.named_run(context))
     yield from answer["environment"].items()
 
@@ -121,8 +121,8 @@ def _completed(answer: dict[str, Any]) -> None:
 def backtrack(session: Session, run: int, place: str) -> None:
     """Send a process back to where a token was active.
 
-    What came after it is undone, node by node. NODE stands for the last complete token there. A number is a
-    token's id (`--token` is not needed), unless a node has that name.
+    Everything after it is undone, node by node. NODE means the last complete token on that node. A number is
+    a token's id (`--token` is not needed), unless a node has that name.
     """
     token = int(place) if place.isdecimal() else None
     node = None if token is not None else place
@@ -222,8 +222,8 @@ def environment(
 ) -> None:
     """Show the attributes of a process, or of a token.
 
-    With --set NAME=VALUE, or NAME=VALUE alone, set them, all or none. Those of a token lie over those of its
-    process. NAME= sets an empty text. Tokens that descend from a token see what is set for it.
+    With --set NAME=VALUE, or NAME=VALUE alone, set them, all or none. Attributes of a token override those of
+    its process. NAME= sets an empty text. Tokens that descend from a token inherit what is set for it.
     """
     name, sign, value = (attribute or "").partition("=")
     settings = [(name, value), *pairs] if sign else list(pairs)

@@ -85,8 +85,8 @@ async def rerun(
 
 @operation("read")
 async def tokens(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]:
-    """All tokens of a process, on nodes and on arcs, and its sets; with `at`, as after that line of its
-    history.
+    """All tokens of a process, on nodes and on arcs, and its sets; with `at`, as they were after that line of
+    its history.
     """
     parts = _parts(daemon, run, at)
     return {key: parts[key] for key in ("tokens", "arc_tokens", "token_sets")}
@@ -103,7 +103,7 @@ async def traverse(
 ) -> dict[str, Any]:
     """The tokens of a process, on nodes and on arcs, that descend from one, itself first; or, going back,
     those that it descends from. They are in the order of creation, breadth first or depth first. With `at`,
-    they are as after that line of its history.
+    they are as they were after that line of its history.
     """
     for value, kinds in ((order, Order), (direction, Direction)):
         if value not in get_args(kinds):
@@ -127,7 +127,9 @@ async def environment(
     of_set: str | None = None,
     index: int | None = None,
 ) -> dict[str, Any]:
-    """The attributes of a process, of a token over them, of a set or one of its members."""
+    """The attributes of a process, of a token (over those of its process), of a set, or of one of its
+    members.
+    """
     answer = (
         _environment(daemon, run, token) if of_set is None else _of_set(daemon, run, token, of_set, index)
     )
@@ -145,7 +147,7 @@ async def set_environment(
     *,
     asker: Asker = PROGRAM,
 ) -> dict[str, Any]:
-    """Set attributes of a process, of a token, of a set or one of its members; return the result.
+    """Set attributes of a process, of a token, of a set or one of its members; return all of them.
 
     A value of None removes one.
     """
@@ -155,7 +157,7 @@ async def set_environment(
 
 @operation("write")
 async def execute_queued(daemon: Daemon, run: int, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """Continue with what asynchronous completions left waiting."""
+    """Move the tokens that asynchronous completions left in the queue."""
     return await _ask_run(daemon, asker, run, "execute", {})
 
 
@@ -173,7 +175,7 @@ async def reevaluate(daemon: Daemon, run: int, token: int, *, asker: Asker = PRO
 
 @operation("write")
 async def retry_arc_token(daemon: Daemon, run: int, token: int, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """Try again the join at which a token on an arc waits."""
+    """Retry the join at which a token on an arc waits."""
     return await _ask_run(daemon, asker, run, "retry-arc-token", {"token": token})
 
 
@@ -187,7 +189,7 @@ async def finalize(daemon: Daemon, run: int, *, asker: Asker = PROGRAM) -> dict[
 async def listen(
     daemon: Daemon, run: int, listener: str, events: list[str] | None = None, *, asker: Asker = PROGRAM
 ) -> dict[str, Any]:
-    """Tell a listener of these events of a process from now on, or of all."""
+    """Subscribe a listener to these events of a process, or to all if none are named."""
     _check_listener(daemon, listener)
     return await _ask_run(daemon, asker, run, "listen", {"listener": listener, "events": events or []})
 
@@ -196,7 +198,7 @@ async def listen(
 async def unlisten(
     daemon: Daemon, run: int, listener: str, events: list[str] | None = None, *, asker: Asker = PROGRAM
 ) -> dict[str, Any]:
-    """Stop telling a listener of these events of a process, or of all."""
+    """Unsubscribe a listener from these events of a process, or from all if none are named."""
     return await _ask_run(daemon, asker, run, "unlisten", {"listener": listener, "events": events or []})
 
 
@@ -277,7 +279,7 @@ def _of_token(node: str | None, token: int | None, **others: Any) -> dict[str, A
 
 
 def texts(values: dict[str, Any]) -> dict[str, str | None]:
-    """Attributes as they are kept. Raises RequestError."""
+    """Attributes as they are stored. Raises RequestError."""
     try:
         return {name: kept(name, value) for name, value in values.items()}
     except (TypeError, ValueError) as error:

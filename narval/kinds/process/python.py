@@ -1,4 +1,4 @@
-"""The methods of an agent that only processes know (sections 2, 8 and 11)."""
+"""The methods of an agent for processes (sections 2, 8 and 11)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from narval.surfaces.python.runner import Runner, ask, forward
 
 
 class OfProcesses:
-    """Tokens, environments and listeners of a process. What a process refuses raises TokenError."""
+    """Tokens, environments and listeners of a process. Refusals raise TokenError."""
 
     daemon: Daemon
     runner: Runner
@@ -39,9 +39,9 @@ class OfProcesses:
         return dict(ask(self, processes.set_environment, run, values, token, of_set, index)["environment"])
 
     def listen(self, run: int, listener: str, *events: str) -> dict[str, Any]:
-        """Tell a listener of these events of a process from now on, or of all."""
+        """Subscribe a listener to these events of a process, or to all if none are named."""
         return ask(self, processes.listen, run, listener, list(events))
 
     def unlisten(self, run: int, listener: str, *events: str) -> dict[str, Any]:
-        """Stop telling a listener of these events of a process, or of all."""
+        """Unsubscribe a listener from these events of a process, or from all if none are named."""
         return ask(self, processes.unlisten, run, listener, list(events))

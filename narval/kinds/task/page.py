@@ -1,4 +1,6 @@
-"""The pages of tasks: queues, tasks at work, cases, events with their windows, the way of an object (K67)."""
+"""The pages of tasks: queues, tasks at work, cases, events with their windows, the path of an
+object (K67).
+"""
 
 from __future__ import annotations
 
@@ -47,8 +49,8 @@ def _listing(
     turn: str = "before",
     **values: Any,
 ) -> Shown:
-    """The page of a list, with `query` in its address. A row beyond those that it shows says that there are
-    more; they are asked for by the `key` of the last, as the parameter `turn`.
+    """The page of a list, with `query` in its address. If there are more rows than it shows, it links to the
+    next page, with the `key` of the last row as the parameter `turn`.
     """
     shown = rows[:LISTED]
     older = visit.url(view, **query, **{turn: shown[-1][key]}) if len(rows) > LISTED else ""
@@ -192,4 +194,4 @@ async def act_on_object(visit: Visit) -> Redirect:
 
 
 SECTIONS: tuple[tuple[str, str, str, tuple[Role, ...]], ...] = (("/work", "Tasks", "/tasks", READERS),)
-"""The lists beside a page of the navigation: its path, the word, their path, the roles that may see them."""
+"""The lists beside a page of the navigation: its path, their label and path, the roles that may see them."""

@@ -1,4 +1,4 @@
-"""The methods of an agent for tasks: what programs and people do, and what is asked (K16, K48–K67)."""
+"""The methods of an agent for tasks: acts of programs and people, and queries (K16, K48–K67)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from narval.surfaces.python.runner import forward
 
 
 class OfTasks:
-    """Puts objects, begins and moves tasks, raises events. Refusals raise TaskRefusedError."""
+    """Methods that put objects, begin and move tasks, and raise events. Refusals raise TaskRefusedError."""
 
     task_put = forward(putting.task_put)
     task_init = forward(programs.task_init)

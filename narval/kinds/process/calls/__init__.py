@@ -1,1 +1,1 @@
-"""Code of processes: questions while an engine decides, and the tasks of nodes."""
+"""Code of processes: questions while an engine decides, and the calls of nodes."""

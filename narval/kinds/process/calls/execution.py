@@ -1,4 +1,4 @@
-"""Runs the code of a node: a class of the user's, or a script (sections 1 and 10).
+"""Execution of a node's code: a class of the user's, or a script (sections 1 and 10).
 
 The code gets a token made of plain data, and leaves effects, also plain data. They go back to the engine as
 the value of the call.
@@ -25,7 +25,7 @@ _COMPLETES = frozenset(("complete", "complete-with-new-token-set", "backtrack"))
 
 
 class NodeHook:
-    """One hook of a node, ready to be called with its token, which keeps the effects."""
+    """One hook of a node, ready to be called with its token, which collects the effects."""
 
     __slots__ = ("_code", "_evaluated", "_hook", "_transients", "token")
 

@@ -1,8 +1,8 @@
 """Questions that an engine asks the user's code while it decides (`View.ask`; sections 3 to 6 and 11).
 
-A question is answered in a thread of its own while the loop waits, for `LONGEST` seconds at most. Then the
-thread is given up, the run that asked fails, and the loop continues. The code gets copies, so nothing it does
-late can touch a run. The engine records question and answer, so none is asked again.
+A separate thread answers each question while the loop waits, for at most `LONGEST` seconds. Then the thread
+is given up, the run that asked fails, and the loop continues. The code gets copies, so its late effects
+cannot touch a run. The engine records question and answer, so none is asked again.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SCRIPT_LONGEST = 3.0
 """The same for a script, whose program has to start first."""
 
 MOST_GIVEN_UP = 8
-"""The number of live given-up threads at which no more questions are asked."""
+"""The number of given-up threads, still running, at which no more questions are asked."""
 
 MOST_ANSWER = 100_000
 """The most characters of a text, and items of a list, in an answer."""
@@ -62,7 +62,9 @@ DELAYS = {
 
 
 class QuestionAnswerer:
-    """Answers the questions of one agent's engines; used only on the loop's thread."""
+    """The dispatch of questions from one agent's engines to the user's code; used only on the
+    loop's thread.
+    """
 
     def __init__(self, function_of: FunctionOf, *, longest: float = LONGEST) -> None:
         self._function_of, self._longest = function_of, longest
@@ -167,7 +169,7 @@ class QuestionThread:
         self._thread.start()
 
     def ask(self, work: Callable[[], Plain] | None) -> None:
-        """Have a question answered; None ends the thread."""
+        """Queue a question; None ends the thread."""
         self._asked.put(work)
 
     def is_alive(self) -> bool:
@@ -175,7 +177,7 @@ class QuestionThread:
         return self._thread.is_alive()
 
     def give_up(self) -> None:
-        """End the thread: at once in Python code, in a system call when that returns."""
+        """End the thread: immediately in Python code, in a system call when that returns."""
         self.ask(None)
         number = self._thread.ident
         if number is not None:
@@ -195,14 +197,14 @@ class QuestionThread:
 
 
 class _GivenUpError(BaseException):
-    """The thread of a question that took too long is to end."""
+    """The thread of a question that took too long must end."""
 
 
 def _answer(ask: Callable[[Question], Plain], question: Question) -> Plain:
     """Ask, on the question's thread. Raises ActionError with a message for the author of the code."""
     try:
         answer = ask(question)
-        msgspec.msgpack.encode(answer)  # what cannot be written down cannot be recorded
+        msgspec.msgpack.encode(answer)  # an answer that cannot be encoded cannot be recorded
         return answer
     except (_GivenUpError, ActionError):
         raise

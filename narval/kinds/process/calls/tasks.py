@@ -39,7 +39,7 @@ machine, `SCRIPT_TIME` seconds of processor time take longer.
 """
 
 ANCESTORS = 64
-"""The most earlier tokens that a script, or code in a worker, can look at."""
+"""The most earlier tokens that a script, or code in a worker, can read."""
 
 
 def preparer(of: CallsOfAgent) -> Prepare:
@@ -48,7 +48,7 @@ def preparer(of: CallsOfAgent) -> Prepare:
 
 
 class NodeCalls:
-    """Prepares the calls that execute or backtrack nodes, for the runs of one agent."""
+    """The preparation of calls that execute or backtrack nodes, for the runs of one agent."""
 
     def __init__(self, agent: AgentState, targets: CallTargets) -> None:
         self._agent, self._targets = agent, targets
@@ -79,7 +79,7 @@ class NodeCalls:
 def _node_call(
     run: Run, call: Call, definition: Code, code: Any, target: Target, timeout: float | None
 ) -> PreparedCall:
-    """The call of a class. Raises ActionError where it has no such hook."""
+    """The call of a class. Raises ActionError if the class lacks the hook."""
     payload: Any = call.payload or {}
     hook = str(payload.get("hook"))
     if hook not in definition.hooks:
@@ -111,13 +111,13 @@ def _script_call(run: Run, call: Call, timeout: float | None) -> PreparedCall:
 
 @cache
 def script_target() -> Target:
-    """The meaning of every script: in a worker that reaches nothing but the interpreters."""
+    """The target of every script: a worker that has access to nothing but the interpreters."""
     needs = Needs(programs=(monty_program(),))
     return Target(where="script", runner=execution.__name__, needs=needs, limits=True)
 
 
 def script_of(run: Run, hook: str, token: int) -> dict[str, Any]:
-    """The script of a node for a hook, and the tokens it may look at: its own and earlier ones."""
+    """The script of a node for a hook, and the tokens that it may read: its own and earlier ones."""
     tokens = _before(run, token)
     view = tokens[str(token)]
     custom = view["node"]["custom"]
@@ -140,14 +140,14 @@ def nearest(run: Run, token: int, node: str) -> dict[str, Any] | None:
 
 
 def _near(run: Run, token: int) -> list[dict[str, Any]]:
-    """A token and the earlier ones that code in a worker may look at, in brief, nearest first."""
+    """A token and the earlier ones that code in a worker may read, in brief, nearest first."""
     tokens = traversal.traverse(run.state, token, "breadth", "back")
     near = islice((one for one in tokens if isinstance(one, NodeToken)), ANCESTORS)
     return [brief_view(run.definition, run.state, one) for one in near if not one.backtracked]
 
 
 def _before(run: Run, token: int) -> dict[str, Any]:
-    """A token and the earlier ones that a script may look at, by id."""
+    """A token and the earlier ones that a script may read, by id."""
     ancestors, waiting = dict[str, Any](), deque([token])
     while waiting and len(ancestors) < ANCESTORS:
         number = waiting.popleft()

@@ -1,8 +1,8 @@
 """Tokens as the user's code sees them: plain data to read, and effects kept in order (sections 8, 10).
 
 A token is made from the engine's view of it (`token_view`). What the code sets, and how it completes the
-token, becomes *effects*: plain data that go back to the engine with the answer. So the same token serves in
-the loop, in a thread and in a worker, and nothing that code does late or halfway can touch a run.
+token, becomes *effects*: plain data that go back to the engine with the answer. So the same token works in
+the loop, in a thread and in a worker, and late or partial effects of the code cannot touch a run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_MEMBERS = 100_000
 Effect = dict[str, Any]
 Write = Callable[[str, str | None], None]
 Nearest = Callable[[str], Mapping[str, Any] | None]
-"""The nearest token on a node of that name, as plain data."""
+"""A function that gives the nearest token on a node of that name, as plain data."""
 
 
 class Delay:
@@ -37,9 +37,8 @@ class Delay:
 
 
 class EnvironmentView(Mapping[str, str]):
-    """Attributes by name, kept as texts. The first of several layers that has a name counts.
-
-    Attributes are set in the first layer.
+    """Attributes by name, kept as texts. The first layer that has a name gives its value. Attributes are set
+    in the first layer.
     """
 
     __slots__ = ("_layers", "_write")
@@ -65,7 +64,7 @@ class EnvironmentView(Mapping[str, str]):
         return default if text is None else from_text(text, type)
 
     def set(self, name: str, value: object) -> None:
-        """Set an attribute; None removes it. Raises RequestError where nothing may be set."""
+        """Set an attribute; None removes it. Raises RequestError if nothing may be set."""
         if self._write is None:
             raise RequestError(f"the attribute {name!r} cannot be set here: this environment is only read")
         text = kept(name, value)
@@ -122,7 +121,7 @@ class ProcessView:
 
     @property
     def transient(self) -> TransientView:
-        """Its transient attributes. Raises RequestError where there are none."""
+        """Its transient attributes. Raises RequestError if there are none."""
         return _there(self._transients).process
 
     def __repr__(self) -> str:
@@ -130,7 +129,7 @@ class ProcessView:
 
 
 class SetMember:
-    """A token set that a token is in, and its place there (section 7)."""
+    """A token set that a token is in, and the token's place in it (section 7)."""
 
     __slots__ = ("environment", "index", "level", "max_index", "member", "name")
 
@@ -179,7 +178,7 @@ class Token:
         own = dict(data.get("environment", {}))
         shared = self.process.environment._layers[0]
         self.environment = EnvironmentView([own, shared], self._writer("token"))
-        """Its own attributes over those of the process; what is set is its own."""
+        """Its attributes over those of the process; an attribute is set for the token alone."""
         self.sets: Mapping[str, SetMember] = MappingProxyType(
             {
                 member["name"]: SetMember(
@@ -196,8 +195,8 @@ class Token:
 
     @property
     def transient(self) -> TransientView:
-        """Its transient attributes over those of the process. What is set is its own; tokens that descend
-        from it inherit it. Raises RequestError where there are none.
+        """Its transient attributes over those of the process. An attribute is set for the token, and tokens
+        that descend from it inherit it. Raises RequestError if there are none.
         """
         return _there(self._transients).token
 
@@ -209,7 +208,7 @@ class Token:
         return Token(number, at=self._at) if number is not None else None
 
     def set(self, name: str, value: object) -> None:
-        """Set an attribute of its own; tokens that descend from it inherit it."""
+        """Set an attribute of the token; tokens that descend from it inherit it."""
         self.environment.set(name, value)
 
     def complete(self, arc: str | None = None, *, asynchronous: bool = False) -> None:
@@ -249,7 +248,7 @@ class Token:
         )
 
     def backtrack(self, to: int) -> None:
-        """Send the process back to where the token of that id was active (section 11)."""
+        """Send the process back to where the token with that id was active (section 11)."""
         self._add_effect(do="backtrack", token=int(to))
 
     def _completing(self) -> None:
@@ -288,7 +287,7 @@ def _there(transients: Transients | None) -> Transients:
 
 
 def _arc(name: str | None) -> str:
-    """An arc's name as the engine knows it: those without one have the empty one."""
+    """An arc's name as the engine knows it; "" for an arc without one."""
     if name is not None and not isinstance(name, str):
         raise RequestError(f"expected the name of an arc, got {name!r:.80}")
     return kept("arc", name or "") or ""
@@ -315,7 +314,7 @@ class ArcTokenView:
 
 
 class Arrival:
-    """The arrival of a token at a node whose join is code, which says which waiting tokens are joined."""
+    """The arrival of a token at a node whose join is code; the code decides which waiting tokens join."""
 
     __slots__ = ("node", "target", "token", "waiting")
 

@@ -1,7 +1,7 @@
-"""Transient attributes: any objects of a process and its tokens, as long as the daemon lives (section 8).
+"""Transient attributes: any objects of a process and its tokens, kept while the daemon runs (section 8).
 
-They are not part of the state and are not recorded: a run that another daemon takes up has none. A token
-inherits those that its parents had when it was first looked at; later parents win.
+They are not part of the state and are not recorded: a run that another daemon takes over has none. A token
+inherits those that its parents had when its attributes were first read; later parents win.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from narval.core.errors import RequestError
 from narval.kinds.process.engine.tokens.environment import sources
 
 PROCESS = 0
-"""The key, among those of tokens, of the attributes of the process itself."""
+"""The key of the process's own attributes among those of its tokens."""
 
 _NONE: Mapping[str, Any] = {}
 
@@ -52,8 +52,8 @@ def hand_over(run: Run, call: Call, begun: Run) -> None:
 
 
 class TransientView(MutableMapping[str, Any]):
-    """Attributes by name. The first of several layers that has a name counts; attributes are set in the
-    first.
+    """Attributes by name. The first layer that has a name gives its value; attributes are set in the first
+    layer.
     """
 
     __slots__ = ("_layers", "is_altered", "is_writable")
@@ -101,8 +101,8 @@ class TransientView(MutableMapping[str, Any]):
 
 
 class Transients:
-    """The attributes given to code with a token, or without one those of its process. They are copies, so
-    nothing that the code does late can touch a run.
+    """The attributes that code gets with a token, or without one those of its process. They are copies, so
+    late effects of the code cannot touch a run.
     """
 
     __slots__ = ("_call", "_number", "_run", "process", "token")

@@ -1,4 +1,4 @@
-"""Nodes that call something: an action, a transform, a run, a script, the user's class for their type."""
+"""Nodes that call something: an action, a transform, a run, a script, or the user's class for their type."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from narval.kinds.process.engine.tokens.token import NodeToken
 from narval.kinds.process.language.definition import Node
 
 WITH_PROTOTYPE = frozenset({"action", "transform"})
-"""Targets that declare inputs and outputs; any other is a definition, and its run answers."""
+"""The kinds of targets that declare inputs and outputs; a run answers for any other."""
 
 
 def calls(decision: ProcessDecision, node: Node) -> bool:
@@ -37,8 +37,8 @@ def calls(decision: ProcessDecision, node: Node) -> bool:
 def call(decision: ProcessDecision, node: Node, token: NodeToken) -> bool:
     """Make the call, or queue it; return whether the node is executed only later. Raises NodeFault.
 
-    Code of the process runs one call at a time, so that it sees what earlier code left; a nested process
-    begins with that too. A node that runs code counts as executed when its call returns.
+    A process runs its code one call at a time, so that code sees the effects of earlier code, as does a
+    nested process when it begins. A node that runs code counts as executed when its call returns.
     """
     is_code = node.target is None
     if (is_code or node.type == NESTED) and (
@@ -50,7 +50,7 @@ def call(decision: ProcessDecision, node: Node, token: NodeToken) -> bool:
 
 
 def make(decision: ProcessDecision, node: Node, token: NodeToken) -> bool:
-    """Make the call; return whether the node is executed only when it returns, as with code. Raises
+    """Make the call; return whether the node counts as executed only when it returns, as with code. Raises
     NodeFault.
     """
     if token.next_try is not None:
@@ -99,8 +99,8 @@ def _send(
 
 
 def _make_again(decision: ProcessDecision, node: Node, token: NodeToken, before: commands.Call) -> bool:
-    """Make a call that failed once more, with its id and its elements: what it does outside may be there
-    already. Returns whether it runs code. Raises NodeFault.
+    """Retry a failed call with the same id and elements, as its effects outside may exist already. Return
+    whether it runs code. Raises NodeFault.
     """
     limit = limit_of_remote(seconds(node, "timeout")) if node.agent else None
     is_code, reserved = node.target is None, decision.state.reserved.get(before.call, ())
@@ -112,7 +112,7 @@ def _make_again(decision: ProcessDecision, node: Node, token: NodeToken, before:
 
 
 def _call_run(decision: ProcessDecision, node: Node, token: NodeToken, kind: str, target: Any) -> None:
-    """Call a run, nested in this one; a process begins with the attributes of the token (section 9)."""
+    """Call a run nested in this one; a process begins with the attributes of the token (section 9)."""
     nearby = conditions.around(decision, token).nearby
     arguments: dict[str, Plain] | None = None
     if kind == "process":
@@ -122,8 +122,9 @@ def _call_run(decision: ProcessDecision, node: Node, token: NodeToken, kind: str
 
 
 def _call_remote(decision: ProcessDecision, node: Node, token: NodeToken, kind: str, name: str) -> None:
-    """Call a definition of another agent (G33). It is sent what earlier tokens have produced; a process is
-    also sent the attributes of the token. The time limit is a timer under the id of the call (G35).
+    """Call a definition of another agent (G33). It is sent the elements that earlier tokens produced; a
+    process is also sent the attributes of the token. The time limit is a timer under the id of the call
+    (G35).
     """
     limit = limit_of_remote(seconds(node, "timeout"))
     produced = tuple(eid for rank in conditions.around(decision, token).nearby for eid in rank)
@@ -139,7 +140,7 @@ def _call_with_inputs(
     decision: ProcessDecision, node: Node, token: NodeToken, kind: str, target: Any
 ) -> None:
     prototype: Prototype = target.prototype
-    timeout = seconds(node, "timeout")  # before anything is reserved, for it may raise
+    timeout = seconds(node, "timeout")  # before anything is reserved, as it may raise
     inputs, reserved = _find_inputs(decision, node, token, prototype)
     made = NodeCallMade(token.id, decision.identifier(), reserved=reserved)
     undoable = kind == Action.kind and target.undo != ""
@@ -183,7 +184,7 @@ def _scope(decision: ProcessDecision, node: Node, slot: Input) -> MarkScope | No
 
 
 def seconds(node: Node, key: str) -> float | None:
-    """The number in a custom element of a node, if it has that. Raises NodeFault."""
+    """The number in a custom element of a node; None if the node lacks it. Raises NodeFault."""
     text = node.text_of(key)
     try:
         return float(text) if text else None

@@ -51,7 +51,7 @@ class ProcessStarted(ProcessChange, frozen=True):
 
 
 class ProcessPendingComplete(ProcessChange, frozen=True):
-    """Nothing is active any more; a listener may still delay the end."""
+    """Nothing is active; a listener may still delay the end."""
 
     def apply(self, state: ProcessState) -> None:
         state.move("pending-completion")
@@ -67,7 +67,7 @@ class ProcessCompleted(ProcessChange, frozen=True):
 
 
 class ProcessPendingCancel(ProcessChange, frozen=True):
-    """The process is to end where it is; a listener may still delay that."""
+    """The process will end where it is; a listener may still delay that."""
 
     def apply(self, state: ProcessState) -> None:
         state.move("pending-cancel")
@@ -86,9 +86,8 @@ class ProcessCanceled(ProcessChange, frozen=True):
 
 
 class NodeTokenCreated(TokenChange, frozen=True):
-    """A token was made on a node from these arc tokens, at these places of token sets.
-
-    `reverses` is the token that it reverses. A token `like` another has what the parents of that one have.
+    """A token was made on a node from its `parents`, which are arc tokens, as a member of token `sets`.
+    `reverses` is the token that it reverses. A token `like` another inherits from that token's parents.
     """
 
     node: str
@@ -148,7 +147,7 @@ class NodeTokenSkipped(TokenChange, frozen=True):
 
 
 class NodeTokenCompleted(TokenChange, frozen=True):
-    """The token has left its node, on the arcs of these names; the arc tokens made follow."""
+    """The token has left its node on the arcs named `exits`; the changes that make the arc tokens follow."""
 
     at: float
     exits: tuple[str, ...] = ()
@@ -172,7 +171,7 @@ class NodeTokenBacktracked(TokenChange, frozen=True):
 
 
 class NodeTokenDelayed(TokenChange, frozen=True):
-    """The guard is asked again at this moment."""
+    """The guard is asked again at the moment `until`."""
 
     until: float
     wake: str
@@ -189,9 +188,8 @@ class NodeTokenDelayed(TokenChange, frozen=True):
 
 
 class ArcTokenCreated(TokenChange, frozen=True):
-    """A token was made on an arc, from a node to another; unless `aside` it waits in the queue.
-
-    `reverses` is the arc token it goes back from.
+    """A token was made on an arc from one node to another; unless `aside`, it waits in the queue. `reverses`
+    is the arc token that it reverses.
     """
 
     arc: int
@@ -253,7 +251,7 @@ class ArcTokenCompleted(TokenChange, frozen=True):
 
 
 class ArcTokenBacktracked(TokenChange, frozen=True):
-    """The way of the token was backtracked."""
+    """The token was backtracked along its arc."""
 
     def apply(self, state: ProcessState) -> None:
         token = state.arcs[self.token]
@@ -265,7 +263,7 @@ class ArcTokenBacktracked(TokenChange, frozen=True):
 
 
 class ArcTokenMerged(TokenChange, frozen=True):
-    """The token joined a node token that was there already."""
+    """The token joined an existing node token."""
 
     def apply(self, state: ProcessState) -> None:
         child = state.arcs[self.token].child
@@ -291,7 +289,7 @@ class NodeTokenHeld(TokenChange, frozen=True):
 
 
 class NodeTokenCancelled(TokenChange, frozen=True):
-    """The token was cancelled `by` another, whose node is done."""
+    """The token was cancelled `by` another, whose node completed."""
 
     by: int
 
@@ -312,7 +310,7 @@ class ArcTokenCancelled(TokenChange, frozen=True):
 
 
 class WayBackTaken(TokenChange, frozen=True):
-    """The token leaves by an arc that goes back, to this token, one that it descends from."""
+    """The token leaves by an arc that leads back to token `to`, one of its ancestors."""
 
     arc: int
     to: int
@@ -322,7 +320,7 @@ class WayBackTaken(TokenChange, frozen=True):
 
 
 class TokenSetCreated(ProcessChange, frozen=True):
-    """A set of `count` members; `members` are attributes of single ones."""
+    """A token set of `count` members; `members` holds the attributes of single members."""
 
     set: int
     name: str
@@ -339,7 +337,7 @@ class TokenSetCreated(ProcessChange, frozen=True):
 
 
 class EnvironmentSet(ProcessChange, frozen=True):
-    """Attributes of a token, a set, a member or the process were written, or removed where they are None."""
+    """Attributes of a token, a set, a member or the process were written, or removed if None."""
 
     values: dict[str, str | None]
     token: int | None = None
@@ -361,7 +359,7 @@ class EnvironmentSet(ProcessChange, frozen=True):
 
 
 def _written(environment: dict[str, str], values: dict[str, str | None]) -> dict[str, str]:
-    """A copy with these values written; the original may be shared."""
+    """A copy with new values; the original may be shared."""
     copy = dict(environment)
     for name, value in values.items():
         if value is None:
@@ -400,7 +398,7 @@ class NodeCallMade(TokenChange, frozen=True):
 
 
 class CodeQueued(TokenChange, frozen=True):
-    """Code is to run for a token, after that of earlier ones."""
+    """Code must run for a token, after the code of earlier tokens."""
 
     def apply(self, state: ProcessState) -> None:
         state.nodes[self.token].queued = True
@@ -408,7 +406,7 @@ class CodeQueued(TokenChange, frozen=True):
 
 
 class NodeTokenFailed(TokenChange, frozen=True):
-    """The node of a token failed. The token stays, and this element says why."""
+    """The node of a token failed. The token stays, and the `error` element gives the reason."""
 
     error: int
 
@@ -422,10 +420,9 @@ class NodeTokenFailed(TokenChange, frozen=True):
 
 
 class NodeTokenRetried(TokenChange, frozen=True):
-    """The node of a token failed, and runs again at this moment (N29).
-
-    Its call is kept, with its id, its elements and what it has `reserved`, and `next_try` is made then. If it
-    was given up, there is none, and another is made.
+    """The node of a token failed, and runs again at the moment `until` (N29). Its call is kept as `next_try`,
+    with its id, its elements and the `reserved` ones, and is made then. A call that was given up is not kept:
+    a new one is made.
     """
 
     until: float
@@ -446,7 +443,7 @@ class NodeTokenRetried(TokenChange, frozen=True):
 
 
 class NodeCallBack(ProcessChange, frozen=True):
-    """A call ended with these elements, or is no longer waited for."""
+    """A call ended and `produced` elements, or nothing waits for it any longer."""
 
     call: str
     produced: tuple[int, ...] = ()
@@ -462,7 +459,7 @@ class NodeCallBack(ProcessChange, frozen=True):
 
 
 class UndoingQueued(ProcessChange, frozen=True):
-    """The nodes of these tokens are to undo what they did, one by one; then `result` runs."""
+    """The nodes of `tokens` must undo their effects, one by one; then `result` runs."""
 
     tokens: tuple[int, ...]
     result: int
@@ -481,7 +478,7 @@ class UndoingEnded(ProcessChange, frozen=True):
 
 
 class WatchSet(TokenChange, frozen=True):
-    """A token waits for elements; with no `watch` it no longer does."""
+    """A token waits for elements; without a `watch` it no longer waits."""
 
     watch: str
 
@@ -494,7 +491,7 @@ class WatchSet(TokenChange, frozen=True):
 
 
 class DelayOver(TokenChange, frozen=True):
-    """A delayed token no longer waits for its moment."""
+    """The delay of a token is over."""
 
     def apply(self, state: ProcessState) -> None:
         token = state.nodes[self.token]
@@ -514,7 +511,9 @@ class QuestionAsked(ProcessChange, frozen=True):
 
 
 class Paused(ProcessChange, frozen=True):
-    """The queue holds more than one advance may move. It continues at this timer; "" once it does."""
+    """The queue holds more tokens than one advance may move. It continues with the timer `wake`; "" when it
+    has.
+    """
 
     wake: str = ""
     laps: int = 0
@@ -524,7 +523,7 @@ class Paused(ProcessChange, frozen=True):
 
 
 class ListenerSet(ProcessChange, frozen=True):
-    """A listener of this process hears of the events of this mask; 0 means none."""
+    """A listener of this process receives the events of `mask`; 0 means none."""
 
     listener: str
     mask: int
@@ -537,7 +536,7 @@ class ListenerSet(ProcessChange, frozen=True):
 
 
 class ProcessFailed(ProcessChange, frozen=True):
-    """narval cannot continue the process; the error element says why."""
+    """narval cannot continue the process; the `error` element gives the reason."""
 
     at: float
     error: int

@@ -1,4 +1,4 @@
-"""The end of a process: completed, cancelled, or failed where narval cannot continue (section 2)."""
+"""The end of a process: completed, cancelled, or failed because narval cannot continue (section 2)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DELAY_CANCEL = "DELAY_PROCESS_FINALIZE_CANCEL"
 
 
 def complete_if_done(decision: ProcessDecision) -> None:
-    """Complete a process in which nothing is active any more, unless a listener delays that."""
+    """Complete a process in which nothing is active, unless a listener delays that."""
     state = decision.state
     if state.status != "executing" or state.is_active or state.queue.first is not None:
         return
@@ -32,7 +32,7 @@ def finalize_complete(decision: ProcessDecision) -> None:
 
 
 def cancel(decision: ProcessDecision) -> None:
-    """Give up what runs, and end the process where it is, unless a listener delays that."""
+    """Give up all calls, and end the process where it is, unless a listener delays that."""
     stop(decision)
     if DELAY_CANCEL not in decision.happens(ProcessPendingCancel()):
         finalize_cancel(decision)

@@ -1,4 +1,6 @@
-"""Memory as the nodes of a process see it: where they look for elements, and what `wait` nodes wait for."""
+"""Memory as the nodes of a process see it: where they search for elements, and the conditions of `wait`
+nodes.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from narval.kinds.process.language.definition import Node
 
 
 def bindings(decision: ProcessDecision, variables: frozenset[str], asking: Node | None = None) -> Bindings:
-    """The elements of variables: `$process` is the process element, `$NODE` what calls of that node produced.
+    """The elements of variables: `$process` is the process element, `$NODE` the elements that calls of that
+    node produced.
 
     In an imported node, NODE is a node imported with it.
     """
@@ -31,20 +34,22 @@ def bindings(decision: ProcessDecision, variables: frozenset[str], asking: Node 
 
 
 def around(decision: ProcessDecision, token: NodeToken) -> CandidateSearch:
-    """The search of a token, nearest first: what earlier tokens produced, then the run, then all memory."""
+    """The search for a token's elements, nearest first: what earlier tokens produced, then the run, then all
+    memory.
+    """
     parents = (decision.state.nodes[decision.state.arcs[arc].parent] for arc in token.parents)
     nearby = tuple(sorted({eid for parent in parents for eid in parent.produced}))
     return CandidateSearch(decision.view, decision.state.eid, (nearby,))
 
 
 def wanted(decision: ProcessDecision, node: Node) -> Wanted:
-    """The conditions of a `wait` node, and where the elements they use are marked (N18)."""
+    """The conditions of a `wait` node, with the scopes in which their elements are marked (N18)."""
     names = partial(bindings, decision, asking=node)
     return resolve(node.conditions, decision.definition.full_name, node.id, names)
 
 
 def satisfied(decision: ProcessDecision, node: Node, token: NodeToken) -> bool:
-    """True if each condition has an element now, which is then taken; if not, watch for them."""
+    """True if each condition has an element now; these are then taken. If not, watch for them."""
     conditions = wanted(decision, node)
     eids = decision.one_for_each(around(decision, token), conditions)
     if eids is not None:

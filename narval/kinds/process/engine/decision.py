@@ -24,7 +24,7 @@ class NodeFault(Exception):  # noqa: N818 - a fault of a node, not an error of n
         self.token: int | None = None
         """The active token whose node it is."""
         self.error = error
-        """The error element that already tells of it."""
+        """The error element that already reports it."""
         super().__init__(message)
 
 
@@ -37,7 +37,7 @@ class OperationRefused(Exception):  # noqa: N818 - an answer to the asker, not a
 
 
 NO_ANSWERS = frozenset[str]()
-"""The answers of listeners where there are none."""
+"""The answers if there are no listeners."""
 
 
 class ProcessDecision(Decision[Process, ProcessState, changes.ProcessChange], kw_only=True, eq=False):
@@ -48,15 +48,15 @@ class ProcessDecision(Decision[Process, ProcessState, changes.ProcessChange], kw
     goes_on: bool = False
     """True if this advance only continues the queue."""
     leaves_queue: bool = False
-    """True if the queue is not to run: a token was completed asynchronously."""
+    """True if the queue must not run: a token was completed asynchronously."""
     refused: bool = False
     """True if the signal was refused: a node that it led to cannot continue."""
     ways_back: list[tuple[NodeToken, Arc]] = msgspec.field(default_factory=list)
-    """Active tokens that are to leave by an arc that goes back, and those arcs; empty after the decision."""
+    """Active tokens that will leave by an arc that leads back, and those arcs; empty after the decision."""
     listening: dict[str, int] = msgspec.field(default_factory=dict)
-    """The listeners, and the bits of the events they hear of."""
+    """The listeners, with the bits of the events that they receive."""
     mask: int = 0
-    """The bits of all events that some listener hears of."""
+    """The bits of all events that some listener receives."""
 
     def __post_init__(self) -> None:
         self.listen()
@@ -104,7 +104,7 @@ class ProcessDecision(Decision[Process, ProcessState, changes.ProcessChange], kw
     def ask_code(
         self, function: str, about: dict[str, Plain], token: int | None, node: Node | None = None
     ) -> Plain:
-        """Ask the user's code and record its answer. Raises NodeFault where it gives none."""
+        """Ask the user's code and record its answer. Raises NodeFault if the code fails."""
         try:
             answer = self.view.ask(function, about)
         except ActionError as error:
@@ -115,7 +115,7 @@ class ProcessDecision(Decision[Process, ProcessState, changes.ProcessChange], kw
     def ask_about(
         self, function: str, token: NodeToken, node: Node, evaluated: dict[str, Plain] | None = None
     ) -> Plain:
-        """The answer of the user's code about a token. It is given only the token, and the `evaluated`
+        """The answer of the user's code about a token. The code receives only the token and the `evaluated`
         properties of the node. Raises NodeFault.
         """
         about: dict[str, Plain] = {"token": token.id}
@@ -129,7 +129,7 @@ class ProcessDecision(Decision[Process, ProcessState, changes.ProcessChange], kw
             raise NodeFault("bad-answer", f"{function}: expected true or false, got: {answer!r:.80}", node)
         return answer
 
-    # --- what is waited for ---------------------------------------------------------------------------
+    # --- waits ------------------------------------------------------------------------------------------
 
     def stop_waiting(self, token: NodeToken) -> None:
         """Cancel whatever would have completed a token, or asked its guard again."""
@@ -153,19 +153,19 @@ class ProcessDecision(Decision[Process, ProcessState, changes.ProcessChange], kw
             self.command(commands.CancelCall(call))
 
     def drop_limit(self, call: str) -> None:
-        """Drop the time limit of a call at another agent, unless it expired, so that the call was abandoned.
-        Other calls have none here.
+        """Drop the time limit of a call at another agent, unless it has expired and the call was abandoned.
+        Other calls have no timer in the engine.
         """
         has_expired = isinstance(self.event, Returned) and self.event.abandoned
         if self.node(self.state.nodes[self.state.calls[call]]).agent and not has_expired:
             self.command(commands.CancelTimer(call))
 
     def leave_queue(self, asynchronous: object = True) -> None:
-        """Do not run the queue, if a completion is asynchronous."""
+        """Skip the queue in this advance, if a completion is asynchronous."""
         self.leaves_queue |= bool(asynchronous)
 
     def resume_queue(self) -> None:
-        """Continue the queue, which was too long for one advance, and nothing else."""
+        """Continue only the queue, which was too long for one advance."""
         self.goes_on = True
         self.change(changes.Paused(laps=self.state.laps))
 

@@ -1,9 +1,9 @@
 """The process engine: moves tokens, forward and back.
 
 `state` has all tokens and the order of their states. `changes` has the facts, among them the events of
-section 3, and what each does to the state. `tokens` moves, joins and backtracks tokens. `node_types` says
-what nodes do: `calls` makes calls, `returns` receives their results, `node_effects` applies the effects of
-the user's code, `conditions` looks into memory. `operations` obeys signals, `completion` ends a process.
+section 3, and their effects on the state. `tokens` moves, joins and backtracks tokens. `node_types` says what
+nodes do: `calls` makes calls, `returns` receives their results, `node_effects` applies the effects of the
+user's code, `conditions` looks into memory. `operations` handles signals, `completion` ends a process.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def fail(decision: ProcessDecision, error: int) -> None:
 
 
 def _fault(decision: ProcessDecision, event: events.Event, fault: NodeFault) -> None:
-    """Report a node that cannot continue, and refuse the signal that led to it; its token stays."""
+    """Report a node that cannot continue, and refuse the signal that led to it; the token stays."""
     error = fault.error
     if error is None:
         error = decision.add_error(fault.kind, fault.message, fault.node, token=fault.token or 0)
@@ -88,7 +88,7 @@ def _fault(decision: ProcessDecision, event: events.Event, fault: NodeFault) -> 
 
 
 def _run_code(decision: ProcessDecision) -> None:
-    """Run the next code; that of backtracked nodes comes first."""
+    """Run the queued code, that of backtracked nodes first."""
     state = decision.state
     while state.status == "executing":
         first = state.code_line.first
@@ -106,7 +106,7 @@ def _run_code(decision: ProcessDecision) -> None:
 
 
 def _go_back(decision: ProcessDecision) -> None:
-    """Go back where a token leaves by an arc that does; where that cannot be, the token stays. Raises
+    """Go back with a token that leaves by an arc that leads back; if that is refused, the token stays. Raises
     NodeFault.
     """
     token = decision.ways_back[0][0]
@@ -119,7 +119,7 @@ def _go_back(decision: ProcessDecision) -> None:
 
 
 def _resume(decision: ProcessDecision) -> None:
-    """Continue after a fault with all that can."""
+    """Continue after a fault with everything that can continue."""
     _go_on(decision)
     _run_code(decision)
 

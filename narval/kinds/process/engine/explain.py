@@ -1,4 +1,4 @@
-"""A process for people: its XML element (N2), its waits, its parts, and why they are so (N11)."""
+"""A process as people see it: its XML element (N2), its waits, its parts, and the reasons (N11)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def word_of(state: ProcessState, token: NodeToken) -> str:
     return {"DiscardToken": "discarded", "SkipNode": "skipped"}.get(token.guard, "complete")
 
 
-# --- what it waits for ----------------------------------------------------------------------------------
+# --- waits ----------------------------------------------------------------------------------------------
 
 
 def waiting_for(definition: Process, state: ProcessState, watches: dict[str, Watch]) -> Iterator[Wait]:
@@ -103,7 +103,9 @@ def _wait(definition: Process, state: ProcessState, token: NodeToken, watches: d
 
 
 def remedy(state: ProcessState, error: int, option: str) -> str:
-    """The remedy for a failed token, by its error element, as commands with an option; "" if none waits."""
+    """The commands, with an option, that remedy a failed token, found by its error element; "" if there is
+    none.
+    """
     for token, eid in state.failed.items() if state.status == "executing" else ():
         if eid == error:
             which = f"{state.eid} --token {token}{option}"
@@ -215,7 +217,7 @@ def sets_of(state: ProcessState, token: NodeToken | ArcToken) -> list[str]:
 
 
 def explain(definition: Process, state: ProcessState, identifier: str | None) -> str | None:
-    """Why a node, or with no id the process, is in its state; None if there is nothing to tell."""
+    """Explain the state of a node, or without an id that of the process; None if there is nothing to say."""
     if identifier is None:
         return _reason_of_process(state)
     node = definition.nodes.get(identifier)
@@ -266,7 +268,7 @@ def _reason_of_process(state: ProcessState) -> str | None:
 def diagnose(
     definition: Process, state: ProcessState, identifier: str | None, element: Lookup, find: Find
 ) -> Iterator[Wait]:
-    """The conditions of tokens on a `wait` node, to be judged now."""
+    """The conditions of tokens on `wait` nodes, to be judged now."""
     for number in state.active_nodes:
         token = state.nodes[number]
         node = definition.nodes[token.node]

@@ -1,4 +1,4 @@
-"""A process as a graph: its nodes with their tokens, its arcs with those that wait there (section 16)."""
+"""A process as a graph: its nodes with their tokens, its arcs with waiting tokens (section 16)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from narval.kinds.process.engine.tokens.token import ArcToken, NodeToken
 from narval.kinds.process.language.definition import Arc, Node, Process
 
 SHOWN = 10
-"""The most tokens of a node or an arc that are shown, the newest; the others are counted."""
+"""The most tokens shown at a node or an arc, the newest ones; the others are counted."""
 
 NODE_TONES: dict[str, Tone] = {
     "active": "active", "delayed": "waiting", "complete": "done", "failed": "failed", "held": "failed",
     "discarded": "cancelled", "skipped": "cancelled", "cancelled": "cancelled", "backtracked": "cancelled",
 }  # fmt: skip
-"""The tone of each state of a node, which is the state of its tokens; any other is idle."""
+"""The tone of each state of a node; any other state is idle."""
 
 
 def graph(definition: Process, state: ProcessState) -> Graph:
@@ -32,7 +32,7 @@ def graph(definition: Process, state: ProcessState) -> Graph:
 
 
 def _node(node: Node, state: ProcessState, tokens: list[NodeToken]) -> GraphNode:
-    """Its name, type and join, and its tokens; the tooltip says what each of them did."""
+    """A node with its name, type, join and tokens; the tooltip has the state of each token."""
     about = [] if node.type == "node" else [node.called]
     about += [] if node.join == "or" else [f"{node.join} {node.join_text}".rstrip()]
     visible, status = tokens[-SHOWN:], state_of(state, node.id)
@@ -53,7 +53,9 @@ def _node(node: Node, state: ProcessState, tokens: list[NodeToken]) -> GraphNode
 
 
 def _tone(state: ProcessState, node: Node, status: str) -> Tone:
-    """The tone of a node: one whose tokens nothing works at waits, for memory or to be completed."""
+    """The tone of a node. An active node without a call or queued code waits, for memory or to be
+    completed.
+    """
     standing = (state.nodes[token] for token in state.standing.get(node.id, ()))
     works = any(token.queued or (token.call and not token.wake) for token in standing)
     return "waiting" if status == "active" and not works else NODE_TONES.get(status, "idle")
@@ -75,7 +77,7 @@ def _edge(arc: Arc, tokens: list[ArcToken]) -> GraphEdge:
 
 
 def _kind(tokens: list[ArcToken]) -> EdgeKind:
-    """The kind of an arc, from its last waiting token, else from the last that took it."""
+    """The kind of an arc, from its last waiting token, else from its last token."""
     waiting = [token for token in tokens if not token.complete]
     if waiting:
         return "turning" if waiting[-1].execution_type.startswith("UTurn") else "waiting"

@@ -1,9 +1,8 @@
 """Migration: a process continues with another version, from where its tokens are.
 
-Nodes are sought in the new version by name, arcs by ends and name. Since a process can go back anywhere,
-every token needs a place there, even one that has left its node: the node must have the same join, and the
-token must have left on the arcs on which it would leave now. What waits and is unchanged waits on; what has
-changed is decided again.
+Nodes are matched by name, arcs by ends and name. Since a process can go back anywhere, every token needs a
+place in the new version, even one that has left its node: the node must have the same join, and the token
+must have left on the arcs that it would take now. Unchanged waits continue; changed ones are decided again.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def migrated(old: Process, new: Process, state: ProcessState, names: Mapping[str
 
 
 def follow_version(decision: ProcessDecision, event: Migrated) -> list[Callable[[], object]]:
-    """Continue with another version; return the acts that decide again what has changed."""
+    """Continue with another version; return the acts that decide changed waits again."""
     state, after = decision.state, msgspec.msgpack.decode(event.state, type=ProcessState)
     before = {number: state.nodes[number].guard for number in state.active_nodes}
     anew = _lost(state, after)
@@ -70,7 +69,7 @@ def follow_version(decision: ProcessDecision, event: Migrated) -> list[Callable[
 
 
 def _lost(state: ProcessState, after: ProcessState) -> dict[int, str]:
-    """Stop the waits that are no longer in force, as after a return to an earlier version. Returns the tokens
+    """Stop the waits that are no longer in force, as after a return to an earlier version. Return the tokens
     that had them, each with the answer of its guard.
     """
     lost: dict[int, str] = {}
@@ -84,7 +83,7 @@ def _lost(state: ProcessState, after: ProcessState) -> dict[int, str]:
 
 
 def _decide(decision: ProcessDecision, number: int, guard: str) -> None:
-    """Decide again about a token, unless an earlier one has ended it or the process. Raises NodeFault."""
+    """Decide a token again, unless an earlier one has ended it or the process. Raises NodeFault."""
     if decision.state.status != "executing" or number not in decision.state.active_nodes:
         return
     token = decision.state.nodes[number]
@@ -118,7 +117,7 @@ class _Moving:
         for arc in reversed(new.arcs):
             there.setdefault((arc.start.id, arc.end.id, arc.name, arc.back), []).append(arc.index)
         self.arcs: dict[int, int] = {}
-        """The place in the new version of each arc that it has."""
+        """The place in the new version of each arc that still exists."""
         for arc in old.arcs:
             alike = there.get((nodes.get(arc.start.id), nodes.get(arc.end.id), arc.name, arc.back))
             if alike:
@@ -159,7 +158,7 @@ class _Moving:
             yield NoPlace(arc.start.id, f"{why} has no such arc", arc.line, True)
 
     def _otherwise(self) -> Iterator[NoPlace]:
-        """The nodes at which no process of the new version could have such tokens."""
+        """The nodes whose tokens could not exist in a process of the new version."""
         yield from self._begun_otherwise()
         for token in self.before.nodes.values():
             before, then = self.old.nodes[token.node], self.new.nodes[self.nodes[token.node]]
@@ -203,7 +202,7 @@ class _Moving:
         )
 
     def _left_otherwise(self, token: NodeToken, before: Node, then: Node) -> str:
-        """Words for how a token left its node in a way not possible now; "" if it is."""
+        """The reason why a token could not leave its node now as it did; "" if it could."""
         if token.guard == DISCARDED or token.cancelled:
             return ""
         left = {self.old.arcs[self.before.arcs[child].arc].name for child in token.children}
@@ -217,10 +216,10 @@ class _Moving:
                 return f"a token has left node {then.id} on {named}, which lead elsewhere now"
         return ""
 
-    # --- what it is in the new version ---------------------------------------------------------------------
+    # --- the state in the new version ----------------------------------------------------------------------
 
     def _decide_anew(self) -> None:
-        """Have what waits and has changed decided again."""
+        """Reset the waits that have changed, so that they are decided again."""
         after = self.after
         for number in tuple(after.active_nodes):
             token = after.nodes[number]
@@ -242,7 +241,9 @@ class _Moving:
                 after.queue.join(number)
 
     def _waits_alike(self, before: Node, then: Node) -> bool:
-        """True if a node waits for the same elements: their variables stand for the same nodes."""
+        """True if a node waits for the same elements: its conditions are equal, and their variables name the
+        same nodes.
+        """
         beside = "".join(f"{name}:" for name in then.external)
         variables = frozenset[str]().union(*(one.condition.variables for one in then.conditions))
         named = (f"{beside}{variable}" for variable in variables)
@@ -275,7 +276,7 @@ def _join(node: Node) -> tuple[str, str]:
 
 
 def _under_way(token: NodeToken, before: Node, then: Node) -> str:
-    """Words for what has changed of a node that has a token, and may not change then; "" if nothing has."""
+    """The reason why a node with a token on it cannot change as it did; "" if there is none."""
     changed = ""
     if before.type != then.type:
         changed = "its type"

@@ -1,4 +1,6 @@
-"""The effects that the user's code wants for its token: plain data, applied in order (sections 8 and 10)."""
+"""The effects that the user's code requests for its token: plain data, applied in order (sections 8
+and 10).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ Effect = Mapping[str, Any]
 
 
 def apply_wishes(decision: ProcessDecision, token: NodeToken, value: Mapping[str, Plain]) -> None:
-    """Do what the code of a node wants, in order. Raises NodeFault."""
+    """Apply the effects that the code of a node requests, in order. Raises NodeFault."""
     wishes: Any = value.get("effects") or ()
     try:
         for wish in wishes if isinstance(wishes, list | tuple) else [wishes]:
@@ -68,7 +70,7 @@ _DO: dict[str, Callable[[ProcessDecision, NodeToken, Effect], None]] = {
 
 
 def names_of(arcs: Any) -> tuple[str, ...]:
-    """The names of arcs, the default one where none are given. Raises Refused."""
+    """The names of arcs; only the default one if none are given. Raises OperationRefused."""
     if arcs is None:
         return ("",)
     if not isinstance(arcs, list | tuple):
@@ -77,7 +79,7 @@ def names_of(arcs: Any) -> tuple[str, ...]:
 
 
 def with_set(decision: ProcessDecision, token: NodeToken, names: tuple[str, ...], made: Effect) -> int | None:
-    """Complete with a new token set (section 2); the set. Raises Refused."""
+    """Complete a token with a new token set (section 2); return the set, if any. Raises OperationRefused."""
     count = made.get("count")
     attributes, members = made.get("environment") or {}, made.get("members") or {}
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
@@ -102,7 +104,7 @@ def write(
     token_set: int | None = None,
     index: int | None = None,
 ) -> None:
-    """Write attributes; None removes one. Raises Refused."""
+    """Write attributes; None removes one. Raises OperationRefused."""
     if index is not None and token_set is not None and not 0 <= index < decision.state.sets[token_set].count:
         raise OperationRefused("no-set-member", f"token set {token_set} has no member {index}")
     try:

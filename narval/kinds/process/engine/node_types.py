@@ -1,8 +1,7 @@
 """The types of nodes, and the hooks of the user's classes for them (sections 2 and 10).
 
 `node` completes on the default arc, and so does any undefined type. `wait` waits to be completed, or for
-memory. The others call something: an action, a transform, a run, a script, or the user's class that has the
-name of the type.
+memory. The others call something: an action, a transform, a run, a script, or the user's class for the type.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ WAIT = "wait"
 
 
 def hooks(decision: ProcessDecision, node: Node) -> frozenset[str]:
-    """The hooks of the user's class for the type of a node; none where there is no such class."""
+    """The hooks of the user's class for the type of a node; none if there is no such class."""
     node_type = decision.view.definition("node-type", node.type) if node.type not in BUILT_IN else None
     return node_type.hooks if node_type is not None else frozenset()
 

@@ -21,7 +21,7 @@ Value = dict[str, Plain]
 
 
 def signalled(decision: ProcessDecision, event: Signalled) -> None:
-    """Do what is asked and answer, or refuse. Raises NodeFault where that leads to a node that fails."""
+    """Perform an operation and answer, or refuse it. Raises NodeFault if it leads to a node that fails."""
     try:
         anytime = _ANYTIME.get(event.name)
         value = anytime(decision, event.arguments) if anytime else _while_executing(decision, event)
@@ -32,7 +32,7 @@ def signalled(decision: ProcessDecision, event: Signalled) -> None:
 
 
 def _while_executing(decision: ProcessDecision, event: Signalled) -> Value:
-    """Do what only an executing process can, and run its queue."""
+    """Perform an operation that only an executing process allows, and run its queue."""
     state = decision.state
     if state.status in ("pending-cancel", "cancelled"):
         raise OperationRefused("cancelled", f"process {state.eid} is {state.status}")
@@ -49,7 +49,7 @@ def _while_executing(decision: ProcessDecision, event: Signalled) -> Value:
 
 
 def _hear(decision: ProcessDecision, event: Signalled) -> Value:
-    """Make any other signal an element of the process, for which `wait` nodes may wait."""
+    """Turn any other signal into an element of the process, which `wait` nodes may wait for."""
     if not any(node.conditions for node in decision.definition.nodes.values()):
         operations = ", ".join([*_EXECUTING, *_ANYTIME])
         raise OperationRefused(
@@ -78,7 +78,7 @@ def _hear(decision: ProcessDecision, event: Signalled) -> Value:
 
 
 def _complete(decision: ProcessDecision, arguments: Arguments) -> Value:
-    """Let the token leave on the arcs of these names; None means the default ones, an empty list none."""
+    """Complete a token on the named arcs; None means the default ones, an empty list none."""
     token = _active(decision, arguments)
     node, names = decision.node(token), node_effects.names_of(arguments.get("arcs"))
     unknown = next((name for name in names if name and name not in node.outs_by_name), None)
@@ -167,7 +167,9 @@ def _cancel(decision: ProcessDecision, arguments: Arguments) -> Value:
 
 
 def _environment(decision: ProcessDecision, arguments: Arguments) -> Value:
-    """Write attributes; None removes one. Returns the result, those of a token over those of its process."""
+    """Write attributes; None removes one. Return all attributes, those of a token over those of its
+    process.
+    """
     values = arguments.get("set") or {}
     if not isinstance(values, dict):
         raise OperationRefused("bad-argument", "expected the attributes to set by name")
@@ -185,8 +187,8 @@ def _environment(decision: ProcessDecision, arguments: Arguments) -> Value:
 def _of_set(
     decision: ProcessDecision, token: NodeToken | None, name: str, index: Plain, values: dict[str, Any]
 ) -> Value:
-    """The attributes of a token set or of a member; the set is the one a token is in, or the newest of the
-    name.
+    """Write and return the attributes of a token set or of a member. The set is the one that the token is in,
+    else the newest of that name.
     """
     among = token.sets if token is not None else decision.state.sets
     numbers = [number for number in among if decision.state.sets[number].name == name]
@@ -200,7 +202,7 @@ def _of_set(
 
 
 def _listen(listens: bool, decision: ProcessDecision, arguments: Arguments) -> Value:
-    """Let a listener hear of these events, or no longer; return the events it then hears of."""
+    """Subscribe a listener to events, or unsubscribe it; return the mask of its events."""
     name, events = arguments.get("listener"), arguments.get("events") or []
     if not isinstance(name, str) or not name or not isinstance(events, list):
         raise OperationRefused("bad-argument", "expected the name of a listener, and a list of events")
@@ -219,7 +221,7 @@ def _listen(listens: bool, decision: ProcessDecision, arguments: Arguments) -> V
 
 
 def _token(decision: ProcessDecision, arguments: Arguments) -> NodeToken:
-    """The token of a number; or the only active one on a node."""
+    """The token with a number, or the only active one on a node, or else the newest there."""
     number = arguments.get("token")
     if number is None:
         return _on_node(decision, arguments)
@@ -277,7 +279,7 @@ def _active(decision: ProcessDecision, arguments: Arguments) -> NodeToken:
 
 
 def _complete_one(decision: ProcessDecision, arguments: Arguments) -> NodeToken:
-    """The token of a number; or the newest complete one on a node that was not backtracked."""
+    """The token with a number, or the newest complete one on a node that was not backtracked."""
     if arguments.get("token") is not None:
         return _token(decision, arguments)
     nodes = frozenset(_nodes(decision, arguments))

@@ -25,12 +25,12 @@ ERROR_ARC = "error"
 
 
 def returned(decision: ProcessDecision, event: Returned) -> None:
-    """Receive a return: the node continues, waits, or has failed. Raises NodeFault."""
+    """Handle the return of a call: the node continues, waits, or has failed. Raises NodeFault."""
     token = decision.state.nodes[decision.state.calls[event.call]]
     node = decision.node(token)
     hook = event.call in decision.state.hooks
     problem = event.problem
-    if event.abandoned and node.agent:  # it reached its time limit: whatever else gives it up forgets it
+    if event.abandoned and node.agent:  # its time limit has passed; calls given up otherwise are forgotten
         limit = limit_of_remote(calls.seconds(node, "timeout"))
         problem = Failure("timeout", f"{node.called} did not come back within {limit:g} s")
     elif event.abandoned and problem is None:
@@ -82,7 +82,7 @@ def produced(decision: ProcessDecision, event: Produced) -> None:
 
 
 def _outcome(decision: ProcessDecision, node: Node, eids: tuple[int, ...]) -> str:
-    """The name of the arcs to leave on: that of the outcome, if the callee has one and there are such arcs
+    """The name of the arcs to leave on: the outcome of the callee, if it has one and there are such arcs
     (P71); else "", the default.
     """
     target = decision.view.definition(*node.target) if node.target is not None else None
@@ -96,7 +96,7 @@ def _outcome(decision: ProcessDecision, node: Node, eids: tuple[int, ...]) -> st
 
 
 def _kept(decision: ProcessDecision, node: Node, event: Returned) -> tuple[Failure | None, tuple[int, ...]]:
-    """The outputs of a call as they are in memory; or why they are not what was promised (N20)."""
+    """The outputs of a call in memory, or the reason why they break its prototype (N20)."""
     if node.target is not None and node.target[0] not in WITH_PROTOTYPE:
         decision.add_to_context(event.eids)
         return None, event.eids
@@ -119,7 +119,9 @@ def _kept(decision: ProcessDecision, node: Node, event: Returned) -> tuple[Failu
 
 
 def _added(decision: ProcessDecision, node: Node, event: Returned) -> tuple[Failure | None, tuple[int, ...]]:
-    """The elements that the user's code gave; what its type names, and schemas, restrict them (N7)."""
+    """The elements that the user's code gave, if its type and the schemas allow them (N7); else the
+    reason.
+    """
     names = given_by(decision, node) if event.elements else None
     for raw in event.elements:
         if names is not None and (name := Element(0, raw.xml).name) not in names:
@@ -147,9 +149,7 @@ def _end_call(decision: ProcessDecision, call: str, eids: tuple[int, ...] = (), 
 def _given_up(
     decision: ProcessDecision, node: Node, token: NodeToken, problem: Failure, call: str = ""
 ) -> None:
-    """Make another call in the place of one that was given up, whose return may still come; or fail. Raises
-    NodeFault.
-    """
+    """Make a new call in place of one that was given up and may still return; or fail. Raises NodeFault."""
     if not _try_again(decision, node, token, problem):
         _leave_failed(decision, node, token, problem, call)
 
@@ -167,7 +167,7 @@ def _leave_failed(
         problem.kind, problem.message, node, detail=problem.detail, call=call, token=token.id
     )
     if hook:
-        return  # a backtracked token stays so
+        return  # a backtracked token stays backtracked
     if ERROR_ARC not in node.outs_by_name:
         fault = NodeFault(problem.kind, f"node {node.id}: {problem.message}", node, error=error)
         fault.token = token.id
@@ -178,8 +178,8 @@ def _leave_failed(
 def _try_again(
     decision: ProcessDecision, node: Node, token: NodeToken, problem: Failure, call: str = ""
 ) -> bool:
-    """Make the call of a node again after a delay, if it has tries left: the same one, if it has not been
-    given up. Raises NodeFault.
+    """Retry the call of a node after a delay, if it has retries left: the same call, unless it was given up.
+    Raises NodeFault.
     """
     retries = calls.seconds(node, "retries")
     if retries is None or token.tries >= retries or problem.final:

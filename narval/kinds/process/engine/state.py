@@ -5,9 +5,9 @@ A process     created → executing → pending-completion → completed
 A node token  created → accepted, skipped or delayed (active) → complete      created → discarded
 An arc token   pending (in the queue) → processed (active) → complete (it has a child)
 
-Tokens of both kinds and token sets share one numbering, in order of creation. What every event needs is
-indexed: the active tokens, those that wait at the end of an arc (also by members of sets), the newest of a
-node. So a step costs the same however many tokens there are.
+Tokens of both kinds and token sets share one numbering, in order of creation. Indexes hold what every event
+needs: the active tokens, those that wait at the end of an arc (also by members of sets), the newest of a
+node. So the cost of a step does not grow with the number of tokens.
 """
 
 from __future__ import annotations
@@ -58,25 +58,27 @@ class ProcessState(RunState, omit_defaults=True, gc=False):
     calls: dict[str, int] = {}
     """Calls under way, and their node tokens."""
     hooks: dict[str, None] = {}
-    """The calls among them that tell a node that it was backtracked."""
+    """The calls under way that tell a node that it was backtracked."""
     code: str = ""
     """The call under way that runs code of the process: there is one at a time (section 18)."""
     code_line: Line = msgspec.field(default_factory=Line)
-    """Node tokens for which code is to run, oldest first."""
+    """Node tokens whose code must still run, oldest first."""
     failed: dict[int, int] = {}
-    """Active node tokens whose node failed, and the elements that say why."""
+    """Active node tokens whose node failed, with their error elements."""
     undoing: list[int] = []
-    """Tokens whose nodes are still to be told of their backtracking; negated, those that run after that."""
+    """Tokens whose nodes must still be told of their backtracking; a negated number is a token that runs
+    afterwards.
+    """
     reserved: dict[str, tuple[int, ...]] = {}
     """The elements that a call has reserved."""
     delayed: dict[str, int] = {}
-    """Node tokens by the moment they wait for."""
+    """Node tokens by the timer that they wait for."""
     watches: dict[str, int] = {}
-    """Node tokens by what they watch for."""
+    """Node tokens by the watch that they wait for."""
     listeners: dict[str, int] = {}
     """Listeners of this process, and the masks of their events."""
     paused: str = ""
-    """The timer after which it continues its queue; "" if it does not wait for that."""
+    """The timer after which it continues its queue; "" if the queue is not paused."""
     laps: int = 0
     """The number of advances in a row that only continued the queue."""
 
@@ -111,7 +113,7 @@ class ProcessState(RunState, omit_defaults=True, gc=False):
         return self.waiting[place].all(self.waits_in_line) if place in self.waiting else iter(())
 
     def deepest(self, sets: dict[int, int]) -> tuple[int, int] | None:
-        """The set of the highest level among these, and the place in it; None if there is none."""
+        """The deepest of these sets, and the place in it; None if there are none."""
         if not sets:
             return None
         deepest = max(sets, key=lambda number: self.sets[number].level)
@@ -161,8 +163,8 @@ class ProcessState(RunState, omit_defaults=True, gc=False):
         return merged
 
     def activate(self, token: NodeToken, guard: str) -> None:
-        """Make a token active on its node, with this answer of the guard, "" for none; an answer settles the
-        failure to give one.
+        """Make a token active on its node, with the answer of the guard, "" for none. An answer clears an
+        earlier failure of the guard.
         """
         token.guard = guard
         if guard and self.failed:

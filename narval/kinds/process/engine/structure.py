@@ -1,9 +1,8 @@
 """The nodes and arcs of a process that no token can reach, found on its graph.
 
-A process may loop and so has infinitely many states, so they cannot be walked through. But tokens move only
-along arcs: a node that none can reach never runs, whatever guards, people and programs say. An *error* here
-holds of every run. A person who completes a token may name any arcs, but not those of a node that completes
-by itself.
+A process may loop and so have infinitely many states, which cannot be enumerated. But tokens move only along
+arcs: a node that no token can reach never runs, whatever guards, people and programs do. An *error* here
+holds for every run. A person may complete a token on any arcs, unless its node completes by itself.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def _is_imported(process: Process, library: Library) -> bool:
 
 
 class _Reach:
-    """The nodes that may get a token, found by repetition until there are no more."""
+    """The nodes that may get a token, computed as a fixed point."""
 
     def __init__(self, process: Process, library: Library) -> None:
         self._process = process

@@ -1,8 +1,8 @@
 """Converters between the texts that an environment keeps and values of types (section 8).
 
-Types are named by the words of the source (`long`, `boolean`) or are Python types. A class of the user's
-takes part if it has `from_text`, called with the text, and `to_text`. An enumeration is written by the names
-of its members.
+Types are named by the words of the source (`long`, `boolean`) or are Python types. A user's class takes part
+if it has `from_text`, called with the text, and `to_text`. An enumeration is written by the names of its
+members.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def to_text(value: object) -> str | None:
 
 
 def kept(name: object, value: object) -> str | None:
-    """A value as an environment keeps it under a name. Raises ValueError, TypeError if it cannot."""
+    """A value as an environment keeps it under a name. Raises ValueError, TypeError if it cannot be kept."""
     if not isinstance(name, str) or not name:
         raise ValueError(f"expected the name of an attribute, got {name!r:.80}")
     text = to_text(value)

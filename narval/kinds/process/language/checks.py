@@ -1,8 +1,8 @@
-"""Warnings about processes: what is allowed but may not be intended (section 16).
+"""Warnings about processes that are allowed but may not be intended (section 16).
 
 Names of predicates, functions, joins, listeners and nested processes are looked up when a run needs them, so
 they may be defined later; here they are compared with the present library. The type of a node must exist when
-the file is loaded: the node of a mistyped one would do nothing.
+the file is loaded: a node of a mistyped type would do nothing.
 """
 
 from __future__ import annotations
@@ -98,14 +98,14 @@ def _warnings(process: Process, library: Library, imported: _Imported) -> Iterat
         if library.get("listener", listening.name) is None:
             hint = closest(listening.name, library.of("listener"))
             yield f"there is no listener {listening.name!r}{hint}", process.line, 1
-    own = [node for node in process.nodes.values() if not node.external]  # others are checked where they are
+    own = [node for node in process.nodes.values() if not node.external]  # the rest is checked elsewhere
     for node in own:
         yield from _of_node(process, node, library, imported)
     yield from _of_ways_back(process)
 
 
 def _of_ways_back(process: Process) -> Iterator[tuple[str, int, int]]:
-    """Arcs that go back to a node that no token can have come from."""
+    """Warnings about arcs that lead back to a node that no token can have come from."""
     edges = [((arc.start.id,), (arc.end.id,)) for arc in process.arcs if not arc.back]
     for arc in process.arcs:
         if arc.back and not arc.start.external and arc.start.id not in reached((arc.end.id,), edges):
@@ -137,8 +137,8 @@ def _of_node(
 
 
 def _of_anybody(node: Node, library: Library, made: frozenset[str]) -> Iterator[tuple[str, int, int]]:
-    """Optional inputs that take what any other run has made, if this one has made none; those that name what
-    nothing makes are for settings in memory.
+    """Warnings about optional inputs that take an element of any other run if this run has made none. Inputs
+    that name elements which nothing makes are for settings in memory, and are left out.
     """
     prototype = getattr(library.get(*node.target or ("", "")), "prototype", None)
     for slot in prototype.inputs if isinstance(prototype, Prototype) else ():
@@ -173,7 +173,7 @@ def _names(node: Node) -> Iterator[tuple[str, str, int, int]]:
 
 
 def _names_of_properties(node: Node, library: Library) -> Iterator[tuple[str, str, int, int]]:
-    """The same, for its properties that are written in Rubric."""
+    """The names that a node's properties in Rubric ask about, with their kinds and places."""
     code = library.get("node-type", node.type)
     if isinstance(code, Code) and code.evaluated:
         for key, statement in statements(code.properties, node.custom):
@@ -189,5 +189,5 @@ def _skips(node: Node) -> Iterator[Skip]:
 
 
 def _statement(node: Node) -> Statement | None:
-    """The statement of a node's guard; if that asks memory, the result when nothing there fits."""
+    """The statement of a node's guard; for a guard that asks memory, the result if nothing fits."""
     return node.guard.otherwise if isinstance(node.guard, MemoryGuard) else node.guard

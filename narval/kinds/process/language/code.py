@@ -1,7 +1,7 @@
-"""Code: what modules declare for processes, besides actions (sections 3 to 6, 10 and 13).
+"""Code that modules declare for processes, besides actions (sections 3 to 6, 10 and 13).
 
-Node types, predicates, date and string functions, joins and listeners. They have no prototype: they are given
-a token. All processes share their names, so no two modules may give the same one.
+These are node types, predicates, date and string functions, joins and listeners. They have no prototype, but
+receive a token. All processes share their names, so no two modules may declare the same one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ALL_EVENTS = (1 << len(EVENTS)) - 1
 
 
 def mask_of(events: Iterable[str]) -> int:
-    """The bits of events by name; all of them for none. Raises ValueError."""
+    """The mask of the named events; that of all events if none are named. Raises ValueError."""
     mask = 0
     for event in events:
         name = event.upper().replace("-", "_")
@@ -56,9 +56,9 @@ class Code(ModuleDefinition, frozen=True, eq=False, kw_only=True):
     """A function or class that processes use by name.
 
     `hooks` are those of a node type, `properties` its annotated attributes with their types. It is
-    `evaluated` if some property is written in Rubric: these are evaluated before code of such a node runs.
-    `mask` has the bits of a listener's events; one that listens `everywhere` gets those of every process.
-    `gives` are the names of the elements that a node type may give; None: any.
+    `evaluated` if some property is written in Rubric: such properties are evaluated before code of the node
+    runs. `mask` has the bits of a listener's events; one that listens `everywhere` gets those of every
+    process. `gives` are the names of the elements that a node type may give; None: any.
     """
 
     kind: Kind
@@ -72,7 +72,7 @@ class Code(ModuleDefinition, frozen=True, eq=False, kw_only=True):
 
     @property
     def full_name(self) -> str:
-        """Its own name, the only one that processes know."""
+        """Its name without a group, as processes use it."""
         return self.name
 
     @property
@@ -109,9 +109,7 @@ Declared = TypeVar("Declared", bound=Callable[..., Any])
 
 
 def _declare(given: Any, kind: Kind, **options: Any) -> Any:
-    """The declared object, unchanged, if it is given alone; else a decorator that declares it under the given
-    name.
-    """
+    """The declared object, unchanged, or, given a name, a decorator that declares an object under it."""
     declaration = CodeDeclaration(kind, None if callable(given) else given, **options)
 
     def declare(declared: Declared) -> Declared:
@@ -129,7 +127,7 @@ def node_type(
     pure: bool = False,
     gives: Iterable[str] | str | None = None,
 ) -> Any:
-    """Declare that a class is a type of nodes, under its own name or another.
+    """Declare a class as a node type, under its own name or another.
 
     It may have methods `guard`, `execute`, `backtrack` and `is_backtrackable`, each called with a token. Its
     annotated attributes are set from a node's `custom`. `execute` and `backtrack` run where `runs` says, as
@@ -158,7 +156,7 @@ def string_function(name: Any = None, /) -> Any:
 def join(name: Any = None, /) -> Any:
     """Declare a join that nodes name as `joinType="class"`: a function, or a class with a method `join`.
 
-    It is given an arrival, and returns those of the waiting tokens that are joined, or None.
+    It receives an arrival, and returns the waiting tokens to join, or None.
     """
     return _declare(name, "join")
 
@@ -166,7 +164,7 @@ def join(name: Any = None, /) -> Any:
 def listener(name: Any = None, /, *, events: Iterable[str] | str = (), everywhere: bool = True) -> Any:
     """Declare a listener: a function, or a class with a method `notify`, that is given events of processes.
 
-    It is given `events` (all, if none are named) of every process, or, if not `everywhere`, of those that
+    It receives `events` (all, if none are named) of every process, or, if not `everywhere`, of those that
     name it.
     """
     chosen = (events,) if isinstance(events, str) else tuple(events)

@@ -39,7 +39,7 @@ from narval.kinds.process.language.properties import (
 )
 
 _METHOD = {"join": "join", "listener": "notify"}
-"""The kinds that may be classes, and the method called of such a class."""
+"""The kinds that may be classes, and the method called on such a class."""
 
 
 def declared(module: ModuleType, source: Source, group: str) -> tuple[list[Code], list[Fault]]:

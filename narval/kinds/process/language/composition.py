@@ -1,9 +1,10 @@
 """Composition: a process gets copies of the nodes and arcs of its externals (sections 1 and 13).
 
-A file holds a draft. Whenever a library is made, all its drafts are composed from what is loaded then,
-externals first. So a process whose external has changed is a new version, and so is one that imports that.
-The `xml` of a process contains the definitions of its externals, which makes it whole: a run, the store and a
-worker need no library to read it again. Only nodes that a process itself defines can be addressed.
+A file holds a draft. Whenever a library is made, all its drafts are composed from the definitions loaded
+then, externals first. So a process whose external has changed is a new version, and so is one that imports
+that. The `xml` of a process contains the definitions of its externals, which makes it self-contained: a run,
+the store and a worker need no library to read it again. Only nodes that a process itself defines can be
+addressed.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def _arc(arc: DraftArc, nodes: Mapping[str, Node]) -> Arc:
 
 
 def _whole(process: Process, processes: Mapping[str, Process]) -> bytes:
-    """The definition with those of its externals in it."""
+    """The definition with the definitions of its externals in it."""
     if not process.externals:
         return process.xml
     root = parse(process.xml)
@@ -132,7 +133,7 @@ def _fault(process: Process, line: int, column: int, message: str) -> Fault:
 
 
 def compose_all(library: Library) -> tuple[Library, list[Fault]]:
-    """A library whose processes are whole as far as possible, and the faults of the others.
+    """A library whose processes are composed as far as possible, and the faults of the others.
 
     Missing externals are faults of references (`library.check_targets`).
     """
@@ -146,7 +147,7 @@ def compose_all(library: Library) -> tuple[Library, list[Fault]]:
 
 
 class _Composer:
-    """Composes processes, each after those that it imports."""
+    """A composer of processes, each after those that it imports."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
@@ -155,7 +156,7 @@ class _Composer:
         self.faults: list[Fault] = []
 
     def process(self, draft: Process) -> Process | None:
-        """The process composed; None if it cannot be."""
+        """The composed process; None if it has faults."""
         name = draft.full_name
         if draft.draft is None:
             return draft

@@ -29,7 +29,7 @@ CALLS: Mapping[str, str] = {
 """The node types that call a definition, named as `target` in `custom`, and its kind."""
 
 BUILT_IN = ("node", "wait", "script", "nested", *CALLS)
-"""The node types that need no class of the user's."""
+"""The node types that need no user's class."""
 
 
 SCRIPTS = ("execute", "backtrack", "allowBacktrack")
@@ -37,7 +37,7 @@ SCRIPTS = ("execute", "backtrack", "allowBacktrack")
 
 
 class MemoryGuard(msgspec.Struct, frozen=True):
-    """`<guard type="xpath">`: accepts if memory has an element that fits, else answers `otherwise`."""
+    """`<guard type="xpath">`: a guard that accepts if an element of memory fits, else answers `otherwise`."""
 
     condition: Condition
     otherwise: Result = Discard()
@@ -62,9 +62,9 @@ class Node(msgspec.Struct, eq=False):
     join_text: str = ""
     """The parameter of the join, as it is written."""
     joinlang: Join = ()
-    """The parameter of the join, parsed, where it is JoinLang."""
+    """The parameter of the join, parsed, if it is JoinLang."""
     is_start: bool = False
-    """True if a run begins here."""
+    """True if a run begins with it."""
     guard: Guard | None = None
     """The guard, parsed."""
     guard_text: str = ""
@@ -74,7 +74,7 @@ class Node(msgspec.Struct, eq=False):
     cancels: frozenset[str] = frozenset()
     """The nodes whose tokens are cancelled when one leaves this node."""
     cancels_all: bool = False
-    """True if all other tokens are."""
+    """True if all other tokens are cancelled."""
     custom: tuple[tuple[str, str], ...] = ()
     """Texts of custom elements, with dotted keys."""
     external: tuple[str, ...] = ()
@@ -101,7 +101,7 @@ class Node(msgspec.Struct, eq=False):
     """The arcs that leave it, by name."""
 
     def text_of(self, key: str) -> str:
-        """The text of a custom element, "" where there is none."""
+        """The text of a custom element, "" if there is none."""
         return next((text for name, text in self.custom if name == key), "")
 
     @property
@@ -119,7 +119,7 @@ class Node(msgspec.Struct, eq=False):
 
     @property
     def called(self) -> str:
-        """The words for what the node calls; its type if that is code."""
+        """The target of the node in words; its type if that is code."""
         return called(*self.target, self.agent) if self.target is not None else self.type
 
     def __repr__(self) -> str:
@@ -127,9 +127,9 @@ class Node(msgspec.Struct, eq=False):
 
 
 class Arc(msgspec.Struct, eq=False):
-    """A way from one node to another; "" is the default name. `index` is its place in graph order.
+    """An edge from one node to another; "" is the default name. `index` is its place in graph order.
 
-    No token travels on an arc that goes `back`: the process goes back to the token at its end that led here.
+    No token travels on an arc that goes `back`: the process goes back to the ancestor token at its end.
     """
 
     start: Node
@@ -161,7 +161,7 @@ class Listening(msgspec.Struct, frozen=True):
 
 
 def link(nodes: Iterable[Node], arcs: Iterable[Arc]) -> tuple[tuple[Node, ...], tuple[Arc, ...]]:
-    """Number nodes and arcs, which are in graph order, and have them point at each other."""
+    """Number nodes and arcs, which are in graph order, and link them to each other."""
     placed, linked = tuple(nodes), tuple(arcs)
     ins: dict[str, list[Arc]] = {node.id: [] for node in placed}
     outs: dict[str, list[Arc]] = {node.id: [] for node in placed}
@@ -214,8 +214,8 @@ class Process(RunDefinition, frozen=True, eq=False, kw_only=True):
     """The definition that tokens move through. `nodes` are by id; nodes and arcs are in graph order.
 
     `custom_id` is the SHA-1 that the source computes (section 13), `digest` names the version. `xml` is the
-    definition as memory shows it, with those of its externals in it. It has a `draft` if it imports other
-    files: it is composed again when one of these changes.
+    definition as memory shows it, with the definitions of its externals in it. It has a `draft` if it imports
+    other files: it is composed again when one of these changes.
     """
 
     kind: ClassVar[str] = "process"
@@ -269,7 +269,7 @@ class Process(RunDefinition, frozen=True, eq=False, kw_only=True):
                     yield ScriptText(name, node.text_of(name), language, self.path, *place)
 
     def named(self, name: str, external: tuple[str, ...] | None = None) -> tuple[Node, ...]:
-        """The nodes of a name, or of an id; with `external`, only those imported that way."""
+        """The nodes with a name or an id; with `external`, only those imported that way."""
         exact = self.nodes.get(name)
         nodes = (exact,) if exact is not None else tuple(n for n in self.nodes.values() if n.name == name)
         return tuple(node for node in nodes if external is None or node.external == external)

@@ -1,4 +1,6 @@
-"""The flow of processes: tokens carry all that came before, so all elements of a run may reach each node."""
+"""The flow of processes: tokens carry everything before them, so every element of a run may reach
+each node.
+"""
 
 from __future__ import annotations
 

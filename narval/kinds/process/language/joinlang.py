@@ -1,4 +1,4 @@
-"""JoinLang: the language of joins, by which tokens that come to a node become one (section 6).
+"""JoinLang: the language of joins, which decide when tokens that reach a node become one (section 6).
 
     program = set { ("or"|"OR") set } EOF      set = require+
     require = "require" ( "node" STRING | "tokenset" STRING
@@ -32,7 +32,7 @@ _WORDS = {**OF_CONDITIONS, **{word: word for word in _OWN}}
 
 
 class JoinLang(msgspec.Struct, frozen=True):
-    """A text that was read; `join` is empty if it has faults."""
+    """A parsed text; `join` is empty if the text has faults."""
 
     join: Join = ()
     faults: tuple[lexer.SyntaxFault, ...] = ()

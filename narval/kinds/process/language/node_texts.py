@@ -1,4 +1,6 @@
-"""The texts within nodes: guards in Rubric or XPath, joins in JoinLang. Faults have the exact character."""
+"""The texts within nodes: guards in Rubric or XPath, joins in JoinLang. Faults point at the exact
+character.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ class NodeTexts(NamedTuple):
 
 
 class NodeTextReader:
-    """Reads guards and joins of `node` entries."""
+    """A reader of the guards and joins of `node` entries."""
 
     def __init__(self, reading: Reading, patterns: Patterns) -> None:
         self._reading, self._patterns = reading, patterns

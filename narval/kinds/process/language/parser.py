@@ -74,7 +74,7 @@ def _local_name(node: XmlNode) -> str:
 
 
 def _group(reading: Reading, entry: Entry) -> str:
-    """The group: as the definition says, else the file's name up to its first dot."""
+    """The group given in the definition, else the file's name up to its first dot."""
     if "group" in entry.written:
         return str(entry.get("group", ""))
     group = PurePath(reading.source.path).name.partition(".")[0]
@@ -85,14 +85,14 @@ def _group(reading: Reading, entry: Entry) -> str:
 
 
 class _ProcessBuilder:
-    """Makes a process from its entry; a part with a fault is left out, the others are still checked."""
+    """A builder of a process from its entry. Parts with faults are left out; the others are still checked."""
 
     def __init__(self, reading: Reading, entry: Entry, group: str) -> None:
         self._reading, self._entry, self._group = reading, entry, group
         self._externals = reading.by_name(entry.of("external"), "name")
 
     def build(self) -> Process | None:
-        """The process; None if it lacks what makes it one."""
+        """The process; None if it has faults or lacks a required part."""
         reading, entry = self._reading, self._entry
         first_reference = len(reading.references)
         nodes = reading.by_name(entry.of("node"), "name")
@@ -122,7 +122,7 @@ class _ProcessBuilder:
         return self._composed(process, draft)
 
     def _composed(self, process: Process, draft: Draft) -> Process | None:
-        """The process; whole if all its externals are within it or it has none."""
+        """The process, composed if all its externals are within it or it has none; None if that fails."""
         if len(draft.within) < len(process.externals):
             return process
         try:
@@ -162,7 +162,7 @@ class _ProcessBuilder:
 
 
 class _NodeReader:
-    """Reads the `node` entries of a process, given its group and the names of its nodes."""
+    """A reader of the `node` entries of a process, given its group and the names of its nodes."""
 
     def __init__(
         self, reading: Reading, patterns: Patterns, group: str, nodes: Collection[str], process: str
@@ -232,7 +232,7 @@ class _NodeReader:
                 yield name
 
     def _refer_to_target(self, entry: Entry, node: Node, custom: list[Custom]) -> None:
-        """Record what the node calls, to be looked up once all files are read."""
+        """Record the target of a node, which is looked up once all files are read."""
         if node.target is None:
             return
         kind, target = node.target
@@ -285,7 +285,7 @@ class _NodeReader:
 
 
 class _ArcReader:
-    """Reads the `arc` entries between nodes and externals of these names."""
+    """A reader of the `arc` entries between the named nodes and externals."""
 
     def __init__(self, reading: Reading, nodes: Collection[str], externals: Collection[str]) -> None:
         self._reading, self._nodes, self._externals = reading, nodes, externals

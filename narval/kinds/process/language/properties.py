@@ -1,7 +1,7 @@
 """Properties: annotated attributes of a class for a type of node, set from a node's `custom` (section 13).
 
 A property annotated `Rubric[str]`, `Rubric[int]` or `Rubric[date]` is written in Rubric (section 18): its
-text is read when the file is loaded, and evaluated when code of the node is to run.
+text is parsed when the file is loaded, and evaluated before code of the node runs.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def properties_of(owner: type) -> Mapping[str, Any]:
 
 
 _PROPERTIES = "__narval_properties__"
-"""The attribute of a class that caches them: reading annotations takes as long as answering a question."""
+"""The attribute of a class that caches its properties, as reading annotations takes as long as a question."""
 
 
 def _read_properties(owner: type) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def is_property_type(type_: Any) -> bool:
 
 def assign(target: object, key: str, text: str, evaluated: Any = None) -> None:
     """Set the property that a dotted key names, making the objects between. A property in Rubric is set to
-    what its text evaluates to. Raises LookupError, ValueError, TypeError.
+    the value of its text. Raises LookupError, ValueError, TypeError.
     """
     first, _, rest = key.partition(".")
     properties = properties_of(type(target))
@@ -152,10 +152,10 @@ def assign(target: object, key: str, text: str, evaluated: Any = None) -> None:
 
 
 def made(code: type, custom: Mapping[str, str], evaluated: Mapping[str, Any] | None = None) -> Any:
-    """A node type with its properties set from the node's `custom` (section 13, custom mapping), and from
-    what is `evaluated` of that.
+    """An instance of a node type, with its properties set from the node's `custom` (section 13, custom
+    mapping), and from the `evaluated` values.
 
-    Raises ActionError if it has no such property, or the text does not fit it.
+    Raises ActionError if a property does not exist, or a text does not fit it.
     """
     node = code()
     for key, text in custom.items():
@@ -230,7 +230,7 @@ def _misfit(properties: Mapping[str, Any], key: str, text: str) -> str | None:
 
 
 def _bare(hint: Any) -> Any:
-    """The type of `T | None` is T."""
+    """The type that a hint stands for: T for `T | None`."""
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
         others = [argument for argument in typing.get_args(hint) if argument is not type(None)]
         return _bare(others[0]) if len(others) == 1 else str

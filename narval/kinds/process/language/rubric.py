@@ -30,7 +30,7 @@ GUARD_RESULTS: tuple[type, ...] = (
     statements.DelayUntil,
     statements.StringValue,
 )
-"""The results that a guard may have. A string function is among them, as its answer is not known before
+"""The results that a guard may have. A string function is among them, as its answer is not known in advance
 (section 4). The others are for properties (section 18).
 """
 
@@ -47,7 +47,7 @@ _UNITS: dict[str, statements.Unit] = {unit: unit for unit in get_args(statements
 
 
 class ParsedRubric(msgspec.Struct, frozen=True):
-    """A text that was read; `statement` is None if it has faults."""
+    """A parsed text; `statement` is None if the text has faults."""
 
     statement: statements.Statement | None
     faults: tuple[lexer.SyntaxFault, ...] = ()
@@ -82,14 +82,14 @@ def results(statement: statements.Statement) -> Iterator[statements.Result]:
 
 
 class _RubricReader:
-    """Reads statements by recursive descent; what cannot be parsed is skipped up to the next THEN or ELSE."""
+    """A recursive-descent reader of statements. Text with faults is skipped up to the next THEN or ELSE."""
 
     def __init__(self, cursor: lexer.Cursor, results: tuple[type, ...]) -> None:
         self.cursor, self._wanted = cursor, results
         self._ifs = 0
 
     def program(self) -> statements.Statement | None:
-        """The statement that the whole text is."""
+        """The statement that the whole text forms; None if it forms none."""
         try:
             statement = self._statement()
         except LostError:
@@ -113,7 +113,7 @@ class _RubricReader:
         return statement
 
     def _case(self) -> tuple[Expression, statements.Statement]:
-        """The condition and statement between an IF and its ELSE; placeholders if they make no sense."""
+        """The condition and statement between an IF and its ELSE; placeholders if they have faults."""
         condition: Expression = Predicate("")
         then: statements.Statement = statements.Accept()
         try:
@@ -149,7 +149,7 @@ class _RubricReader:
         return result
 
     def _names(self) -> list[str]:
-        """The wanted results, as people write them; a function only where a string fits."""
+        """The wanted results, as people write them; a function only if a string fits."""
         names = (
             self._wanted
             if statements.Text in self._wanted

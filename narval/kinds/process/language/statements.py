@@ -1,7 +1,7 @@
 """Syntax trees of guards (Rubric) and joins (JoinLang) of processes (sections 4 and 6).
 
 `rubric.py` and `joinlang.py` make these from text; the process engine evaluates them. All are plain data.
-`line` and `column` are places in the file, at which errors of evaluation can be shown.
+`line` and `column` are places in the file, where errors of evaluation can be shown.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class NamedDate(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class RelativeDate(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """A number of units after a named date, before it if `offset` is negative; `business` changes nothing."""
+    """A number of units after a named date, before it if `offset` is negative; `business` has no effect."""
 
     offset: int
     unit: Unit
@@ -92,7 +92,7 @@ Result = Accept | Discard | Skip | DelayUntil | Number | Text | DateValue | Stri
 
 
 class If(msgspec.Struct, frozen=True, tag=True):
-    """`then` where the condition holds, else `otherwise`."""
+    """A choice: `then` if the condition holds, else `otherwise`."""
 
     condition: Expression
     then: Statement
@@ -120,7 +120,7 @@ class SetRequired(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class ArcsRequired(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """`require all arcs`, `require at least N arcs`, perhaps `labelled`.
+    """`require all arcs`, `require at least N arcs`, optionally `labelled`.
 
     `least` is None for all arcs. `label` is None for arcs of any name, "" for those of the default name.
     """

@@ -23,11 +23,11 @@ _JOINS: dict[JoinType, str] = {
     "class": "It begins once the user's code says so.",
 }
 _TARGETS = ("target", "graphName", "agent")
-"""The custom texts of a node that say what it calls."""
+"""The custom texts of a node that name what it calls."""
 
 
 def sentences(process: Process, library: Library) -> Iterator[Sentence]:
-    """The sentences that tell of a process."""
+    """The sentences that describe a process."""
     yield Sentence("It begins when somebody or something starts it.", process.line)
     if process.start_nodes:
         starts = names(node.name for node in process.start_nodes)

@@ -1,4 +1,4 @@
-"""Commands by which people interfere with tasks (K16)."""
+"""Commands with which people intervene in tasks (K16)."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ reason_option = click.option("--reason", default="", metavar="TEXT", help="Kept 
 def stop(answer: Row) -> None:
     """Stop one task, whatever it is doing.
 
-    Its object goes back to the queue as it was when it came. For whoever is responsible for the task,
-    administrators, the home's owner and root.
+    Its object goes back to the queue as it was when the task took it. Only the person responsible for the
+    task, administrators, the home's owner and root may do this.
     """
     click.echo(clean(f"task {answer['task']} is {answer['state']}"))
 
@@ -38,16 +38,16 @@ def stop(answer: Row) -> None:
 @click.argument("state")
 @reason_option
 def finish(answer: Row) -> None:
-    """End one task in a terminal state, whatever edges there are.
+    """End one task in a terminal state, regardless of edges.
 
-    Its object is routed from there. For whoever is responsible for the task, administrators, the home's owner
-    and root.
+    Its object is routed from that state. Only the person responsible for the task, administrators, the home's
+    owner and root may do this.
     """
     click.echo(clean(f"task {answer['task']} is in {answer['state']}"))
 
 
 def _moves(context: click.Context, incomplete: str) -> completion.Choices:
-    """The states to which the task named before may be moved."""
+    """The states to which the named task may be moved."""
     item = _item_of(completion.asked(context, "tasks"), context.params["run"])
     for state in completion.asked(context, "work_item", item=item)["states"]["moves"]:
         yield state, ""
@@ -95,11 +95,11 @@ def move(session: Session, run: int, state: str) -> None:
     help="Where it goes, rather than to its task again.",
 )
 def retry(answer: Row) -> None:
-    """Let a case continue that cannot by itself.
+    """Let a case continue that cannot continue by itself.
 
-    A compensator that failed is tried again, and a held object goes to its task again, with what has replaced
-    it (`narval add FILE --replace OBJECT`). For an object that no script has routed, say where it goes. The
-    exit status is 1 if one of them comes to a stop at once again.
+    A failed compensator runs again, and a held object goes to its task again, in its present version, which
+    `narval add FILE --replace OBJECT` can make. For an object that no script has routed, say where it goes.
+    The exit status is 1 if one of them stops again at once.
     """
     click.echo(clean(f"case {answer['case']} is {answer['state']}"))
     for stop in answer["again"]:

@@ -1,4 +1,4 @@
-"""The command task: the tasks at work, and its subcommands (K61)."""
+"""The command `task`, which lists the tasks at work, and its subcommands (K61)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def task(session: Session, page: Page, follow: bool) -> None:
     A task type of a `.task` file has a queue of objects, and instances that work on them. `put` starts an
     object on its way. A program works as a task with `init`, `get`, `assert`, `raise`, `wait` and `down`; it
     keeps the handle that `init` prints in NARVAL_TASK. People `move` a task that asks them. `stop`, `finish`
-    and `retry` are for people who interfere; the other commands answer questions.
+    and `retry` are for people who intervene; the other commands answer questions.
     """
     if follow:
         _follow(session)

@@ -44,7 +44,7 @@ class InstanceBegan(TaskChange, RunBegan, frozen=True):
 
 
 class LeaseRenewed(TaskChange, frozen=True):
-    """The lease lasts until a moment, with the name of its timer; "" while that is not set."""
+    """The lease lasts until a moment; `wake` is its new timer, "" if the present one stays."""
 
     until: float
     wake: str = ""
@@ -62,7 +62,7 @@ class LeaseOver(TaskChange, frozen=True):
 
 
 class CallAsked(TaskChange, frozen=True):
-    """A call was made that it waits for, with its purpose; `signal` is answered with its result."""
+    """A call was made for a `purpose`, and the instance waits for it; its result answers `signal`."""
 
     call: str
     purpose: str
@@ -86,7 +86,7 @@ class CallBack(TaskChange, frozen=True):
 
 
 class CallDropped(TaskChange, frozen=True):
-    """A call was given up; its return no longer counts."""
+    """A call was given up; its result is no longer needed."""
 
     call: str
 
@@ -97,7 +97,7 @@ class CallDropped(TaskChange, frozen=True):
 
 
 class ObjectTaken(TaskFact, frozen=True):
-    """An object was taken, of a case; 0 if it works on none. It goes `back` if it comes too late."""
+    """The instance took an object of a case; 0 if it works on none. One that came too late goes `back`."""
 
     object: int
     case: int = 0
@@ -123,7 +123,7 @@ class ObjectAdopted(TaskChange, frozen=True):
 
 
 class EntryBegan(TaskFact, frozen=True):
-    """The ASSERT code of a state begins; the state counts as entered once that has ended.
+    """The ASSERT code of a state begins; the state counts as entered once the code has ended.
 
     With `why` no edge led there, as in `StateEntered`.
     """
@@ -211,7 +211,7 @@ class ScriptRested(TaskChange, frozen=True):
 
 
 class ScriptEnded(TaskChange, frozen=True):
-    """The script came to its end."""
+    """The script ended."""
 
     def apply(self, state: InstanceState) -> None:
         state.frames = state.frames[:-1]
@@ -229,7 +229,7 @@ class ScriptsDropped(TaskChange, frozen=True):
 
 
 class CodeBegan(TaskChange, frozen=True):
-    """The code of the task was called, and `reserved` elements; or the work that `asks` people."""
+    """The code of the task was called, with `reserved` elements; or work, which `asks` people."""
 
     call: str
     reserved: tuple[int, ...] = ()
@@ -241,7 +241,7 @@ class CodeBegan(TaskChange, frozen=True):
 
 
 class CodeOver(TaskFact, frozen=True):
-    """The code did its work; `produced` is what it gave besides the object."""
+    """The code has finished; `produced` are the elements that it gave besides the object."""
 
     produced: tuple[int, ...] = ()
 
@@ -251,7 +251,7 @@ class CodeOver(TaskFact, frozen=True):
 
 
 class GoalSet(TaskChange, frozen=True):
-    """A state was chosen to walk to."""
+    """A state was chosen as the one to walk to."""
 
     goal: str
 
@@ -260,7 +260,9 @@ class GoalSet(TaskChange, frozen=True):
 
 
 class ObjectReplaced(TaskChange, frozen=True):
-    """An object was replaced by another version; 0: it was given away (K39, K59)."""
+    """An object was replaced by another version, given away (`object` 0), or taken back (`was` 0;
+    K39, K59).
+    """
 
     was: int
     object: int
@@ -284,7 +286,7 @@ class OutputKept(TaskChange, frozen=True):
 
 
 class RouteChosen(TaskChange, frozen=True):
-    """A script routed the work object or a part of it, or with `object` what an event brought (K43)."""
+    """A script routed the work object or a part of it, or, with `object`, what an event brought (K43)."""
 
     to: str
     object: int = 0
@@ -306,7 +308,7 @@ class RoutesSent(TaskChange, frozen=True):
 
 
 class PiecesMade(TaskChange, frozen=True):
-    """The object was split, or copied, into these (K8)."""
+    """The object was split or copied into these elements (K8)."""
 
     eids: tuple[int, ...]
 
@@ -338,7 +340,7 @@ class SignalLeft(TaskChange, frozen=True):
 
 
 class AskerSet(TaskChange, frozen=True):
-    """A signal is to be answered once no script is under way; "" once it was."""
+    """A signal must be answered once no script is under way; "" after the answer."""
 
     signal: str = ""
 
@@ -374,7 +376,7 @@ class EndingBegan(TaskFact, frozen=True):
 
 
 class ServerLeft(TaskChange, frozen=True):
-    """The server knows that it has stopped, and has the object back as it was when taken."""
+    """The server was told that the instance has stopped, and has the object back as it was when taken."""
 
     object: int = 0
 

@@ -41,7 +41,7 @@ class InstanceDecision(Decision[TaskDefinition, InstanceState, TaskChange], kw_o
         return rules[frame.rule] if frame.rule < len(rules) else None
 
     def task(self, name: str) -> TaskDefinition:
-        """The type of a name: in the group first, then as it is. Raises ScriptFault."""
+        """The type with a name, sought in the group first, then as a full name. Raises ScriptFault."""
         for full in (f"{self.definition.group}.{name}", name):
             found = self.view.definition(self.definition.kind, full)
             if found is not None and found.full_name == full:
@@ -57,7 +57,7 @@ class InstanceDecision(Decision[TaskDefinition, InstanceState, TaskChange], kw_o
         return state
 
     def has_rules(self, state: str) -> bool:
-        """True if events may come for a state."""
+        """True if a state has rules for events."""
         found = self.definition.states.get(state)
         return found is not None and bool(found.rules)
 
@@ -74,8 +74,8 @@ class InstanceDecision(Decision[TaskDefinition, InstanceState, TaskChange], kw_o
         purpose: str = "",
         answers: str = "",
     ) -> str:
-        """Tell a run, else the server of a type, something; return the id of the call. Without a `purpose` it
-        is not waited for. Its result `answers` a signal.
+        """Signal a run, else the server of a type; return the id of the call. With a `purpose` the instance
+        waits for the call, and its result `answers` a signal.
         """
         identifier = self.identifier()
         if purpose:
@@ -85,7 +85,7 @@ class InstanceDecision(Decision[TaskDefinition, InstanceState, TaskChange], kw_o
         return identifier
 
     def tell_state(self, **more: Plain) -> None:
-        """Tell the server the state ("" for one in which no events may come) and the object."""
+        """Tell the server the state ("" if it has no rules) and the object."""
         run = self.state
         where = run.state if self.has_rules(run.state) else ""
         said: dict[str, Plain] = {"state": where, "object": run.object, "case": run.case}
@@ -150,7 +150,7 @@ class InstanceDecision(Decision[TaskDefinition, InstanceState, TaskChange], kw_o
     # --- answers --------------------------------------------------------------------------------------
 
     def answer_asker(self) -> None:
-        """Answer the signal that asked for a move or an object, once all that followed from it is done."""
+        """Answer the signal that asked for a move or an object, once everything that it caused is done."""
         state = self.state
         if state.asker:
             value: dict[str, Plain] = {"state": state.state, "object": state.object, "case": state.case}

@@ -1,7 +1,7 @@
 """The engine of instances of tasks (K25–K31, K43–K61): states, scripts, and the work on one object at a time.
 
 `life` decides what an instance does next, `moves` enters states and ends it, `scripts` runs scripts and their
-functions, `signals` hears servers, programs and people.
+functions, `signals` handles what servers, programs and people send.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _set_lease(decision: InstanceDecision) -> None:
 
 
 def _lease_over(decision: InstanceDecision) -> None:
-    """End an instance whose program is presumed dead (K58, K69); else wait again."""
+    """End an instance whose program is presumed dead (K58, K69); wait again if its lease was renewed."""
     state = decision.state
     if state.lease_until is not None and state.lease_until > decision.event.at:
         _set_lease(decision)

@@ -1,4 +1,4 @@
-"""An instance for people: its element, what it waits for, its parts, and why they are so."""
+"""An instance as people see it: its element, what it waits for, its parts, and the reasons."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _part_state(state: InstanceState, name: str) -> str:
 
 
 def explain(definition: TaskDefinition, state: InstanceState, identifier: str | None) -> str | None:
-    """Why the instance, or a state of it, is as it is; None if there is nothing to tell."""
+    """Explain where the instance is, or one of its states; None if there is nothing to say."""
     if identifier is None:
         return _reason(state)
     found = definition.states.get(identifier)

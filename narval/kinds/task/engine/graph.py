@@ -47,7 +47,7 @@ def _node(definition: TaskDefinition, state: InstanceState, found: TaskState) ->
 
 
 def _tone(definition: TaskDefinition, state: InstanceState) -> Tone:
-    """The tone of the state in which an instance is: it works, waits for people, or has ended."""
+    """The tone of an instance's state: it works, waits for people, or has ended."""
     if state.over:
         return cast("Tone", state.PHASES[state.status])
     asks = definition.is_interactive and "code" in state.calls.values()

@@ -26,7 +26,7 @@ def settle(decision: InstanceDecision) -> None:
 
 
 def _step(decision: InstanceDecision) -> bool:
-    """Do the next thing; False if there is nothing but waiting. Raises ScriptFault."""
+    """Do the next step; False if the instance can only wait. Raises ScriptFault."""
     state = decision.state
     if state.outcome:
         return moves.end(decision)
@@ -112,7 +112,7 @@ def _number(value: Plain) -> int:
 
 
 def _begin_code(decision: InstanceDecision) -> bool:
-    """Call the code of the task, or a person, if it has either. Raises ScriptFault."""
+    """Call the code of the task, or ask a person; False if the task has neither. Raises ScriptFault."""
     definition, state = decision.definition, decision.state
     if state.program:
         return False
@@ -140,8 +140,8 @@ def _begin_code(decision: InstanceDecision) -> bool:
 
 
 def _code(decision: InstanceDecision, kind: str, name: str) -> tuple[str, str]:
-    """The kind and name of the definition that does the work; the kind need not be written. Raises
-    ScriptFault if none is loaded.
+    """The kind and name of the definition that does the work; the kind may be omitted. Raises ScriptFault if
+    none is loaded.
     """
     for known in [kind] if kind else KINDS:
         if decision.view.definition(known, name) is not None:
@@ -150,7 +150,7 @@ def _code(decision: InstanceDecision, kind: str, name: str) -> tuple[str, str]:
 
 
 def code_back(decision: InstanceDecision, event: Returned, reserved: tuple[int, ...]) -> None:
-    """Walk on after the code, or to the state that a person answered. Raises ScriptFault."""
+    """Walk to the end after the code, or to the state that a person chose. Raises ScriptFault."""
     definition, asked = decision.definition, decision.view.pending_call(event.call)
     target = (asked.kind, asked.name) if asked is not None else (ASKING, definition.full_name)
     eids = scripts.keep(decision, event, target, reserved)
@@ -191,7 +191,7 @@ def _end_of_work(decision: InstanceDecision) -> str:
 def _after_entry(decision: InstanceDecision) -> None:
     """Run the routing script, if there is an object; after ABORT only once the chain has ended (K47).
 
-    After ABORT and EXCEPTION the object is as it was last committed, whatever has replaced it here.
+    ABORT and EXCEPTION restore the object as it was last committed.
     """
     if decision.state.state in (ABORT, EXCEPTION):
         moves.roll_back(decision)
@@ -212,7 +212,7 @@ def _tell_end(decision: InstanceDecision) -> None:
         raise ScriptFault("no-route", f"the script of {state.state} routes the object nowhere (KA16)")
     sent: dict[str, Plain] = {}
     if state.state in (ABORT, COMMIT):
-        decision.change(changes.RoutesSent(0))  # routes that scripts chose on the way no longer count
+        decision.change(changes.RoutesSent(0))  # routes that scripts chose on the way are dropped
     else:
         sent = moves.routed(decision, state.routes, state.object)
     decision.change(changes.StageReached("told"))
@@ -230,12 +230,12 @@ def _tell_end(decision: InstanceDecision) -> None:
 
 
 _MISDIRECTED = frozenset({"unknown-object", "routed-twice", "known-object"})
-"""The kinds of problems with which a case refuses routes."""
+"""The kinds of problems for which a case refuses routes."""
 
 
 def told(decision: InstanceDecision, problem: Failure | None = None) -> None:
     """Continue once the case has recorded the end: ON ABORT runs after the chain. An object that cannot go
-    where it was routed is an exception. Raises ScriptFault.
+    where it was routed becomes an exception. Raises ScriptFault.
     """
     if problem is not None and problem.kind in _MISDIRECTED and decision.state.state != EXCEPTION:
         decision.change(changes.StageReached("routes"))
@@ -248,8 +248,8 @@ def told(decision: InstanceDecision, problem: Failure | None = None) -> None:
 
 
 def _send_routes(decision: InstanceDecision) -> None:
-    """Tell the case where the object goes; after ABORT it waits for that, even if it goes nowhere. It already
-    knows of an object that went with an event.
+    """Tell the case where the object goes; after ABORT the case waits for this, even if the object goes
+    nowhere. It already knows of an object that an event carries.
     """
     state = decision.state
     if state.case and state.object and (state.routes or ABORT in decision.definition.routes):
@@ -261,7 +261,7 @@ _OUTCOMES = {ABORT: "aborted", EXCEPTION: "failed"}
 
 
 def _conclude(decision: InstanceDecision) -> None:
-    """End; or, for a program, be ready for the next object."""
+    """End the instance; a program's instance gets ready for the next object instead."""
     state = decision.state
     if state.program:
         decision.answer_asker()

@@ -1,5 +1,6 @@
 """Moves from state to state (K25–K27, K49): LEAVE of the old, ASSERT of the new, then the state is recorded.
-And the end of an instance (K16, K45, K55, K58): its calls return first, then what it took goes back.
+Also the end of an instance (K16, K45, K55, K58): its calls return first, then its unfinished object goes
+back.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from narval.kinds.task.engine.values import ScriptFault
 from narval.kinds.task.language.definition import EXCEPTION
 
 MOST_MOVES = 1000
-"""The most states entered in one advance: it stops a script that asserts in a circle."""
+"""The most states entered in one advance: this stops a script that asserts in a circle."""
 
 
 MOST_SCRIPTS = 100
-"""The most scripts that wait for one another, each having asserted another state."""
+"""The most nested scripts: each asserted a state, and waits for the scripts of that move."""
 
 
 def move(decision: InstanceDecision, target: str) -> None:
@@ -56,13 +57,13 @@ def enter(decision: InstanceDecision, target: str, why: str = "", error: int | N
         decision.change(changes.ScriptBegan(ScriptFrame("assert", target)))
     else:
         entered(decision, target, why, error)
-    if is_terminal and not state.asker:  # code that asserts by itself runs to its own end
+    if is_terminal and not state.asker:  # code that asserts a state by itself runs to its end
         give_up(decision, "code")
 
 
 def entered(decision: InstanceDecision, target: str = "", why: str = "", error: int | None = None) -> None:
-    """Enter a state, or the one whose ASSERT code has run; tell the server if it has rules, or the last one
-    had.
+    """Enter a state, by default the one whose ASSERT code has run; tell the server if it or the last has
+    rules.
     """
     definition, state = decision.definition, decision.state
     target, before = target or state.entering, state.state
@@ -83,7 +84,7 @@ def adopt(decision: InstanceDecision, eid: int, case: int, event: int) -> None:
 
 
 def give_up(decision: InstanceDecision, *purposes: str) -> None:
-    """Give up the calls of these purposes; the instance waits until they are gone."""
+    """Give up the calls with these purposes; the instance waits until they are gone."""
     for call, purpose in tuple(decision.state.calls.items()):
         if purpose in purposes:
             decision.command(commands.CancelCall(call))
@@ -93,7 +94,9 @@ def give_up(decision: InstanceDecision, *purposes: str) -> None:
 
 
 def drop_scripts(decision: InstanceDecision, why: str = "") -> None:
-    """Stop the scripts under way; actions among them are done, or failed if there is a reason."""
+    """Stop the scripts under way. An action among them is answered as done, or as failed if there is a
+    reason.
+    """
     if not decision.state.frames:
         return
     give_up(decision, "script")
@@ -119,7 +122,9 @@ def script_over(decision: InstanceDecision) -> None:
 
 
 def answer_act(decision: InstanceDecision, frame: ScriptFrame, why: str = "") -> None:
-    """Answer the server that the action of its event is done, or failed; it may keep the carried object."""
+    """Tell the server whether an event's action is done or failed, and whether it keeps the carried
+    object.
+    """
     state = decision.state
     routes = tuple(route for route in state.routes if route.object == frame.carried and frame.carried)
     kept = frame.adopted or bool(routes and not why)
@@ -142,7 +147,7 @@ def tell_routes(
 
 
 def routed(decision: InstanceDecision, routes: tuple[Route, ...], eid: int) -> dict[str, Plain]:
-    """The routes of an object, and the parts made of it, in the form for its case.
+    """An object's routes and the parts made from it, in the form that its case expects.
 
     Each object goes to one type; if there are several, copies go (KA17).
     """
@@ -161,8 +166,8 @@ def routed(decision: InstanceDecision, routes: tuple[Route, ...], eid: int) -> d
 
 
 def walk(decision: InstanceDecision, goal: str) -> None:
-    """Walk to a state on the shortest way (K49), once no script is under way. Raises ScriptFault if there is
-    no way.
+    """Walk to a state by the shortest path (K49), once no script is under way. Raises ScriptFault if there is
+    no path.
     """
     way = decision.definition.way_to(decision.state.state, goal)
     if way is None:
@@ -213,7 +218,7 @@ def begin_end(
 
 
 def end(decision: InstanceDecision) -> bool:
-    """Take the last steps, once nothing is under way; False while something is."""
+    """Take the last steps of the end; False while something is under way."""
     state = decision.state
     if state.calls:
         return False
@@ -245,7 +250,7 @@ def _leave(decision: InstanceDecision) -> None:
 
 
 def roll_back(decision: InstanceDecision) -> None:
-    """Restore the object as it was last committed: a new version of that, if it was replaced since."""
+    """Restore the object as it was last committed, with a new version if it was replaced since."""
     state, view = decision.state, decision.view
     committed, current = view.element(state.given), view.current(state.object)
     if not state.object or committed is None:
@@ -263,7 +268,7 @@ def roll_back(decision: InstanceDecision) -> None:
 
 
 def script_failed(decision: InstanceDecision, fault: ScriptFault) -> None:
-    """Continue after a script that failed: an action fails only with its event, any other is an EXCEPTION."""
+    """Continue after a failed script: an action fails only its event, any other script leads to EXCEPTION."""
     frames = decision.state.frames
     if frames and frames[-1].kind == "action" and not decision.definition.is_global:
         _action_failed(decision, fault)
@@ -272,7 +277,7 @@ def script_failed(decision: InstanceDecision, fault: ScriptFault) -> None:
 
 
 def try_again(decision: InstanceDecision, fault: ScriptFault) -> bool:
-    """Make the failed call of an action again, if its rule has retries left; False if not."""
+    """Retry the failed call of an action later, if its rule has retries left; False if not."""
     frame = decision.state.frames[-1]
     rule = decision.rule(frame)
     if rule is None or fault.final or frame.tries >= rule.retries:

@@ -1,4 +1,4 @@
-"""Scripts (KA27): a small machine that stops where a statement waits and continues from there; and the
+"""Scripts (KA27): a small machine that stops where a statement waits and resumes from there; and the
 functions of its statements: what each does to objects, and the calls that it makes.
 
 A position is the place of a statement in its script, then alternately the branch of a choice and the place in
@@ -40,7 +40,7 @@ from narval.kinds.task.language.definition import (
 Position = tuple[int, ...]
 
 Move = Callable[[InstanceDecision, str], None]
-"""Goes along an edge to a state. Raises ScriptFault."""
+"""A function that moves along an edge to a state. Raises ScriptFault."""
 
 
 def run(decision: InstanceDecision, move: Move) -> bool:
@@ -136,8 +136,8 @@ def first(statement: Perform) -> Operand:
 
 
 def route(decision: InstanceDecision, frame: ScriptFrame, statement: Perform, values: Values) -> None:
-    """Route what the event of an action carried, else the object. A second argument names one part of it, or
-    "*" each. Raises ScriptFault.
+    """Route the object that the action's event carried, else the work object. A second argument selects one
+    part of it, or with "*" every part. Raises ScriptFault.
     """
     target, state, given = decision.task(name_of(first(statement))), decision.state, statement.arguments
     eid = frame.carried if frame.kind == "action" and frame.carried != state.object else 0
@@ -177,8 +177,8 @@ def divide(decision: InstanceDecision, statement: Perform, values: Values) -> No
 
 
 def alter(decision: InstanceDecision, statement: Perform, values: Values) -> None:
-    """Make a new version of the object, or of what an event brought, with another value at a path. Raises
-    ScriptFault.
+    """Make a new version of the object, or of the one that an event brought, with another value at a path.
+    Raises ScriptFault.
     """
     path = first(statement)
     assert isinstance(path, ScriptPath), statement
@@ -243,7 +243,9 @@ def raise_event(
     answers: str = "",
     **more: Plain,
 ) -> str:
-    """Tell a type's server of an event; return the id of the call. An object sent along is gone (K59)."""
+    """Raise an event at a type's server; return the id of the call. An object sent along is given
+    away (K59).
+    """
     state = decision.state
     eid, case = (state.object, state.case) if carries else (0, 0)
     told: dict[str, Plain] = {"event": event, "parameters": parameters, "object": eid, "case": case}
@@ -299,8 +301,8 @@ def environment(view: View, parameters: Mapping[str, str], eid: int) -> dict[str
 
 
 def take_back(decision: InstanceDecision, event: Returned) -> None:
-    """Take back the object that was to go with a refused event. If work on it has ended, or on another has
-    begun, it goes to the queue.
+    """Take back the object that a refused event should have carried. It goes to the queue if the instance has
+    finished with it or has another.
     """
     asked = decision.view.pending_call(event.call)
     told: Any = (asked.payload if asked is not None else None) or {}
@@ -316,14 +318,14 @@ def take_back(decision: InstanceDecision, event: Returned) -> None:
 
 
 def _replace(decision: InstanceDecision, was: int, now: int) -> None:
-    """Drop an object, or have it again; the server is told, as events may ask for the object."""
+    """Give the object away or take it back; tell the server, as events may depend on the object."""
     decision.change(changes.ObjectReplaced(was, now))
     if decision.has_rules(decision.state.state):
         decision.tell_state()
 
 
 def tell_moved(decision: InstanceDecision, case: int, eid: int, target: str = "", event: str = "") -> None:
-    """Tell a case that an object of it goes with an event to a type, or, without one, is here."""
+    """Tell a case that an event carries its object to a type, or, without one, that the object is here."""
     if case:
         to = target or decision.definition.full_name
         told: dict[str, Plain] = {"object": eid, "type": to, "event": event}
@@ -336,7 +338,7 @@ def tell_moved(decision: InstanceDecision, case: int, eid: int, target: str = ""
 def keep(
     decision: InstanceDecision, event: Returned, target: tuple[str, str], reserved: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """Keep what a successful call gave; return the elements that are not versions of an object. Raises
+    """Keep the results of a successful call; return those that are not versions of an object. Raises
     ScriptFault.
     """
     problem, eids = problem_of(event), event.eids
@@ -371,7 +373,7 @@ def _judged(
 
 
 def follow(decision: InstanceDecision, eids: tuple[int, ...] = ()) -> tuple[int, ...]:
-    """Follow objects to what has replaced them; return the other elements of `eids`. Raises ScriptFault."""
+    """Follow objects to their current versions; return the other elements of `eids`. Raises ScriptFault."""
     carried = [frame.carried for frame in decision.state.frames]
     objects = tuple(eid for eid in (decision.state.object, *carried) if eid)
     for eid in objects:

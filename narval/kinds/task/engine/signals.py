@@ -21,7 +21,7 @@ Arguments = Mapping[str, Plain]
 
 
 def signalled(decision: InstanceDecision, event: Signalled) -> None:
-    """Do at once what can be done, and keep the rest; refuse what the sender may not ask."""
+    """Handle a signal now, or keep it in line; refuse one that the sender may not send."""
     state = decision.state
     if not event.sender and event.act is None:
         decision.refuse(event, "not-listening", "an instance is moved by narval task, which knows who asks")
@@ -48,7 +48,7 @@ def signalled(decision: InstanceDecision, event: Signalled) -> None:
 
 
 def hear(decision: InstanceDecision) -> None:
-    """Take the first signal in line. Raises ScriptFault if a script that it began fails."""
+    """Handle the first signal in line. Raises ScriptFault if a script that it begins fails."""
     signal, kept = next(iter(decision.state.line.items()))
     decision.change(changes.SignalLeft(signal))
     _obey(decision, signal, kept)
@@ -62,7 +62,7 @@ def _obey(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
 
 
 def _forget(decision: InstanceDecision, signal: str) -> None:
-    """Forget a signal that no longer needs an answer, and stop waiting for an object that it asked for."""
+    """Forget a signal that no longer needs an answer, and give up its request for an object."""
     state = decision.state
     for call in [call for call, answered in state.answered.items() if answered == signal]:
         if state.calls[call] == "take":
@@ -72,7 +72,7 @@ def _forget(decision: InstanceDecision, signal: str) -> None:
 
 
 def join(decision: InstanceDecision) -> None:
-    """Tell the server that it works; one that gave up a request has left the server."""
+    """Join the server; an instance that gave up a request joins again, as that made it leave."""
     state = decision.state
     who: dict[str, Plain] = {"user": state.user, "role": state.role, "program": state.program}
     decision.tell("join", {"instance": state.eid, **who})
@@ -130,7 +130,7 @@ def _raise_edge(decision: InstanceDecision, signal: str, kept: KeptSignal) -> No
 
 
 def _move(decision: InstanceDecision, event: Signalled) -> None:
-    """Move along an edge to the state that a person chose who has its work item (K16)."""
+    """Move along an edge to the state chosen by the person who has the work item (K16)."""
     state, word = decision.state, _text(event.arguments, "state")
     caller = decision.view.caller(event.sender)
     if caller is None or caller.run != state.eid:
@@ -169,7 +169,9 @@ def _go(decision: InstanceDecision, signal: str, target: str) -> None:
 
 
 def _get(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
-    """Ask for the next object (K57). A program that asks again, as after a restart, is answered."""
+    """Ask for the next object (K57). If a program asks again, as after a restart, the last request is
+    answered.
+    """
     state = decision.state
     if state.stage:
         why = f"object {state.object} is not done: assert a final state"
@@ -216,7 +218,7 @@ def _raise(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
 
 def _stop(decision: InstanceDecision, event: Signalled) -> None:
     """Stop the instance (K16): its object is rolled back, and returns to the queue unless it was withdrawn.
-    If an object is named, only work on that is stopped.
+    If an object is named, only work on that object is stopped.
     """
     withdrawn, eid = bool(event.arguments.get("withdrawn")), _number(event.arguments, "object")
     if not eid or (decision.state.object and decision.state.given == eid):
@@ -225,7 +227,7 @@ def _stop(decision: InstanceDecision, event: Signalled) -> None:
 
 
 def _finish(decision: InstanceDecision, event: Signalled) -> None:
-    """Go to a terminal state, whatever edges there are (K16)."""
+    """Go to a terminal state, regardless of edges (K16)."""
     target = decision.named(_text(event.arguments, "state"))
     if target not in decision.definition.states or not decision.definition.is_terminal(target):
         ends = ", ".join(name for name in decision.definition.states if decision.definition.is_terminal(name))
@@ -251,7 +253,7 @@ def _renewed(decision: InstanceDecision, event: Signalled) -> None:
 
 
 def _renew(decision: InstanceDecision) -> None:
-    """Renew the lease of a program, which has shown that it lives."""
+    """Renew the lease of a program, which has shown that it is alive."""
     if decision.state.program and decision.state.lease:
         decision.change(changes.LeaseRenewed(decision.event.at + decision.state.lease))
 

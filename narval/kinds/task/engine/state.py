@@ -1,4 +1,4 @@
-"""The state of an instance: plain data that its changes alone alter."""
+"""The state of an instance: plain data, altered only by its changes."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ GONE = "gone"
 """The purpose of a call that was given up and has not returned yet."""
 
 Stage = Literal["", "busy", "entering", "entered", "routes", "told", "after"]
-"""The stages of the work on an object: none; under way; the ASSERT code of a terminal state runs; that state
-was entered; the routing script runs; the case was told; the compensators have ended and ON ABORT runs.
+"""The stages of the work on an object: none; under way; the ASSERT code of a terminal state runs; the
+terminal state was entered; the routing script runs; the case was told; the compensators have ended and ON
+ABORT runs.
 """
 
 ScriptKind = Literal["leaving", "assert", "action", "routes"]
@@ -37,9 +38,9 @@ class ScriptFrame(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     kind: ScriptKind
     """Its purpose."""
     state: str
-    """The state of the task to which it belongs, or whose rule answers the event."""
+    """The state of the task that it belongs to, or whose rule answers the event."""
     to: str = ""
-    """The state to which a LEAVE leads."""
+    """The state that a LEAVE leads to."""
     event: str = ""
     """The event that a rule answers."""
     rule: int = 0
@@ -57,13 +58,13 @@ class ScriptFrame(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     call: str = ""
     """The call that it waits for."""
     reserved: tuple[int, ...] = ()
-    """The elements that this call has reserved."""
+    """The elements that the call has reserved."""
     adopted: bool = False
     """True if the instance has adopted the object."""
     tries: int = 0
     """The number of times that the statement failed and was repeated."""
     wake: str = ""
-    """The timer of the next try."""
+    """The timer of the next attempt."""
 
     @property
     def waits(self) -> bool:
@@ -79,8 +80,8 @@ class KeptSignal(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Route(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A type that an object goes `to`: the work object, one that an event brought, or its `part` of this
-    number, from 1.
+    """A type that an object goes `to`: the work object, the `object` that an event brought, or a `part` by
+    its number, from 1.
     """
 
     to: str
@@ -109,7 +110,7 @@ class InstanceState(RunState, omit_defaults=True):
     handle: str = ""
     """The name that a program has for it."""
     program: bool = False
-    """True if it is a program's."""
+    """True if it belongs to a program."""
     joined: bool = False
     """True if it asks the server for objects."""
     compensates: str = ""
@@ -125,13 +126,13 @@ class InstanceState(RunState, omit_defaults=True):
     state: str = ""
     """The state of the task."""
     entering: str = ""
-    """The state whose ASSERT code runs; it counts as entered once that has ended."""
+    """The state whose ASSERT code runs; it counts as entered once the code has ended."""
     exposed: str = ""
     """The last state that others may see."""
     since: float = 0.0
-    """The moment since which it has been in its state."""
+    """The moment at which it entered its state."""
     object: int = 0
-    """The work object as it is now; 0 for none."""
+    """The present version of the work object; 0 for none."""
     given: int = 0
     """The work object as it was taken."""
     case: int = 0
@@ -139,11 +140,11 @@ class InstanceState(RunState, omit_defaults=True):
     code: Literal["", "called", "done"] = ""
     """The progress of the task's code: not called, called, done."""
     asks: bool = False
-    """True while people are asked: they move it, and their answer is the state in which it ends."""
+    """True while people are asked: they move the instance, and their answer is the state in which it ends."""
     reserved: tuple[int, ...] = ()
     """The elements that the code has reserved."""
     goal: str = ""
-    """The state to which it walks."""
+    """The state that it walks to."""
     frames: tuple[ScriptFrame, ...] = ()
     """The scripts under way, the innermost last."""
     calls: dict[str, str] = {}
@@ -159,15 +160,15 @@ class InstanceState(RunState, omit_defaults=True):
     routes: tuple[Route, ...] = ()
     """The types that its script sends the object to."""
     pieces: tuple[int, ...] = ()
-    """The parts or copies made of the object."""
+    """The parts or copies made from the object."""
     why: str = ""
-    """The reason why it is where it is."""
+    """The reason for its state."""
     outcome: str = ""
-    """The status in which it ends, once the server knows."""
+    """The status that it will end in, set when its end begins."""
     gives_back: bool = False
     """True if it gives its object back when it ends."""
     left: bool = False
-    """True once the server knows that it no longer works."""
+    """True once the server was told that it has stopped."""
     passed: int = 0
     """The number of objects that it has taken."""
 

@@ -1,7 +1,7 @@
-"""Rules that never fire, and states that nothing enters or leaves by itself, found in a type as written.
+"""Static analysis of a type: rules that never fire, and states that no script enters or leaves.
 
 Programs, people and events may move a task along any edge. But empty windows and constant false conditions
-stay so whatever they do.
+never change.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from narval.kinds.task.language.windows import is_empty
 
 
 def unreachable(task: TaskDefinition, library: Library) -> list[Finding]:
-    """The rules that can never fire (errors), and what only a person or program can move, take over or undo
-    (notes) (K30).
+    """The rules that can never fire (errors), and the states that only a person or program can move, take
+    over or undo (notes) (K30).
     """
     told = [
         Finding(
@@ -76,7 +76,7 @@ def _note(task: TaskDefinition, state: TaskState, message: str) -> Finding:
 
 
 def _not_taken_over(definition: TaskDefinition, library: Library) -> Iterator[tuple[str, str]]:
-    """A note if nothing takes over objects in EXCEPTION (K29)."""
+    """A note if no script or type takes over objects in EXCEPTION (K29)."""
     leads = any(EXCEPTION in state.edges.values() for state in definition.states.values())
     taker = library.get(definition.kind, f"{definition.group}.exception")
     if leads and EXCEPTION not in definition.routes and taker is None:
@@ -87,7 +87,7 @@ def _not_taken_over(definition: TaskDefinition, library: Library) -> Iterator[tu
 
 
 def _not_undone(definition: TaskDefinition, library: Library) -> Iterator[tuple[str, str]]:
-    """A note on the tasks without compensator before one that may come to ABORT (K46, K47)."""
+    """A note on the tasks without a compensator before one that may reach ABORT (K46, K47)."""
     if not any(ABORT in state.edges.values() for state in definition.states.values()):
         return
     named = library.of(definition.kind)

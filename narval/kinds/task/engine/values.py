@@ -23,7 +23,7 @@ from narval.kinds.task.language.definition import (
 
 
 class ScriptFault(Exception):  # noqa: N818 - a fault of a script, not an error of narval
-    """A script cannot continue: a kind, and a sentence; a fault that is not `final` may pass."""
+    """A script cannot continue; a fault that is not `final` may be retried."""
 
     def __init__(self, kind: str, message: str, *, final: bool = True) -> None:
         super().__init__(message)
@@ -31,7 +31,7 @@ class ScriptFault(Exception):  # noqa: N818 - a fault of a script, not an error 
 
 
 class RefusedSignal(Exception):  # noqa: N818 - an answer to the asker, not an error
-    """A signal cannot be obeyed: a stable word, and a message; nothing has changed."""
+    """A signal is refused, with a stable word and a message; nothing has changed."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -39,7 +39,7 @@ class RefusedSignal(Exception):  # noqa: N818 - an answer to the asker, not an e
 
 
 class Values:
-    """The values of one script: parameters of its event, and its objects, parsed when they are needed."""
+    """The values of one script: the parameters of its event, and its objects, which are parsed on demand."""
 
     __slots__ = ("_frame", "_object", "_trees", "_view")
 
@@ -93,8 +93,8 @@ class Values:
             raise
 
     def altered(self, path: ScriptPath, value: str) -> tuple[int, bytes]:
-        """The object of a path, and its XML with another value there: an attribute, or the text of the child
-        of that name. Raises ScriptFault.
+        """The object that a path belongs to, and its XML with another value at the path: an attribute, or the
+        text of a child. Raises ScriptFault.
         """
         names, eid = path.names, self._object
         if names[0] == CARRIED and self._frame.carried:

@@ -1,7 +1,7 @@
 """The calls of scripts, checked and completed as a file is read (KA27).
 
 The first argument of `route` and `raise`, and the event of `raise`, are paths that name a type or an event.
-That of `assert` is a path of one name, that of a state.
+The argument of `assert` is a path of one name, that of a state.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Complaints = Callable[[definition.TaskDefinition], Iterable[str]]
 
 
 class ScriptRules:
-    """Checks the scripts of a type, or of a global event, which has no states."""
+    """A checker of the scripts of a type, or of a global event, which has no states."""
 
     def __init__(self, reading: Reading, group: str, states: StateTable | None) -> None:
         self._reading, self._group, self._states = reading, group, states
@@ -51,7 +51,7 @@ class ScriptRules:
     def checked(self, script: definition.Script, at: str = "", *, no_assert: str = "") -> definition.Script:
         """A script with its names completed. It begins in the state `at`, if it may assert others.
 
-        `no_assert` says why it may not.
+        `no_assert` is the reason why it may not.
         """
         self._no_assert = no_assert or ("" if self._states else "a global event has no states")
         return self._walk(script, {at} if at else set())[0]
@@ -243,7 +243,7 @@ def refer_to_type(
     group: str,
     complaints: Complaints = receives_objects,
 ) -> None:
-    """Record that a place names a type, or a global event: in the group first, then as it is."""
+    """Record that a place names a type or a global event, sought in the group first, then as a full name."""
     path = reading.source.path
 
     def check(found: Definition) -> Iterator[Fault]:

@@ -1,4 +1,4 @@
-"""Warnings about tasks: what is allowed but may not be intended (KA17, K46)."""
+"""Warnings about tasks that are allowed but may not be intended (KA17, K46)."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _uncalled(task: TaskDefinition, compensators: set[str]) -> Iterator[tuple[Pl
 
 
 def _unheard(task: TaskDefinition, library: Library) -> Iterator[tuple[Place, str]]:
-    """The answers of the work in its TASK CODE that are no state in which it may end."""
+    """Warnings about answers of the work in its TASK CODE that name no state in which the task may end."""
     work = _work(task, library)
     if work is None:
         return
@@ -124,7 +124,7 @@ def moves_on(state: TaskState) -> bool:
 
 
 def is_moving(script: Script) -> bool:
-    """True if a script asserts a state, or raises an event without a type, as of an edge."""
+    """True if a script asserts a state, or raises an event without a type, such as that of an edge."""
     return any(
         call.name == "assert" or (call.name == "raise" and len(call.arguments) == 1)
         for call in calls_in(script)

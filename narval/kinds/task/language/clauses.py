@@ -22,7 +22,7 @@ _CODE = re.compile(r"(?:([a-z-]+):\s*)?([^\s./:]+\.[^\s./]+)")
 
 
 class ClauseRules:
-    """Checks the clauses of a type and converts them to values."""
+    """A checker of the clauses of a type, which converts them to values."""
 
     def __init__(self, reading: Reading, group: str, type: WrittenType) -> None:
         self._reading, self._group, self._type = reading, group, type
@@ -120,6 +120,6 @@ class ClauseRules:
             yield f"{found.full_name} is in another file, and must say COMPENSATED BY {own} there"
 
     def _is_meant(self, written: str, group: str) -> bool:
-        """True if a word in a file of some group may mean this type."""
+        """True if a word in a file of some group may name this type."""
         own = self._type.name.text
         return written == f"{self._group}.{own}" or (written == own and group == self._group)

@@ -16,7 +16,7 @@ from narval.kinds.task.language.windows import TimeSpec
 
 
 class ScriptPath(msgspec.Struct, frozen=True, tag=True):
-    """A name with dots: an attribute of the object, else the text of a child, of a child of it …"""
+    """A dotted name: an attribute of the object, else the text of a child, of a child of that child …"""
 
     names: tuple[str, ...]
     line: int = 1
@@ -38,8 +38,8 @@ def name_of(operand: Operand) -> str:
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """A test: a single operand is true if it is there and not empty, `0` or `false`; `has` only asks if it is
-    there.
+    """A test. A single operand is true if it exists and is not empty, `0` or `false`; `has` only tests
+    whether it exists.
     """
 
     left: Operand
@@ -120,10 +120,10 @@ Mode = Literal["", "sync", "async"]
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """A rule: what is done on an event (K33). Its condition is judged within `before_condition`. Its action
+    """A rule: the reaction to an event (K33). Its condition is judged within `before_condition`. Its action
     is done within `before_action`, counted from when the condition held. None: at once.
 
-    `condition` is True or False where it is constant. Its variables are `object`, `carried`, `parameters`. A
+    `condition` is True or False if it is constant. Its variables are `object`, `carried`, `parameters`. A
     failed call of the action is retried `retries` times before the action fails.
     """
 
@@ -159,7 +159,7 @@ class TaskState(msgspec.Struct, frozen=True):
     line: int = 1
     """The line in the file."""
     column: int = 1
-    """The column there."""
+    """The column in that line."""
 
     @property
     def says_something(self) -> bool:
@@ -168,8 +168,8 @@ class TaskState(msgspec.Struct, frozen=True):
 
 
 class WaysOn(NamedTuple):
-    """The ways from a state, by the words of states: the non-terminal ones that are one edge away, and those
-    in which the task may end, however far they are.
+    """The states that people may choose from a state, by their words: non-terminal ones that are one edge
+    away, and terminal ones at any distance.
     """
 
     moves: tuple[str, ...] = ()
@@ -181,9 +181,9 @@ class TaskDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
 
     `states` are by name, including the predefined ones. `period` is the seconds of a periodic task, or of a
     global event with EVERY, on these `weekdays` (0 is Monday) if there are any. `code` is the kind and full
-    name of what does the work, `program` the words of a command instead. Types are named as written, and
-    sought in the group first, then as they are. `routes` are the scripts of terminal states (K43);
-    `composed_from` are the types whose parts are merged (K20).
+    name of the definition that does the work, `program` the words of a command instead. Types are named as
+    written, and sought in the group first, then as full names. `routes` are the scripts of terminal states
+    (K43); `composed_from` are the types whose parts are merged (K20).
     """
 
     kind: ClassVar[str] = "task"
@@ -239,8 +239,8 @@ class TaskDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
         return state in PREDEFINED or state in self.final
 
     def route_of(self, state: str) -> Script:
-        """The script that says where the object goes from a terminal state. A state of the type's own without
-        a script uses that of FORWARD.
+        """The script that routes the object from a terminal state. A terminal state that the type declares
+        without a script uses that of FORWARD.
         """
         like = state if state in PREDEFINED or state in self.routes else FORWARD
         return self.routes.get(like, ())
@@ -285,7 +285,7 @@ class TaskDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
         return WaysOn(tuple(map(outcome_of, near)), tuple(map(outcome_of, ends)))
 
     def way_to(self, state: str, target: str) -> tuple[str, ...] | None:
-        """The states on the shortest way from a state to another, which is last; None if there is no way.
+        """The states on the shortest path from a state to another, which is last; None if there is no path.
 
         A state may only be asserted along an edge (K49).
         """

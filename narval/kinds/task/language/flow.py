@@ -1,4 +1,4 @@
-"""The flow of tasks: scripts and tasks pass values on, so all elements of tasks may flow on."""
+"""The flow of tasks: scripts and tasks pass values on, so every element of a task may flow onwards."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _performed(task: TaskDefinition) -> Iterator[Perform]:
 
 
 def _calls(task: TaskDefinition, library: Library) -> Iterator[CallFlow]:
-    """The calls with which a task has its work done: by code, by a program, by people."""
+    """The calls that do the work of a task: by code, by a program, by people."""
     if task.code is not None:
         yield from coarse_call(task.name, *task.code, library, group=task.group, line=task.line)
     if task.program:

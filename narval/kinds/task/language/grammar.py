@@ -9,8 +9,8 @@
                     [ time_spec ] "CONDITION" [ code ] [ time_spec ] "ACTION" [ code ]
     global_event  = "GLOBAL EVENT" ident [ "EVERY" duration ] … as eca
 
-After a word that is not understood, reading resumes at the next keyword that begins something, so that all
-the faults of a file are found.
+After an unexpected word, the reader resumes at the next keyword that begins something, so that it reports all
+faults of a file.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def read(text: str, locate: Locate) -> tuple[Specification, tuple[SyntaxFault, .
 
 
 class _TypeReader:
-    """Reads one type into a specification."""
+    """A reader that adds one type to a specification."""
 
     def __init__(self, cursor: Cursor, into: Specification) -> None:
         self._cursor, self._into = cursor, into
@@ -93,7 +93,7 @@ class _TypeReader:
                 self._recover()
 
     def _recover(self) -> None:
-        """Skip to where something begins."""
+        """Skip to the next keyword that begins something."""
         self._type.break_off()
         self._cursor.skip_to((*words.STARTS, END))
 
@@ -293,7 +293,7 @@ def _parameters(cursor: Cursor) -> list[Token]:
 
 
 def _condition(cursor: Cursor, parameters: list[str]) -> Condition | bool:
-    """The condition here; True if there is none, or only faults."""
+    """The condition at the cursor; True if there is none, or if it has faults."""
     if cursor.next.kind == "{":
         brace = cursor.advance()
         if not cursor.accept("}"):
@@ -325,7 +325,7 @@ def _condition(cursor: Cursor, parameters: list[str]) -> Condition | bool:
 
 
 def _period(cursor: Cursor, number: Token, *, bare: bool = False) -> float:
-    """The seconds of a period that begins with a number; a `bare` one is of seconds."""
+    """The seconds of a period that begins with a number; a `bare` one is in seconds."""
     is_bare = bare and cursor.next.kind not in ("HRS", "MINS", "SECS")
     seconds = seconds_of(cursor, number) if is_bare else read_length(cursor, number)
     if seconds < 1:
@@ -334,7 +334,7 @@ def _period(cursor: Cursor, number: Token, *, bare: bool = False) -> float:
 
 
 def _name(cursor: Cursor, wanted: str, *, dots: bool = True) -> Token:
-    """A name; not a keyword."""
+    """A name that is not a keyword."""
     if cursor.next.kind in words.SINGLE:
         raise cursor.lost(f"expected {wanted}, found the keyword {cursor.shown()}; choose another name")
     name = cursor.expect(wanted, NAME)

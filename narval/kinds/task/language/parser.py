@@ -49,7 +49,7 @@ def parse(source: Source, _: XmlNode | None) -> Parsed:
 
 
 class _FileReader:
-    """Makes the definitions of one file."""
+    """A reader that makes the definitions of one file."""
 
     def __init__(self, reading: Reading, group: str) -> None:
         self._reading, self._group = reading, group
@@ -182,7 +182,7 @@ class _FileReader:
     # --- wholes -----------------------------------------------------------------------------------------
 
     def _whole(self, made: TaskDefinition, name: Token, first_reference: int) -> TaskDefinition:
-        """A definition, completed with what all definitions have."""
+        """A definition, completed with its references, digest, XML and place."""
         root = etree.Element(TaskDefinition.kind, group=made.group, name=made.name)
         root.text = f"\n{definition_text(made)}"
         xml = canonical(root)

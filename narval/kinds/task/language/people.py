@@ -1,7 +1,8 @@
-"""The work that a type asks of people, if no program does it. The answers are the states in which it ends.
+"""The work that a type asks of people, if no program does it. Its answers are the states in which the task
+ends.
 
-A type may give it in the language of work, as `WORK <work>…</work>`. Who is asked, the name and the answers
-are those of the type, and are inserted into it.
+A type may write it in the language of work, as `WORK <work>…</work>`. The people asked, the name and the
+answers come from the type, and are inserted into it.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ _FIRST = (
     f"$object[not({better or 'false()'})]/{place}" for place, better in zip(_SAYING, _BETTER, strict=True)
 )
 _OWN = f"({' | '.join(_FIRST)})[normalize-space()][1]"
-"""The words by which an object is known: the best that names it, else its first attribute, else its text."""
+"""The words that identify an object: its best name, else its first attribute, else its text."""
 
 _TITLE = (
     f"{{name($object)}}{{substring(': ', 1 + 2 * number(not({_OWN})))}}"
     f"{{normalize-space(substring({_OWN}, 1, 80))}}"
 )
-"""The end of the title of an item: the name of the object, and the words by which it is known."""
+"""The end of the title of an item: the name of the object, and the words that identify it."""
 
 PERSON = re.compile(r"[a-z][a-z0-9-]{0,31}")
 ROLE = re.compile(r"[a-z][a-z0-9-]{0,63}")
@@ -59,7 +60,7 @@ def work_of(task: TaskDefinition, ends: Iterable[str], written: Source | None = 
 
 
 def _misplaced(source: Source, root: XmlNode, answers: tuple[str, ...]) -> Iterator[Fault]:
-    """The faults of a WORK that repeats what its type says."""
+    """The faults of a WORK that repeats or contradicts its type."""
     for name in ("group", "name"):
         if name in root.attributes:
             message = f"{name}: it has the name of the type; remove this"
@@ -86,7 +87,7 @@ class _Put(NamedTuple):
 def _whole(
     task: TaskDefinition, answers: tuple[str, ...], source: Source, root: XmlNode
 ) -> tuple[Source, list[_Put]]:
-    """The work, completed from the type, and what was inserted where; lines keep their numbers."""
+    """The work, completed from the type, and the insertions with their places; lines keep their numbers."""
     has = {local_name(child.tag) or child.tag for child in root.children}
     people = {"people": " ".join(task.users), "roles": " ".join(task.roles)}
     audience = "".join(f' {name}="{escape(words)}"' for name, words in people.items() if words)

@@ -17,7 +17,7 @@ Complaint = tuple[Token, str]
 
 
 class TypeFacts(NamedTuple):
-    """A type as read, its states, the definition made of it, and whether it compensates another (K46)."""
+    """A type as read, its states, the definition made from it, and whether it compensates another (K46)."""
 
     written: WrittenType
     states: StateTable
@@ -125,7 +125,7 @@ def _graph(type: TypeFacts) -> Iterator[Complaint]:
 
 
 def _unrouted(type: TypeFacts) -> Iterator[Complaint]:
-    """FORWARD, or a final state like it, from which an object cannot go anywhere (KA16)."""
+    """A fault if an object can go nowhere from FORWARD, or from a final state like it (KA16)."""
     made, states = type.made, type.states
     scripts = [*made.routes.values(), *(rule.action for rule in made.events)]
     scripts += [script for state in made.states.values() for script in (state.on_assert, state.on_leaving)]

@@ -34,7 +34,7 @@ def begins_statement(cursor: Cursor) -> bool:
 
 
 def read_code(cursor: Cursor) -> Script:
-    """The script here, as a string or in braces; () if there is neither."""
+    """The script at the cursor, as a string or in braces; () if there is neither."""
     if cursor.next.kind == STRING:
         return read_string(cursor, cursor.advance())
     return _body(cursor) if cursor.next.kind == "{" else ()

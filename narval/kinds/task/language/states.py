@@ -12,7 +12,7 @@ from narval.kinds.task.language.definition import PREDEFINED
 from narval.kinds.task.language.written import WrittenState, WrittenType
 
 Note = Callable[[Token, str], None]
-"""Records a fault at a word."""
+"""A function that records a fault at a word."""
 
 
 class StateTable:
@@ -62,12 +62,12 @@ class StateTable:
         return state.ref.text if state is not None and state.ref.kind == NUMBER else ""
 
     def find(self, text: str) -> str | None:
-        """The name of the state that a name or number means."""
+        """The name of the state that a name or number refers to; None if there is none."""
         name = _canonical(text)
         return name if name in PREDEFINED else self._names.get(text)
 
     def named(self, word: Token) -> str | None:
-        """The name of the state that a word means; None, and a fault, if it is not declared."""
+        """The name of the state that a word refers to; None, and a fault, if it is not declared."""
         found = self.find(word.text)
         if found is None:
             self._note(word, f"there is no state {word.text!r:.60}{self.hint(word.text)}")
@@ -81,7 +81,7 @@ class StateTable:
         return self.find(nearest(text, (*self._names, *PREDEFINED)) or "")
 
     def after(self, *names: str) -> set[str]:
-        """The states reachable from these, including these; a mistyped edge counts as the probable one."""
+        """The states reachable from these, including these; a mistyped target counts as the probable one."""
         ways = ((name, {*edges.values(), *self._meant.get(name, ())}) for name, edges in self.edges.items())
         return reached(names, [([name], to - {None}) for name, to in ways])
 

@@ -1,4 +1,4 @@
-"""Descriptions of tasks: who works on them, their states, what leads from one to another, their rules."""
+"""Descriptions of tasks: who works on them, their states with edges, their rules."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _IS = {
 
 
 def sentences(task: definition.TaskDefinition, library: Library) -> Iterator[Sentence]:
-    """The sentences that tell of a task type or a global event."""
+    """The sentences that describe a task type or a global event."""
     if task.rule is not None:
         yield from _event(task, task.rule)
         return
@@ -70,7 +70,7 @@ def _event(task: definition.TaskDefinition, rule: definition.Rule) -> Iterator[S
 
 
 def _period(task: definition.TaskDefinition) -> str:
-    """The period, and the days on which it counts."""
+    """The period, and its weekdays."""
     days = shown_weekdays(task.weekdays).removeprefix(" ON ").capitalize()
     return f"{every(Length(seconds=task.period or 0.0))}{f' on the days {verbatim(days)}' if days else ''}"
 
@@ -130,7 +130,7 @@ def _state(task: definition.TaskDefinition, state: definition.TaskState) -> Iter
 
 
 def _ends_of(task: definition.TaskDefinition, state: str) -> str:
-    """The meaning of an end in a state; one of the type's own is like FORWARD."""
+    """The meaning of a terminal state; one that the type declares is like FORWARD."""
     return _ENDS.get(state, _ENDS[definition.FORWARD])
 
 

@@ -1,6 +1,6 @@
-"""Task definitions as text, in one order and form, so that a comment changes nothing.
+"""Task definitions as text in one canonical form, so that comments change nothing.
 
-The store keeps this text, which can be read again; its digest is the version.
+The store keeps this text, which can be parsed again; its digest is the version.
 """
 
 from __future__ import annotations

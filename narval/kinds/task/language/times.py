@@ -7,7 +7,7 @@
     working   = "WORKING" clock "TO" clock { "," clock "TO" clock } [ weekdays ]
     weekdays  = "ON" day [ "-" day ] { "," day [ "-" day ] }
 
-A qualifier holds for every window to its left in the same specification that has none, whatever the brackets.
+A qualifier applies to every window to its left in the same specification that has none, even across brackets.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MOST_DIGITS = 15
 
 
 def read_time_spec(cursor: Cursor, parameters: list[Token]) -> TimeSpec | None:
-    """The times here; None if there are none."""
+    """The times at the cursor; None if there are none."""
     if cursor.next.kind not in (*OPERATORS, "["):
         return None
     reader = _TimesReader(cursor, parameters)
@@ -44,14 +44,14 @@ def read_time_spec(cursor: Cursor, parameters: list[Token]) -> TimeSpec | None:
 
 
 class _TimesReader:
-    """Reads one specification of times."""
+    """A reader of one specification of times."""
 
     def __init__(self, cursor: Cursor, parameters: list[Token]) -> None:
         self._cursor, self._known = cursor, [parameter.text for parameter in parameters]
         self._windows: list[tuple[Window, Token]] = []
 
     def either(self) -> TimeSpec:
-        """Times joined by OR. Until `qualified`, windows are numbers in the order of the text."""
+        """Times joined by OR. Until `qualified`, each window is represented by its number in the text."""
         specs = [self._both()]
         while self._cursor.accept("OR"):
             specs.append(self._both())
@@ -84,7 +84,7 @@ class _TimesReader:
         return Window("AT", Duration(len(self._windows) - 1))
 
     def _on_days(self, count: int) -> None:
-        """Read the weekdays here; they hold for all windows to the left that have none."""
+        """Read the weekdays at the cursor; they apply to all windows to the left that have none."""
         at = self._cursor.next
         if (weekdays := read_weekdays(self._cursor)) is None:
             return
@@ -98,7 +98,7 @@ class _TimesReader:
             self._cursor.fault("weekdays are of a time of the clock, such as AFTER 09:00 ON MON-FRI", at.at)
 
     def _working(self, seconds: float) -> WorkingTime:
-        """The hours that count of a length of working time: `WORKING 09:00 TO 17:00 ON MON-FRI`."""
+        """The working hours of a length of working time: `WORKING 09:00 TO 17:00 ON MON-FRI`."""
         cursor = self._cursor
         word = cursor.advance()
         hours: list[tuple[int, int]] = []
@@ -117,7 +117,7 @@ class _TimesReader:
         return working
 
     def qualified(self, spec: TimeSpec) -> TimeSpec:
-        """The times with windows in place of their numbers, each with its qualifier."""
+        """The times with the windows in place of their numbers, each with its qualifier."""
         qualifier = ""
         made: list[Window] = []
         for window, at in reversed(self._windows):
@@ -177,7 +177,7 @@ _DAYS = re.compile(rf"({'|'.join(_WEEKDAYS)})(?:-({'|'.join(_WEEKDAYS)}))?", re.
 
 
 def read_weekdays(cursor: Cursor, *, among_routes: bool = False) -> tuple[int, ...] | None:
-    """The weekdays here, such as `ON MON-FRI` or `ON SAT, SUN`; None if there are none.
+    """The weekdays at the cursor, such as `ON MON-FRI` or `ON SAT, SUN`; None if there are none.
 
     Where a route may follow, an ON with any other word begins one.
     """

@@ -6,13 +6,12 @@
     BEFORE t   from the base to base+t     from the base to that instant
     WITHIN t   as BEFORE, the end too      as BEFORE, the end too
 
-With weekdays, a time of the clock is on one of these. A length of working time passes only in its hours.
+A time of the clock with weekdays is on one of them. A length of working time passes only in its hours.
 
 AND gives the times that are in both, OR those that are in either. If a shift of the clock skips t, the first
 instant after it counts; if the clock shows t twice, the first counts (KA9). `AFTER a AND BEFORE b`, both of
 the clock, is the daily window from a to the next b, on a weekday of b's own if it has any: the window that
-contains the base, else the next. A moment with a date stands for itself. Times before the base are in no
-window.
+contains the base, else the next. A moment with a date is used as it is. No window has times before the base.
 """
 
 from __future__ import annotations
@@ -67,13 +66,13 @@ class Window(msgspec.Struct, frozen=True, tag=True):
 
 
 class AllOf(msgspec.Struct, frozen=True, tag=True):
-    """The times that are in all of them: AND."""
+    """The times that are in all of its specifications: AND."""
 
     specs: tuple[TimeSpec, ...]
 
 
 class AnyOf(msgspec.Struct, frozen=True, tag=True):
-    """The times that are in one of them: OR."""
+    """The times that are in one of its specifications: OR."""
 
     specs: tuple[TimeSpec, ...]
 
@@ -141,7 +140,7 @@ class _Reckoning(NamedTuple):
         return next(moment for moment in moments if moment >= self.base)
 
     def days(self, clock: _Clock, first: int) -> Iterator[int]:
-        """The days that count, from `first` on, as numbers of days after the base's."""
+        """The permitted days from `first` on, as numbers of days after the base's day."""
         today = datetime.fromtimestamp(self.base, self.zone).weekday()
         return (
             day
@@ -245,7 +244,7 @@ _MOST_BASES = 500
 
 
 def is_empty(spec: TimeSpec) -> bool:
-    """True if a specification has no time in it, whatever its parameters and its base.
+    """True if a specification contains no time, whatever its parameters and its base.
 
     Days on which the clock is shifted are ignored. False if it cannot be decided.
     """
@@ -278,7 +277,9 @@ def _has_parameter(spec: TimeSpec) -> bool:
 
 
 def _is_never(spec: AllOf) -> bool:
-    """True if it has no time whatever the base. All bases between two of those tried give the same."""
+    """True if it contains no time, whatever the base. All bases between two tried ones give the
+    same result.
+    """
     found = list(_windows_in(spec))
     of_clock = {_seconds(window) for window in found if window.is_of_clock}
     lengths = {_seconds(window) for window in found if not window.is_of_clock}

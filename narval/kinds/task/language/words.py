@@ -1,4 +1,4 @@
-"""The words, marks and strings of `.task` files: keywords in any case, several of them of two words."""
+"""The words, marks and strings of `.task` files: keywords in any case, some of two words."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ CLAUSES = (
 
 STATE = "STATE"
 ON = "ON"
-"""The kind of `ON x`, for any x but the following."""
+"""The kind of `ON x`, for any x that is not in `OF_STATES`."""
 
 OF_STATES = ("ON ASSERT", "ON LEAVING", "ON EVENT")
 """The words that begin a part of a state."""
@@ -73,7 +73,7 @@ SINGLE = frozenset(
         *("AND", "OR", "IF", "ELSE"),
     )
 )
-"""The keywords of one word; nothing may be named so."""
+"""The one-word keywords, which are not valid names."""
 
 COMPARISONS = ("==", "!=", "<=", ">=", "<", ">")
 

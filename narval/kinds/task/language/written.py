@@ -47,8 +47,7 @@ class WrittenState(msgspec.Struct):
 class WrittenType(msgspec.Struct):
     """A type: the lists of names and the strings of its clauses by their keywords, its states and routes.
 
-    `broken` is true if something of it could not be understood, so nothing can be concluded from what is
-    missing.
+    `broken` is true if a part could not be parsed, so that a missing part proves nothing.
     """
 
     name: Token
@@ -58,28 +57,28 @@ class WrittenType(msgspec.Struct):
     given: dict[str, Token] = {}
     """The strings of clauses, by their keywords, and its WORK."""
     invocation: Invocation | None = None
-    """The way in which instances begin, if it says so."""
+    """The way in which instances begin, if given."""
     period: float | None = None
-    """The seconds from one to the next, if they come by themselves."""
+    """The seconds from one instance to the next, if they begin by themselves."""
     weekdays: tuple[int, ...] = ()
-    """The weekdays on which they do (0 is Monday); () for all."""
+    """The weekdays on which they begin (0 is Monday); () for all."""
     states: list[WrittenState] = []
     """Its states."""
     routes: dict[str, tuple[Token, Script]] = {}
     """The scripts of terminal states, by their names, each with the ON."""
     broken: bool = False
-    """True if something of it could not be understood."""
+    """True if a part could not be parsed."""
 
     def set_invocation(self, invocation: Invocation, period: float | None) -> None:
         """Record how instances begin."""
         self.invocation, self.period = invocation, period
 
     def set_weekdays(self, weekdays: tuple[int, ...]) -> None:
-        """Record the days on which one begins in each period."""
+        """Record the weekdays on which instances begin."""
         self.weekdays = weekdays
 
     def break_off(self) -> None:
-        """Record that something could not be understood."""
+        """Record that a part could not be parsed."""
         self.broken = True
 
     def one(self, clause: str) -> Token | None:
@@ -93,7 +92,7 @@ class WrittenType(msgspec.Struct):
 
 
 class Specification(msgspec.Struct):
-    """All that a file holds."""
+    """Everything in a file."""
 
     types: list[WrittenType] = []
     events: list[WrittenRule] = []

@@ -1,1 +1,1 @@
-"""Operations on tasks: put objects, work as a task, raise events, and ask about all of these."""
+"""Operations on tasks: put objects, work as a task, raise events, and query all of these."""

@@ -1,4 +1,4 @@
-"""Operations with which people interfere with tasks (K16): stop one, finish it, let a case continue."""
+"""Operations with which people intervene in tasks (K16): stop one, finish it, let a case continue."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from narval.kinds.task.engine.state import InstanceState
 from narval.kinds.task.operations.telling import told
 
 MOST_TURNS = 20
-"""The most turns in which what follows from an act is waited for: a busy home has always another."""
+"""The most turns to wait for the consequences of an act, as a busy home always has another turn."""
 
 
 @operation("write")
@@ -24,7 +24,7 @@ async def task_stop(daemon: Daemon, run: int, reason: str = "", *, asker: Asker 
     """Stop one instance, whatever it is doing: its object goes back to the queue as it was last committed
     (K16).
 
-    For whoever is responsible for it, the home's owner, root, and administrators.
+    Only the person responsible for it, the home's owner, root and administrators may do this.
     """
     found = _instance(daemon, asker, run)
     await told(daemon, asker, found, "stop", {"why": reason}, wait=None)
@@ -35,9 +35,9 @@ async def task_stop(daemon: Daemon, run: int, reason: str = "", *, asker: Asker 
 async def task_finish(
     daemon: Daemon, run: int, state: str, reason: str = "", *, asker: Asker = PROGRAM
 ) -> dict[str, Any]:
-    """End one instance in a terminal state, whatever edges there are; its object is routed from there (K16).
+    """End one instance in a terminal state, regardless of edges; its object is routed from that state (K16).
 
-    For whoever is responsible for it, the home's owner, root, and administrators.
+    Only the person responsible for it, the home's owner, root and administrators may do this.
     """
     found = _instance(daemon, asker, run)
     answer = await told(daemon, asker, found, "finish", {"state": state, "why": reason}, wait=None)
@@ -48,10 +48,9 @@ async def task_finish(
 async def task_retry(
     daemon: Daemon, case: int, object: int = 0, to: str = "", *, asker: Asker = PROGRAM
 ) -> dict[str, Any]:
-    """Let a case continue that cannot by itself. A compensator that failed is tried again. Every held object,
-    or only `object`, goes to its task again, or to the type `to` (KA16, KA20): the version of it that counts,
-    which may be one by which somebody replaced it. `again` has what came to a stop at once once more:
-    `[{"object", "why"}]`.
+    """Let a case continue that cannot continue by itself. A failed compensator runs again. Every held object,
+    or only `object`, goes to its task again, or to the type `to` (KA16, KA20), in its present version, which
+    somebody may have put in its place. `again` lists those that stopped again at once: `[{"object", "why"}]`.
     """
     run = find_run(daemon, case)
     if run.engine.state_type is not CaseState:
@@ -66,7 +65,7 @@ async def task_retry(
 
 
 async def _consequences(daemon: Daemon) -> None:
-    """Wait for what follows by itself, without a program or a person: scripts, and the moves of objects."""
+    """Wait for the consequences that need no program or person: scripts, and the moves of objects."""
     for _ in range(MOST_TURNS):
         if not daemon.host.loop.has_work():
             return
@@ -74,7 +73,7 @@ async def _consequences(daemon: Daemon) -> None:
 
 
 def _instance(daemon: Daemon, asker: Asker, eid: int) -> Run:
-    """An instance with which the asker may interfere. Raises RequestError, TaskRefusedError."""
+    """An instance in which the asker may intervene. Raises RequestError, TaskRefusedError."""
     run = find_run(daemon, eid)
     if run.engine.state_type is not InstanceState:
         listed = f"`{command(daemon, 'task')}` lists the tasks that are at work"

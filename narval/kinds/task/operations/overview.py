@@ -27,7 +27,7 @@ async def task_types(daemon: Daemon, limit: int | None = None, after: str | None
     who takes them, how many tasks are at work, and its events by queue (K62) and window.
 
     `limit` and `after` (a name) select a page. `waiting` is None for a global event, which has no queue, and
-    for a type that is not at work yet.
+    for a type whose service run has not begun.
     """
     check_limit(limit)
     if after is not None:
@@ -90,7 +90,7 @@ def _takers(definition: TaskDefinition) -> str:
 async def task_cases(
     daemon: Daemon, state: str | None = None, limit: int | None = None, before: int | None = None
 ) -> list[Form]:
-    """The cases that have not ended: each with its first object, and where that is since when.
+    """The cases that have not ended: each with its first object, where that is, and since when.
 
     All, oldest first; with `limit` the newest `limit`, newest first; with `before` only those of lower eids.
     With a `state` only those in it: active, held (an object of it cannot continue by itself), aborting, or

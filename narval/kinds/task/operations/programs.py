@@ -1,7 +1,8 @@
 """Operations of programs that work as tasks (K48–K60): begin, take an object, move, raise, wait, end.
 
-A program has a handle, `RUN.SECRET`, which each of them requires. Only a hash of the secret that `task_init`
-gives is kept. A program that is the code of a task has the id of its call instead, while that call lasts.
+A program has a handle, `RUN.SECRET`, which each operation requires. Only a hash of the secret that
+`task_init` gives is kept. A program that is the code of a task has the id of its call as the secret, while
+that call lasts.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ MODES = ("", "sync", "async")
 async def task_init(
     daemon: Daemon, name: str, role: str = "", lease: float = LEASE, *, asker: Asker = PROGRAM
 ) -> dict[str, Any]:
-    """Begin an instance of a task type for a program (K48); its `task` is the handle for all that follows.
+    """Begin an instance of a task type for a program (K48); the returned `task` is the handle for all further
+    operations.
 
     The asker must be among the users of the type, and hold one of its roles, if it names any (KA23). `role`
     is the role in which they work, by default the first that fits. After `lease` seconds without a call the
@@ -76,7 +78,7 @@ async def task_init(
 
 
 def _right(daemon: Daemon, asker: Asker, definition: TaskDefinition, role: str) -> tuple[str, str]:
-    """The person who works, and the role in which they do (K10, K11, KA23). Raises TaskRefusedError."""
+    """The person who works, and their role (K10, K11, KA23). Raises TaskRefusedError."""
     people, name = daemon.agent.lookup.people, definition.full_name
     try:
         person = onlooker(daemon, asker) or ""
@@ -109,7 +111,7 @@ def _right(daemon: Daemon, asker: Asker, definition: TaskDefinition, role: str) 
 
 
 def instance_of(daemon: Daemon, task: str) -> Run:
-    """The instance of a handle. Raises TaskRefusedError."""
+    """The instance that a handle names. Raises TaskRefusedError."""
     number, _, secret = task.partition(".")
     run = daemon.agent.runs.get(int(number)) if number.isdecimal() else None
     if run is None or run.engine.definition_kind != KIND or not secret:
@@ -137,7 +139,7 @@ async def task_get(daemon: Daemon, task: str, wait: float = 0.0, *, asker: Asker
     """Take the next object of the queue (K57), in the initial state; one that the task still has is given
     again.
 
-    It waits `wait` seconds for one; `object` is None if none has come.
+    It waits at most `wait` seconds for one; `object` is None if none has come.
     """
     run = instance_of(daemon, task)
     state = run.state
@@ -148,7 +150,7 @@ async def task_get(daemon: Daemon, task: str, wait: float = 0.0, *, asker: Asker
 
 
 def _with_object(daemon: Daemon, run: Run, answer: dict[str, Any]) -> dict[str, Any]:
-    """An answer with the object that it names, as it is now."""
+    """An answer with the present version of the object that it names."""
     memory, eid = daemon.agent.memory, answer.get("object") or 0
     eid = current(memory, eid) or eid  # its program may have replaced it
     element = memory.element(eid)
@@ -188,7 +190,7 @@ def _moved(run: Run, answer: dict[str, Any] | None) -> dict[str, Any]:
 
 @operation("read")
 async def task_state(daemon: Daemon, task: str) -> dict[str, Any]:
-    """The state of the task (K50), its object as it is now, and the states to which edges lead from there."""
+    """The state of the task (K50), the present version of its object, and the states that edges lead to."""
     run = instance_of(daemon, task)
     state = run.state
     found = {"object": state.object, "case": state.case, "state": state.state}
@@ -226,8 +228,8 @@ async def task_raise(
 
     `mode` is sync, async, or "" for the rule's own word. The event may carry an object: a new one, for which
     a case begins, or that of the `task`, which then no longer has it (K59). Only instances of these `users`
-    and `roles` get it. A synchronous one returns with its `result` (done, expired, failed), or with None
-    after `wait` seconds.
+    and `roles` receive it. A synchronous event returns with its `result` (done, expired, failed), or with
+    None after `wait` seconds.
     """
     run = instance_of(daemon, task) if task else None
     if mode not in MODES:
@@ -284,7 +286,7 @@ async def task_wait(
 ) -> dict[str, Any]:
     """Wait until an event is raised for the task (K53), or with `end` until its action was done (K54).
 
-    An earlier event counts if no wait has taken it yet (KA12). `timed_out` says that none came within
+    An earlier event counts if no wait has taken it yet (KA12). `timed_out` is True if none came within
     `timeout` seconds; a `timeout` of None is no limit. In any case it returns after `wait` seconds, with
     `event` None.
     """

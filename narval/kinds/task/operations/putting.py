@@ -1,6 +1,4 @@
-"""The operation `task_put`: an object begins its way at a task type (K21), in its queue or with an event
-(K39).
-"""
+"""The operation `task_put`: an object starts at a task type (K21), in its queue or with an event (K39)."""
 
 from __future__ import annotations
 
@@ -62,7 +60,7 @@ async def begin_with_event(
     said: dict[str, Plain],
     elements: list[bytes],
 ) -> int:
-    """Begin a case whose object goes with an event to a type; return its eid. Raises TaskRefusedError."""
+    """Begin a case whose object an event carries to a type; return its eid. Raises TaskRefusedError."""
     rules = [rule for rule in definition.events if rule.event == event]
     if definition.is_global or not rules:
         known = ", ".join(dict.fromkeys(rule.event for rule in definition.events)) or "none"

@@ -1,5 +1,5 @@
-"""Questions about tasks, answered from the states of runs (K61, K62, K67): who works, what waits, where
-things are.
+"""Queries about tasks, answered from the states of runs (K61, K62, K67): instances, queues, events, and the
+places of objects.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ def known_of(rows: Iterable[Form]) -> list[list[Any]]:
 
 
 def _who_works(daemon: Daemon, run: Run, state: InstanceState) -> Form:
-    """The worker: the item of the people who are asked, and who has it; else what the code is."""
+    """The worker: the work item of the people asked, and the person who has claimed it; else the
+    task's code.
+    """
     call = next((call for call, purpose in state.calls.items() if purpose == "code"), "")
     asked = run.calls.get(call)
     called = daemon.agent.runs.get(daemon.agent.runs.by_call.get(call, 0))
@@ -208,7 +210,7 @@ async def task_events(
 
 
 class _Concerned:
-    """An object, the task that has it, and the state of that task: what an event may concern."""
+    """A filter for the events that concern an object, the task that has it, or the state of that task."""
 
     def __init__(self, daemon: Daemon, object: int) -> None:
         _, case, identity = case_of(daemon, object)
@@ -226,7 +228,7 @@ class _Concerned:
 
 
 def _windows(rule: EventRule) -> tuple[Interval, ...] | None:
-    """The windows that count for a rule at its present stage."""
+    """The windows that apply to a rule at its present stage."""
     return rule.before_action if rule.stage in ("due", "ready", "acting") else rule.before_condition
 
 

@@ -65,7 +65,7 @@ async def task_log(
 
 
 class _Versions:
-    """The eids that an object had on its way, and the instances and types that had it."""
+    """The eids that an object has had, and the instances and types that had it."""
 
     def __init__(self, daemon: Daemon, object: int) -> None:
         self.case, state, self.identity = case_of(daemon, object)
@@ -75,7 +75,7 @@ class _Versions:
             set[str](),
         )
         self.came_to: dict[str, None] = {}
-        """The types to which it came, in order."""
+        """The types that it came to, in order."""
         for line in _facts(daemon, self.case):
             if line.get("object") != self.identity:
                 continue
@@ -150,14 +150,14 @@ def _of_server(daemon: Daemon, run: Run) -> Iterator[Form]:
                 yield {**head, **of, "action": line["result"]}
 
 
-# --- the way of an object -----------------------------------------------------------------------------------
+# --- the path of an object ----------------------------------------------------------------------------------
 
 
 @operation("read")
 async def task_passed(daemon: Daemon, object: int) -> list[dict[str, Any]]:
     """The tasks that an object has passed (K67), in order, including those before it was split off.
 
-    If its work is compensated, or is to be, `compensation` says how far that is.
+    `compensation` is the progress of undoing the work of a task; None if it is not undone.
     """
     case, state, identity = case_of(daemon, object)
     family = {identity}
@@ -186,8 +186,9 @@ async def task_time(
 ) -> dict[str, Any]:
     """The seconds that instances of a type were in a `state`, or that an `object` was at the type (K67).
 
-    An object is at a task from when an instance takes it until that enters a terminal state; `waited` is its
-    seconds in the queue before. `open` is the number of times not ended, which count until now.
+    An object is at a task from when an instance takes it until the instance enters a terminal state; `waited`
+    is the seconds that it spent in the queue before. `open` is the number of times that have not ended; these
+    count until now.
     """
     definition = type_of(daemon, name)
     if (state is None) == (object is None):
@@ -214,10 +215,10 @@ async def task_time(
 
 @operation("read")
 async def task_times(daemon: Daemon, object: int) -> list[dict[str, Any]]:
-    """The times of an object (K67): a row for each type at which it was, with `waited`, its seconds in the
-    queue there; below it one for each state, in the order in which they were reached.
+    """The times of an object (K67): a row for each type that it was at, with `waited`, its seconds in the
+    queue of the type; below it a row for each state, in the order in which they were reached.
 
-    `open` is the number of times not ended, which count until now.
+    `open` is the number of times that have not ended; these count until now.
     """
     versions, now = _Versions(daemon, object), daemon.rounds.clock.now()
     at_type: dict[str, list[_Span]] = {name: [] for name in versions.came_to}

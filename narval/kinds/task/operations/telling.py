@@ -27,7 +27,7 @@ KIND = TaskDefinition.kind
 
 
 def type_of(daemon: Daemon, name: str) -> TaskDefinition:
-    """The task type, or the global event, of a full name. Raises TaskRefusedError."""
+    """The task type, or the global event, with a full name. Raises TaskRefusedError."""
     found = daemon.agent.library.get(KIND, name)
     if isinstance(found, TaskDefinition):
         return found
@@ -57,11 +57,11 @@ async def told(
     wait: float | None = 0.0,
     program: Run | None = None,
 ) -> dict[str, Any] | None:
-    """The answer of a run to a signal, in this turn or within `wait` seconds (None: no limit); None if it has
-    not come by then, and the signal is given up.
+    """Send a signal to a run, and return the answer that comes in this turn or within `wait` seconds (None:
+    no limit); None if there is no answer by then, and the signal is given up.
 
-    The lease of the `program` that waits for it does not expire meanwhile. Raises TaskRefusedError, and
-    RequestError if no daemon runs.
+    The lease of the waiting `program` does not expire meanwhile. Raises TaskRefusedError, and RequestError if
+    no daemon runs.
     """
     if not run.active:
         raise TaskRefusedError("over", f"run {run.eid} of {run.name} is over: it is {run.status}")

@@ -1,10 +1,11 @@
-"""Backtracking to where a token was active, over everything that descends from it (section 11).
+"""Backtracking: going back to where a token was active, and undoing everything that descends from it (section
+11).
 
 The token's descendants are surveyed first, and nothing is altered if one of them must not be undone. Then
 they are undone, newest first. An active token ends. A complete one gets a *reverse*: a token on the same
-node, into which the tokens that left it come back; behind it new tokens go back along the arcs it came by.
-Where such an arc comes from a node that is not backtracked, the token on it makes a *u-turn*: it travels
-forward again, and waits at the join it came from.
+node, into which the tokens that left it come back. From there, new tokens go back along the arcs by which it
+came. Where such an arc comes from a node that is not backtracked, the token on it makes a *u-turn*: it
+travels forward again, and waits at the join it came from.
 
 An arc token that goes back names the one that it `reverses`. The forward token at the end of that chain is
 its *root*, and it comes back to the node token that the root left. (The source finds it by pairing arcs,
@@ -55,14 +56,14 @@ def backtrack(
 
 
 def take_ways_back(decision: ProcessDecision) -> None:
-    """Send back the tokens that leave by an arc that goes back, to their nearest ancestor on its node.
-
-    Raises OperationRefused where one cannot go back, which then stays where it is, and NodeFault.
+    """Send back each token that leaves by an arc that leads back, to its nearest ancestor on the arc's end
+    node. Raises NodeFault, and OperationRefused for a token that cannot go back, which then stays where it
+    is.
     """
     while decision.ways_back:
         token, arc = decision.ways_back.pop(0)
         if token.completed is not None:
-            continue  # another went back past it
+            continue  # another token went back past it
         destination = _before(decision, token, arc)
         if destination is None:
             message = (
@@ -85,7 +86,7 @@ def _before(decision: ProcessDecision, token: NodeToken, arc: Arc) -> NodeToken 
 def undo(decision: ProcessDecision) -> None:
     """Tell the next node that it was backtracked; once all have been told, run the token on the destination.
 
-    A node does not run again before it has undone what it did. Raises NodeFault.
+    A node does not run again before it has undone its effects. Raises NodeFault.
     """
     state = decision.state
     while state.undoing and not state.code:
@@ -99,7 +100,7 @@ def undo(decision: ProcessDecision) -> None:
 
 
 def _notify_listeners(decision: ProcessDecision, token: NodeToken) -> None:
-    """Call the code that undoes what a node did; add an error element where it cannot be called."""
+    """Call the code that undoes the effects of a node; add an error element if it cannot be called."""
     node = decision.node(token)
     try:
         calls.call_code(decision, node, token, "backtrack")
@@ -139,7 +140,7 @@ def origin(state: ProcessState, token: NodeToken) -> NodeToken:
 
 
 def _from_dead_end(decision: ProcessDecision, token: NodeToken) -> NodeToken:
-    """Go back to a token that none left: its arc tokens turn round, and reach its node again."""
+    """Go back to a token that has no children: its arc tokens turn round and reach its node again."""
     state = decision.state
     decision.happens(changes.NodeTokenBacktracked(token.id))
     turning = []
@@ -177,7 +178,7 @@ class _Survey:
         self.leaves: list[ArcToken] = []
         """Arc tokens that have not reached their node."""
         self.turned: dict[int, int] = {}
-        """The roots of arc tokens that have turned round, and these tokens."""
+        """The arc tokens that have turned round, by their roots."""
         for token in traverse(self._state, destination.id, follow=self._follows):
             if isinstance(token, NodeToken):
                 self._visit(token)
@@ -185,7 +186,7 @@ class _Survey:
                 self._visit_arc(token)
 
     def _follows(self, token: ArcToken) -> bool:
-        """Test whether to follow an arc token; one that went back, only if it leads to a descendant."""
+        """True if an arc token must be followed; one that went back only if it leads to a descendant."""
         if token.execution_type in _ORDINARY:
             return True
         return root(self._state, token).parent in self.visited
@@ -217,7 +218,7 @@ class _Survey:
 
 
 class _WayBack:
-    """One backtrack: undoes what a survey found, and records which arc token comes back for which."""
+    """One backtrack. It undoes the surveyed tokens, and records which arc token comes back for which root."""
 
     def __init__(self, decision: ProcessDecision, destination: NodeToken) -> None:
         self.decision, self.state, self.destination = decision, decision.state, destination
@@ -225,11 +226,11 @@ class _WayBack:
         self.sets: set[int] = set()
         """Sets with members that are no longer active."""
         self.told: list[int] = []
-        """Tokens whose nodes are to be told that they were backtracked."""
+        """Tokens whose nodes must be told that they were backtracked."""
         self._back = self.survey.turned
-        """Roots, and the arc tokens that come back for them."""
+        """The arc tokens that come back, by their roots."""
         self._pending: list[int] = []
-        """A heap of the node tokens still to be undone, negated: the newest first."""
+        """A heap of the node tokens still to undo, with negated numbers so that the newest comes first."""
         self._marked: set[int] = set()
 
     def back(self) -> NodeToken:
@@ -244,7 +245,7 @@ class _WayBack:
         while self._pending:
             token = self.state.nodes[-heappop(self._pending)]
             if token.backtracked:
-                continue  # undone before: several led to it
+                continue  # already undone: several tokens led to it
             if calls.has_hook(self.decision, self.decision.node(token), "backtrack"):
                 self.told.append(token.id)
             if token is self.destination:
@@ -296,7 +297,7 @@ class _WayBack:
             decision.happens(changes.ArcTokenProcessed(made))
 
     def _reverse(self, token: NodeToken, kind: ExecutionType) -> NodeToken:
-        """Make a token on the same node, into which those that left it come back."""
+        """Make the reverse of a token on its node, into which the tokens that left it come back."""
         decision, state = self.decision, self.state
         decision.happens(changes.NodeTokenBacktracked(token.id))
         missing = [child for child in token.children if child not in self._back]

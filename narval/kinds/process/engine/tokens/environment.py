@@ -1,4 +1,4 @@
-"""Attributes: names and texts, in environments that lie over one another (section 8).
+"""Attributes: names and texts in layered environments (section 8).
 
 Values are stored as text, as `attribute_types` writes them. Only changes write them.
 """
@@ -14,7 +14,7 @@ from narval.kinds.process.language.attribute_types import to_text
 
 
 def full(state: ProcessState, token: NodeToken) -> dict[str, str]:
-    """The attributes of a token, over those of its process."""
+    """The attributes of a token, layered over those of its process."""
     return {**state.environment, **token.environment}
 
 
@@ -28,7 +28,9 @@ def sources(state: ProcessState, token: NodeToken) -> list[int]:
 
 
 def _source(state: ProcessState, token: NodeToken, arc: ArcToken) -> int:
-    """The node token behind an arc token. One that turned round at a dead end counts as what it reverses."""
+    """The node token behind an arc token. One that turned round at a dead end stands for the token that it
+    reverses.
+    """
     turned = arc.execution_type == "UTurn" and state.nodes[arc.parent].node == token.node
     return state.arcs[arc.reverses].parent if turned and arc.reverses is not None else arc.parent
 

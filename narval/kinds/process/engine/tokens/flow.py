@@ -1,4 +1,4 @@
-"""Tokens move: the queue runs, joins complete, nodes run and complete (section 2)."""
+"""The movement of tokens: the queue, joins, and the execution and completion of nodes (section 2)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ MOVED_AT_ONCE = 1_000
 LAPS = 100
 """A process that continued its queue more than `LAPS` times without a wait is in an endless loop."""
 PAUSE = 1.0
-"""The least seconds until a guard is asked again that has given a past moment before."""
+"""The shortest delay in seconds if the guard has delayed the token before."""
 DELAY_EXECUTION = "DELAY_NODE_EXECUTION"
 ENDLESS = "endless"
-"""The fault that ends the run."""
+"""The kind of fault that ends the run."""
 
 # --- the queue ------------------------------------------------------------------------------------------
 
@@ -67,7 +67,7 @@ def _arrive(decision: ProcessDecision, token: ArcToken) -> None:
 def retry(decision: ProcessDecision, token: ArcToken) -> bool:
     """Try the join that a token has reached; return whether it was completed. Raises NodeFault."""
     node = decision.definition.nodes[token.to]
-    if node.join == "or":  # as most are: nothing to look for
+    if node.join == "or":  # the most common join, which looks for no other token
         alone = (token.id,)
         made = create(decision, node, alone, tuple(token.sets.items()) if token.sets else ())
         decision.happens(changes.ArcTokenCompleted(token.id, made.id))
@@ -119,7 +119,7 @@ def create(
 
 
 def run_node(decision: ProcessDecision, node: Node, token: NodeToken) -> None:
-    """Ask the guard, and do what it says. Raises NodeFault."""
+    """Ask the guard, and act on its answer. Raises NodeFault."""
     try:
         response = respond(decision, node, token)
     except NodeFault as fault:
@@ -159,7 +159,7 @@ _ANSWERS = {"AcceptToken": _accept, "DiscardToken": _discard, "SkipNode": _skip,
 
 
 def execute(decision: ProcessDecision, node: Node, token: NodeToken) -> None:
-    """Do what the type of the node says. Raises NodeFault."""
+    """Execute a node according to its type. Raises NodeFault."""
     if node.type == NODE:
         complete(decision, token)
     elif node.type == WAIT:
@@ -170,7 +170,7 @@ def execute(decision: ProcessDecision, node: Node, token: NodeToken) -> None:
     else:
         try:
             if calls.call(decision, node, token):
-                return  # it is executed when the call returns, or when it has been made
+                return  # the node is executed when the call returns or, if queued, is made
         except NodeFault as fault:
             fault.token = token.id
             raise
@@ -193,11 +193,11 @@ def reevaluate(decision: ProcessDecision, token: NodeToken) -> None:
     run_node(decision, decision.node(token), token)
 
 
-# --- leaving it -----------------------------------------------------------------------------------------
+# --- leaving a node -------------------------------------------------------------------------------------
 
 
 def complete(decision: ProcessDecision, token: NodeToken, names: Sequence[str] = ("",)) -> bool:
-    """Let the token leave on the arcs of these names; False if it no longer can. Does not run the queue."""
+    """Complete a token, which leaves on the named arcs; False if it no longer can. The queue is not run."""
     if decision.state.status != "executing" or token.completed is not None:
         return False
     node = decision.definition.nodes[token.node]
@@ -219,7 +219,7 @@ def complete(decision: ProcessDecision, token: NodeToken, names: Sequence[str] =
 
 
 def _goes_back(decision: ProcessDecision, token: NodeToken, arcs: Sequence[Arc]) -> bool:
-    """Record that a token is to go back, if one of the arcs it leaves by does; it stays until then."""
+    """Record that a token will go back, if one of its arcs leads back; it stays until then."""
     back = next((arc for arc in arcs if arc.back), None)
     if back is not None:
         decision.ways_back.append((token, back))
@@ -227,7 +227,7 @@ def _goes_back(decision: ProcessDecision, token: NodeToken, arcs: Sequence[Arc])
 
 
 def exits(node: Node, names: Sequence[str]) -> Sequence[Arc]:
-    """The arcs of these names in graph order; an arc is repeated as often as its name."""
+    """The named arcs in graph order; an arc is repeated as often as its name."""
     if len(names) == 1:
         return node.outs_by_name.get(names[0], ())
     return [arc for arc in node.outs for _ in range(names.count(arc.name))]
@@ -251,7 +251,7 @@ def complete_with_set(
 ) -> int | None:
     """Let the token leave on each arc `count` times, as the members of a new set; return the set, if any.
 
-    An arc that goes back takes it back, once.
+    If an arc leads back, the token goes back instead, once.
     """
     if decision.state.status != "executing" or token.completed is not None:
         return None
@@ -277,13 +277,13 @@ def complete_with_set(
 
 
 def dead_end(decision: ProcessDecision, token: NodeToken) -> None:
-    """Retry what waits for the rest of a set, after a token of it went nowhere (section 7)."""
+    """Retry the joins that wait for the rest of a set, after one of its tokens ended (section 7)."""
     for number in token.sets:
         retry_set(decision, number)
 
 
 def retry_set(decision: ProcessDecision, token_set: int) -> None:
-    """Try again what waits for a set, if all its active tokens are in one place."""
+    """Retry the join that waits for a set, if all its active tokens head for one node."""
     found, state = decision.state.sets[token_set], decision.state
     if found.nodes or len(found.heading) != 1:
         return

@@ -24,9 +24,8 @@ class Gathered(msgspec.Struct, frozen=True):
 def by_requirements(
     decision: ProcessDecision, node: Node, token: ArcToken, first: bool
 ) -> tuple[tuple[int, ...], bool] | None:
-    """The tokens that join, and whether they are merged into the node token that is there; None if none join.
-
-    `first`: there is no token to merge into.
+    """The tokens that join, and whether they merge into the existing node token; None if none join. `first`
+    is True if there is no token to merge into.
     """
     parent = decision.state.nodes[token.parent]
     for requirements in node.joinlang:
@@ -70,7 +69,9 @@ def _gather(
 def _from_node(
     decision: ProcessDecision, node: Node, token: ArcToken, name: str
 ) -> tuple[tuple[int, ...], bool]:
-    """The token itself if it comes from that node, else the first that does; and whether there is one."""
+    """The token itself if it comes from the named node, else the first that does; and whether there
+    is one.
+    """
     if _starts_at(decision.definition.arcs[token.arc], name):
         return (token.id,), True
     firsts = (decision.state.first_in(place(arc.index)) for arc in node.ins if _starts_at(arc, name))
@@ -83,7 +84,7 @@ def _starts_at(arc: Arc, name: str) -> bool:
 
 
 def _of_set(decision: ProcessDecision, node: Node, name: str) -> tuple[tuple[int, ...], bool]:
-    """The active tokens of the first set of that name at the node; and whether all of them are there."""
+    """The active tokens of the first set with a name at the node, and whether all of them are there."""
     state = decision.state
     lines = (state.standing_in(place(arc.index)) for arc in node.ins)
     sets = (number for one in merge(*lines) for number in state.arcs[one].sets)

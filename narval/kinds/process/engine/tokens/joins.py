@@ -20,7 +20,7 @@ WITHOUT_LINES = frozenset({"or", "first"})
 
 
 class Joined(msgspec.Struct, frozen=True):
-    """These tokens join, in this order: into a new node token, or `into` one that is there.
+    """Tokens that join, in this order, into a new node token or `into` an existing one.
 
     Places in the sets that have `ended` are not passed on.
     """
@@ -96,7 +96,7 @@ def _of_sets(state: ProcessState, node: Node, chosen: list[int]) -> Joined | Non
     return Joined(tuple(tokens), frozenset(chosen))
 
 
-# --- of the user ----------------------------------------------------------------------------------------
+# --- joins of the user ----------------------------------------------------------------------------------
 
 
 def _by_requirements(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
@@ -109,7 +109,7 @@ def _by_requirements(decision: ProcessDecision, node: Node, token: ArcToken) -> 
 
 
 def _by_class(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
-    """Ask a join of the user's; it is given all tokens that wait at the node."""
+    """Ask the user's join class, which receives all tokens that wait at the node."""
     state, target = decision.state, merge_target(decision.state, node)
     waiting = sorted(number for arc in node.ins for number in state.standing_in(place(arc.index)))
     payload: dict[str, Plain] = {

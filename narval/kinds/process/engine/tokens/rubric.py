@@ -1,6 +1,6 @@
-"""Rubric evaluated: what a guard, a join or a property says of a token (sections 4 and 18).
+"""Evaluation of Rubric: the value of a guard, a join or a property for a token (sections 4 and 18).
 
-The user's code is asked what names mean; its answers are recorded, so it is not asked again.
+The user's code gives the values of names. Its answers are recorded, so it is not asked again.
 """
 
 from __future__ import annotations

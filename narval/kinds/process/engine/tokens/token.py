@@ -1,4 +1,4 @@
-"""Tokens, the sets they are members of, and the lines they stand in (sections 1 and 7). Plain data."""
+"""Tokens, the sets they are members of, and the lines they wait in (sections 1 and 7). Plain data."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class NodeToken(msgspec.Struct, omit_defaults=True, gc=False):
     created: float
     """The moment it was made."""
     parents: list[int] = []
-    """The arc tokens of which it was made."""
+    """The arc tokens that it was made from."""
     children: list[int] = []
-    """The arc tokens that were made of it."""
+    """The arc tokens that were made from it."""
     execution_type: ExecutionType = "Forward"
     """Its direction, and whether it was backtracked."""
     guard: str = ""
@@ -35,7 +35,7 @@ class NodeToken(msgspec.Struct, omit_defaults=True, gc=False):
     completed: float | None = None
     """The moment it left its node."""
     environment: dict[str, str] = {}
-    """Its attributes; never altered in place, for tokens share them with those they come from."""
+    """Its attributes; never altered in place, as tokens share them with the tokens that they come from."""
     sets: dict[int, int] = {}
     """Its place in each token set."""
     reverses: int | None = None
@@ -51,9 +51,9 @@ class NodeToken(msgspec.Struct, omit_defaults=True, gc=False):
     queued: bool = False
     """True while it waits for other code of the process to end."""
     tries: int = 0
-    """The number of its calls that failed and were made again."""
+    """The number of its calls that failed and were retried."""
     next_try: Call | None = None
-    """The call as it will be made again, between two tries."""
+    """The call to make again, between two attempts."""
     watch: str = ""
     """The watch through which it waits for elements."""
     produced: tuple[int, ...] = ()
@@ -73,11 +73,11 @@ class ArcToken(msgspec.Struct, omit_defaults=True, gc=False):
     id: int
     """Its number."""
     arc: int
-    """The arc on which it is."""
+    """The arc that it is on."""
     parent: int
-    """The node token from which it comes."""
+    """The node token that it comes from."""
     to: str
-    """The node to which it goes."""
+    """The node that it goes to."""
     child: int | None = None
     """The node token that it has become part of."""
     pending: bool = False
@@ -85,19 +85,19 @@ class ArcToken(msgspec.Struct, omit_defaults=True, gc=False):
     complete: bool = False
     """True once it is part of a node token, or cancelled."""
     execution_type: ExecutionType = "Forward"
-    """Its direction, and whether its way was backtracked."""
+    """Its direction, and whether it was backtracked along its arc."""
     sets: dict[int, int] = {}
     """Its place in each token set."""
     reverses: int | None = None
     """The arc token that it reverses."""
     waits: bool = False
-    """True while it stands in the lines of its node."""
+    """True while it is in the lines of its node."""
     cancelled: int = 0
     """The token that cancelled it; 0 for none."""
 
     @property
     def backtracked(self) -> bool:
-        """True if its way was backtracked, or is itself a way back."""
+        """True if it was backtracked along its arc, or itself goes back."""
         return self.execution_type not in FORWARD
 
     @property
@@ -112,7 +112,7 @@ def place(arc: int) -> str:
 
 
 def place_of(arc: int, member: tuple[int, int] | None) -> str:
-    """The place in which tokens wait that are this member of a set, or, for None, in no set."""
+    """The place in which tokens wait that are a given member of a set, or in no set if `member` is None."""
     return f"{arc}/{member[0]}/{member[1]}" if member is not None else f"{arc}/"
 
 
@@ -139,7 +139,7 @@ class TokenSet(msgspec.Struct, omit_defaults=True, gc=False):
     arcs: dict[int, None] = {}
     """Its active arc tokens."""
     heading: dict[str, int] = {}
-    """The number of these by the node they head for."""
+    """The number of its active arc tokens by the node that they head for."""
 
     def all_at(self, node: str) -> bool:
         """True if it has no active node token, and all its active arc tokens head for this node."""
@@ -147,10 +147,8 @@ class TokenSet(msgspec.Struct, omit_defaults=True, gc=False):
 
 
 class Line(msgspec.Struct, gc=False):
-    """Tokens in the order they came. Those that left are dropped when they reach the head, or are many.
-
-    So it costs the same however many it holds. A dictionary would look past all that had left to find its
-    first.
+    """Tokens in order of arrival. Those that left are dropped when they reach the head or become many, so the
+    cost does not grow with the line. A dictionary would scan past all removed tokens to find its first.
     """
 
     tokens: list[int] = []
@@ -162,7 +160,7 @@ class Line(msgspec.Struct, gc=False):
         self.tokens.append(token)
 
     def leave(self, token: int, stands: Callable[[int], bool]) -> None:
-        """Remove a token, wherever it stood; `stands` says whether a token is still in line."""
+        """Remove a token from any place; `stands` tells whether a token is still in line."""
         tokens, head = self.tokens, self.head
         if not self.gone and tokens[head] == token and head < _COMPACT_AFTER:
             self.head = head + 1
@@ -181,7 +179,7 @@ class Line(msgspec.Struct, gc=False):
 
     @property
     def first(self) -> int | None:
-        """The token that came first."""
+        """The token that came first; None if there is none."""
         return self.tokens[self.head] if self.head < len(self.tokens) else None
 
     def all(self, stands: Callable[[int], bool]) -> Iterator[int]:

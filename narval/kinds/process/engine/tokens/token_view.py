@@ -10,7 +10,9 @@ from narval.kinds.process.language.definition import Node, Process
 
 
 def token_view(process: Process, state: ProcessState, token: int | None) -> dict[str, Any]:
-    """All that code may know of a node token and its process; without a token, of the process alone."""
+    """Everything that code may know about a node token and its process, or without a token about the process
+    alone.
+    """
     node_token = state.nodes.get(token) if token is not None else None
     about = {
         "run": state.eid,
@@ -76,6 +78,6 @@ def _sets(state: ProcessState, token: NodeToken) -> list[dict[str, Any]]:
 
 
 def arc_token_told(process: Process, token: ArcToken) -> dict[str, Any]:
-    """An arc token as a join of the user's sees it."""
+    """An arc token as the user's join class sees it."""
     arc = process.arcs[token.arc]
     return {"id": token.id, "arc": arc.name, "from": arc.start.name, "parent": token.parent}

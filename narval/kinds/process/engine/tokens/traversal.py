@@ -31,8 +31,8 @@ def traverse(
     """Tokens of both kinds from a token on, itself first: forward, or back over its ancestors.
 
     They come in the order in which they were made (going back, the newest first), level by level, or one
-    branch after another; each is met once. Whether to follow an arc token behind a node token is asked when
-    the node token has been met.
+    branch after another; each is met once. `follow` is asked about an arc token after the node token that it
+    leads on from has been met.
     """
     forward, rank = direction == "forward", _RANKS[order]
     waiting, seen, count = [(0, start)], set[int](), 0

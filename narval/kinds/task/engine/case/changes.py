@@ -1,8 +1,8 @@
 """The facts that change a case (K47, K66), each with its effect. Applying one decides nothing.
 
 An object is named by its *identity*, the eid that it had when it came into the case; `now` is its eid at the
-time. So these facts are the log of work objects: `ObjectPut` says where one went, `ObjectLeft` where it had
-been, with which instance and result.
+time. Together these facts are the log of work objects: `ObjectPut` says where an object went, `ObjectLeft`
+where it had been, with which instance and result.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class CaseBegan(CaseChange, RunBegan, frozen=True):
             state.open += 1
 
 
-# --- the way of an object ---------------------------------------------------------------------------------
+# --- the path of an object --------------------------------------------------------------------------------
 
 
 class ObjectPut(PlaceFact, frozen=True):
@@ -82,7 +82,7 @@ class ObjectMoved(PlaceFact, frozen=True):
 
 
 class VersionTold(CaseChange, frozen=True):
-    """An object has been replaced by another version where it is."""
+    """An object was replaced by another version, and stays in its place."""
 
     object: int
     now: int
@@ -92,7 +92,7 @@ class VersionTold(CaseChange, frozen=True):
 
 
 class ObjectLeft(PlaceFact, frozen=True):
-    """An instance was done with an object (K28)."""
+    """An instance finished with an object (K28)."""
 
     instance: int
     """The instance."""
@@ -103,13 +103,13 @@ class ObjectLeft(PlaceFact, frozen=True):
     now: int
     """The object as it was left."""
     outputs: tuple[int, ...] = ()
-    """The other elements that were made of it."""
+    """The other elements made from it."""
     kept: bool = False
     """True if the step can be compensated."""
     compensator: str = ""
     """The task that compensates it; "" if there is none."""
     why: str = ""
-    """The reason for that."""
+    """The reason for the result."""
 
     def apply(self, state: CaseState) -> None:
         state.replace_object(self.object, self.now)
@@ -125,7 +125,7 @@ class ObjectLeft(PlaceFact, frozen=True):
 
 
 class ObjectDivided(ObjectFact, frozen=True):
-    """Parts or copies were made of an object, in this order; they continue in its place (K8, KA18)."""
+    """An object was divided into parts or copies, in this order; they continue in its place (K8, KA18)."""
 
     parts: tuple[int, ...]
 
@@ -141,7 +141,7 @@ class ObjectDivided(ObjectFact, frozen=True):
 
 
 class ObjectMerged(ObjectFact, frozen=True):
-    """Parts became their object again, `now` (K20), which is with a type."""
+    """Parts were merged into their object (K20): it is the element `now`, at type `at_type`."""
 
     now: int
     at_type: str
@@ -157,7 +157,7 @@ class ObjectMerged(ObjectFact, frozen=True):
 class ObjectHeld(PlaceFact, frozen=True):
     """An object cannot continue by itself: an incident of a `kind`, with its error element.
 
-    A person may send it to `at_type`, "" if that is not known.
+    A person may send it to `at_type`, "" if unknown.
     """
 
     kind: str
@@ -171,7 +171,7 @@ class ObjectHeld(PlaceFact, frozen=True):
 
 
 class ObjectEnded(ObjectFact, frozen=True):
-    """The way of an object has ended: `end` is committed, aborted or withdrawn."""
+    """The path of an object has ended: `end` is committed, aborted or withdrawn."""
 
     end: str
     why: str = ""
@@ -192,8 +192,8 @@ class ObjectEnded(ObjectFact, frozen=True):
 
 
 class AbortAsked(CaseFact, frozen=True):
-    """Everything is to be undone (K47): an object came to ABORT, and its instance waits for the answer to
-    `signal`; or a person cancelled the case, and `object` is 0.
+    """Everything must be undone (K47): either an object reached ABORT, and its instance waits for the answer
+    to `signal`; or a person cancelled the case, and `object` is 0.
     """
 
     object: int = 0
@@ -215,7 +215,7 @@ class AbortAsked(CaseFact, frozen=True):
 
 
 class WithdrawalAsked(ObjectFact, frozen=True):
-    """An object is to be taken out of a queue, or from an instance."""
+    """An object must be withdrawn from a queue or an instance."""
 
     def apply(self, state: CaseState) -> None:
         state.place(self.object, "withdrawing", self.at)
@@ -281,7 +281,7 @@ class ChainGivenUp(CaseFact, frozen=True):
 
 
 class ChainEnded(CaseFact, frozen=True):
-    """Every step that could be compensated is; waiting instances are told."""
+    """The chain has ended: everything that could be compensated is. Waiting instances are told."""
 
     def apply(self, state: CaseState) -> None:
         state.chain, state.waiters = [], {}
@@ -293,7 +293,9 @@ class ChainEnded(CaseFact, frozen=True):
 
 
 class RoutesKept(CaseChange, frozen=True):
-    """The routes that an aborted object's script chose, and its parts; it goes there once all is undone."""
+    """The routes that an aborted object's script chose, and its parts; it goes there once everything is
+    undone.
+    """
 
     object: int
     routes: Routes = ()
@@ -315,7 +317,7 @@ class WaiterGone(CaseChange, frozen=True):
 
 
 class CaseOver(CaseFact, frozen=True):
-    """The way of every object has ended."""
+    """The case has ended."""
 
     status: str
     error: int | None = None

@@ -1,8 +1,8 @@
-"""Abort: the family of an object is withdrawn, then what it did is compensated, newest first (K47, KA19).
+"""Abort: an object's family is withdrawn, then its steps are compensated, newest first (K47, KA19).
 
 The steps of the trail are links of a chain: each is compensated once, or recorded as having no compensator.
-Committed work is not undone (KA22). A compensator is a run that the case calls; it tells the case nothing, so
-nothing compensates it (KA21).
+Committed work is not undone (KA22). A compensator is a run that the case calls; it reports no steps to the
+case, so nothing compensates it (KA21).
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ def compensator_of(decision: CaseDecision, type: str) -> str:
 
 
 def abort(decision: CaseDecision, event: Signalled, identity: int, why: str) -> None:
-    """Undo everything because an object came to ABORT; answer its instance once that is done, or blocked."""
+    """Undo everything because an object reached ABORT; answer its instance once the undoing is done or
+    blocked.
+    """
     state = decision.state
     if state.members[identity].is_over:
         decision.answer(event)
@@ -58,7 +60,7 @@ def resume(decision: CaseDecision, by: str) -> int:
 
 
 def withdraw(decision: CaseDecision, identity: int, why: str) -> None:
-    """Tell the server of its type to give an object back, wherever it is there."""
+    """Tell the server of an object's type to give the object back, wherever the server has it."""
     member = decision.state.members[identity]
     decision.change(changes.WithdrawalAsked(decision.event.at, identity))
     decision.tell(identity, member.type, "withdraw", {"object": member.now, "why": why})
@@ -78,7 +80,7 @@ def returned(decision: CaseDecision, event: Returned) -> None:
 
 
 def go_on(decision: CaseDecision) -> None:
-    """Call the next compensator, if nothing has to end before it."""
+    """Call the next compensator, unless something must end first."""
     state = decision.state
     if state.status != "aborting" or state.withdrawing or state.link is not None:
         return
@@ -94,7 +96,7 @@ def go_on(decision: CaseDecision) -> None:
 
 
 def _undo(decision: CaseDecision, is_first: bool, why: str) -> None:
-    """At the first call, withdraw what is still under way; then continue with the chain."""
+    """Withdraw what is still under way, if this `is_first`; then continue the chain."""
     for identity in decision.under_way() if is_first else ():
         state = decision.state.members[identity].state
         if state in ("task", "event"):
@@ -105,7 +107,7 @@ def _undo(decision: CaseDecision, is_first: bool, why: str) -> None:
 
 
 def _next(decision: CaseDecision) -> int | None:
-    """The newest step that is to be compensated."""
+    """The newest step that must still be compensated; None if there is none."""
     state = decision.state
     return next(
         (number for number in reversed(state.chain) if state.trail[number].state in TO_COMPENSATE), None
@@ -113,7 +115,7 @@ def _next(decision: CaseDecision) -> int | None:
 
 
 def _begin(decision: CaseDecision, number: int) -> None:
-    """Call the compensator of a step, with what the step left as it is now (K47)."""
+    """Call a step's compensator with the current versions of what the step left (K47)."""
     step, state, view = decision.state.trail[number], decision.state, decision.view
     now, *outputs = (view.current(eid) or eid for eid in (step.now, *step.outputs))
     call = decision.identifier()
@@ -138,7 +140,7 @@ def _block(decision: CaseDecision, number: int, problem: Failure) -> None:
 
 
 def _end(decision: CaseDecision) -> None:
-    """End the undoing: tell the waiting instances, and let the scripts of ABORT say where objects go."""
+    """End the undoing: tell the waiting instances, and let the scripts of ABORT route the objects."""
     state = decision.state
     waiters = tuple(state.waiters)
     decision.change(changes.ChainEnded(decision.event.at))

@@ -11,10 +11,10 @@ from narval.kinds.task.engine.case.state import UNDER_WAY, CaseState, Divisions,
 from narval.kinds.task.language.definition import TaskDefinition
 
 MOST_VISITS = 100
-"""The most times that an object, or what it is a part of, is put to one type (KA28)."""
+"""The most times that an object, or a whole that it is part of, is put to one type (KA28)."""
 
 EXCEPTION_TYPE = "exception"
-"""The name of a group's type that gets the objects that no script of EXCEPTION routes (K29)."""
+"""The name of the group's type that receives objects which no EXCEPTION script routes (K29)."""
 
 
 class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True, eq=False):
@@ -23,7 +23,7 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
     # --- where objects go -------------------------------------------------------------------------------
 
     def find_type(self, name: str, near: str = "") -> TaskDefinition | None:
-        """The type that a name means at type `near`: of its group, or by its name alone."""
+        """The type that a name refers to at type `near`: in its group first, then by the name alone."""
         group = (near or self.definition.full_name).partition(".")[0]
         found = self.view.definition(TaskDefinition.kind, f"{group}.{name}")
         if found is None:
@@ -56,12 +56,12 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
         self.tell(identity, type, "put", arguments)
 
     def tell_version(self, identity: int, object: int) -> None:
-        """Record that another version of an object counts now."""
+        """Record that an object has another current version."""
         if object not in (identity, self.state.members[identity].now):
             self.change(changes.VersionTold(identity, object))
 
     def visits(self, identity: int, type: str) -> int:
-        """The number of times that an object was put to a type, also as a part of another."""
+        """The number of times that an object, or a whole that it is part of, was put to a type."""
         member, found = self.state.members[identity], 0
         while True:
             found += member.visits.get(type, 0)
@@ -70,13 +70,13 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
             member = self.state.members[member.parent]
 
     def tell(self, identity: int, type: str, signal: str, arguments: dict[str, Plain]) -> None:
-        """Tell the server of a type something about an object."""
+        """Send the server of a type a signal about an object."""
         object = self.state.members[identity].now
         call = self.identifier()
         self.ask(commands.telling(call, type, str(identity), signal, arguments, (object,)))
 
     def follow(self, identity: int, divisions: Divisions, routes: Routes) -> bool:
-        """Send an object on, and hold parts that no script has routed; True if it is left where it is."""
+        """Send an object on, and hold parts that no script has routed; True if the object itself stays."""
         objects, type = self.state.objects, self.state.members[identity].type
         for object, parts in divisions:
             self.change(changes.ObjectDivided(self.event.at, objects[object], parts))
@@ -98,7 +98,7 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
             self.put(identity, taker.full_name)
 
     def hold(self, identity: int, type: str, kind: str, why: str) -> None:
-        """Hold an object that cannot continue by itself; a person has to act."""
+        """Hold an object that cannot continue by itself; a person must act."""
         member = self.state.members[identity]
         object, at = member.now, type or member.type
         message = f"object {object} is held at {at}: {why}"
@@ -107,7 +107,7 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
         self.change(changes.ObjectHeld(self.event.at, identity, type, kind, why, error))
 
     def except_waiting(self, parent: int) -> None:
-        """Send on, as exceptions, the parts that wait for another that will never come (K20)."""
+        """Make exceptions of the parts that wait for a part that will never come (K20)."""
         why = self.missing_part(parent)
         for part in self.state.members[parent].parts:
             member = self.state.members[part]
@@ -116,7 +116,7 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
                 self.except_from(part, member.type, "missing-part", why)
 
     def missing_part(self, parent: int) -> str:
-        """Words for the part for which others wait in vain, and why."""
+        """A sentence about the part that will never come, with the reason."""
         members = self.state.members
         missing = members[members[parent].missing]
         return (
@@ -126,7 +126,7 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
     # --- the end ----------------------------------------------------------------------------------------
 
     def end_object(self, identity: int, end: str, why: str = "") -> None:
-        """End the way of an object, and of what it was part of if no other part is under way."""
+        """End an object's path, and that of its whole if no other part is under way."""
         members, at = self.state.members, self.event.at
         while True:
             member = members[identity]
@@ -144,7 +144,7 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
             identity, end = member.parent, end if len(ends) == 1 else "aborted"
 
     def settle(self) -> None:
-        """End the case if no object of it is under way."""
+        """End the case if none of its objects is under way."""
         state = self.state
         if not (state.open or state.over or state.is_undoing):
             self.end("committed" if state.committed else "aborted")
@@ -155,5 +155,5 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
         self.report_end((error,) if error is not None else self.state.first)
 
     def under_way(self) -> list[int]:
-        """The objects whose way has not ended."""
+        """The objects whose path has not ended."""
         return [identity for identity, member in self.state.members.items() if member.state in UNDER_WAY]

@@ -1,7 +1,8 @@
 """The engine of cases: an object with its family on its way through tasks (K8, K19–K21, K43–K47).
 
-`routing` handles what instances and servers say of objects, `decision` puts objects to servers and ends their
-ways, `compensation` undoes what was done. Acts of people on a case that cannot continue are at the end.
+`routing` handles what instances and servers report about objects, `decision` puts objects to servers and ends
+their paths, `compensation` undoes their work. The acts of people on a case that cannot continue are at the
+end.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def _started(decision: CaseDecision, event: Started) -> None:
 
 
 def _returned(decision: CaseDecision, event: Returned) -> None:
-    """Handle the end of a compensator, or a server's answer; one that only confirms is ignored."""
+    """Handle the end of a compensator, or a server's answer; ignore a mere confirmation."""
     call = decision.view.pending_call(event.call)
     if call is None or call.kind != SIGNAL:
         compensation.returned(decision, event)
@@ -116,7 +117,7 @@ _SAID: Mapping[str, Callable[[CaseDecision, Signalled], None]] = {
 
 
 def _retry(decision: CaseDecision, event: Signalled) -> None:
-    """Let a blocked chain continue, or put held objects, as they are now, to their type again, or to a named
+    """Resume a blocked chain, or put the current versions of held objects to their type again, or to a named
     one.
     """
     state = decision.state

@@ -1,4 +1,4 @@
-"""A case for people: its element (N2), what it waits for, its parts, and why they are so."""
+"""A case as people see it: its element (N2), what it waits for, its parts, and the reasons."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from narval.kinds.task.language.definition import TaskDefinition
 
 
 def render(definition: TaskDefinition, state: CaseState, context: Iterable[int]) -> bytes:
-    """The `task-case` element: its objects with where they are, the steps they have passed."""
+    """The `task-case` element: the objects and where they are, and the steps that they have passed."""
     root = etree.Element("task-case", name=definition.full_name, state=state.status)
     add_caller(root, state, "parent_plan")
     for row in _objects(state):
@@ -76,7 +76,7 @@ def _trail(state: CaseState) -> Iterator[dict[str, Any]]:
 
 
 def waiting_for(definition: TaskDefinition, state: CaseState, watches: dict[str, Watch]) -> Iterator[Wait]:
-    """The servers that have its objects, what is held, and the compensator that runs or has failed."""
+    """The servers that have its objects, the held objects, and the compensator that runs or has failed."""
     if state.over:
         return
     if state.link is not None:
@@ -94,8 +94,8 @@ def waiting_for(definition: TaskDefinition, state: CaseState, watches: dict[str,
 
 
 def remedy(state: CaseState, error: int, option: str) -> str:
-    """The remedy for a held object, or for a compensator that failed, by its error element, as commands with
-    an option; "" for an error that keeps nothing from going on.
+    """The commands, with an option, that remedy a held object or a failed compensator, found by its error
+    element; "" for an error that blocks nothing.
     """
     retry = f"narval task retry {state.eid}"
     if state.status == "blocked" and state.link is not None and state.trail[state.link].error == error:
@@ -138,11 +138,11 @@ def _told(state: CaseState, member: Member) -> str:
 
 
 MOST_MISSING = 10
-"""The most named parts that an object waits for."""
+"""The most missing parts that a text names."""
 
 
 def _missing(state: CaseState, member: Member) -> Iterator[str]:
-    """The parts that are not yet where another waits for them, and where they are."""
+    """The parts that a waiting part still misses, and where they are."""
     named = 0
     for identity in state.members[member.parent].parts:
         other = state.members[identity]
@@ -159,7 +159,7 @@ def _missing(state: CaseState, member: Member) -> Iterator[str]:
 
 
 def explain(definition: TaskDefinition, state: CaseState, identifier: str | None) -> str | None:
-    """Why the case, an object or a step of it is as it is; None if there is nothing to tell."""
+    """Explain the state of the case, or of an object or step of it; None if there is nothing to say."""
     if identifier is None:
         return _reason(state)
     for number, step in enumerate(state.trail):
@@ -184,7 +184,7 @@ def explain(definition: TaskDefinition, state: CaseState, identifier: str | None
 
 
 def _type(definition: TaskDefinition, state: CaseState, name: str) -> str | None:
-    """The objects of a case that came to a type, and what they left there."""
+    """The objects of a case at a type, and the steps that they made there."""
     here = [
         f"object {member.now}: {where(member)}" for member in state.members.values() if member.type == name
     ]

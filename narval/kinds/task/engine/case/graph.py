@@ -14,7 +14,7 @@ MOST_MARKS = 5
 
 
 def graph(definition: TaskDefinition, state: CaseState) -> Graph:
-    """The types that have had objects of the case, and the paths of these."""
+    """The types that have had objects of the case, and the objects' paths."""
     here: dict[str, list[tuple[int, Member]]] = {}
     for identity, member in state.members.items():
         if member.state in UNDER_WAY:
@@ -50,7 +50,7 @@ def _node(state: CaseState, name: str, here: list[tuple[int, Member]]) -> GraphN
 
 
 def _is_at(member: Member) -> bool:
-    """True if an object is with a type, or was when its way ended."""
+    """True if an object is with a type, or was when its path ended."""
     return bool(member.type) and member.state not in ("new", "parts")
 
 
@@ -69,7 +69,7 @@ def _edges(state: CaseState) -> Iterator[GraphEdge]:
 
 
 def _origin(state: CaseState, identity: int) -> list[str]:
-    """The type where an object, if it is a part, was made."""
+    """The type at which a part was made; empty for any other object."""
     member = state.members[identity]
     whole = state.members.get(member.parent)
     if whole is None or not whole.steps:

@@ -1,4 +1,4 @@
-"""The way of objects through tasks: the result of each, and where it goes next (K8, K20, K28, K43)."""
+"""The path of objects through tasks: each result, and where the object goes next (K8, K20, K28, K43)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from narval.kinds.task.engine.values import RefusedSignal
 from narval.kinds.task.language.definition import ABORT, COMMIT, EXCEPTION
 
 GOES_ON = frozenset({"new", "task", "event", "held"})
-"""The states of an object that tasks send on its way."""
+"""The states in which tasks can send an object on."""
 
 
 def begin_with_event(decision: CaseDecision, identity: int, environment: Mapping[str, str]) -> None:
-    """Raise an event with an object at the type at which the case begins (K39)."""
+    """Raise an event that carries an object, at the type with which the case begins (K39)."""
     type, event = decision.definition.full_name, environment["event"]
     decision.change(changes.ObjectMoved(decision.event.at, identity, type, event))
     parameters: list[Plain] = msgspec.json.decode(environment.get("parameters") or "[]", type=list[Any])
@@ -37,7 +37,7 @@ def begin_with_event(decision: CaseDecision, identity: int, environment: Mapping
 
 
 def ended(decision: CaseDecision, event: Signalled) -> None:
-    """Record what an instance left of an object, and send the object on. Raises RefusedSignal."""
+    """Record an instance's result for an object, and send the object on. Raises RefusedSignal."""
     state, said = decision.state, event.arguments
     identity = _identity(decision, said.get("was"), said.get("object"))
     member = state.members[identity]
@@ -87,8 +87,8 @@ def ended(decision: CaseDecision, event: Signalled) -> None:
 
 
 def routed(decision: CaseDecision, event: Signalled) -> None:
-    """Send an object where a script routed it: of a rule that it was carried to, or of ABORT. Raises
-    RefusedSignal.
+    """Send an object where a script routed it: the action of a rule that it was carried to, or the script of
+    ABORT. Raises RefusedSignal.
     """
     state, said = decision.state, event.arguments
     object = _number(said.get("object"))
@@ -107,8 +107,8 @@ def routed(decision: CaseDecision, event: Signalled) -> None:
 
 
 def moved(decision: CaseDecision, event: Signalled) -> None:
-    """Record that an object went with an event to another type, or is back at it (K39). An aborted one goes
-    nowhere while the chain is blocked: it is taken back. Raises RefusedSignal.
+    """Record that an event carried an object to another type, or that the object is back at a type (K39). An
+    aborted object is withdrawn instead, until everything is undone. Raises RefusedSignal.
     """
     said = event.arguments
     identity = _identity(decision, said.get("object"))
@@ -130,7 +130,9 @@ def moved(decision: CaseDecision, event: Signalled) -> None:
 
 
 def merged(decision: CaseDecision, event: Signalled) -> None:
-    """Record that parts are their object again, which is where they were (K20). Raises RefusedSignal."""
+    """Record that parts were merged into their object, which is now where they were (K20). Raises
+    RefusedSignal.
+    """
     state, said = decision.state, event.arguments
     identity, object = _number(said.get("parent")), _number(said.get("object"))
     whole = state.members.get(identity)
@@ -150,7 +152,7 @@ def merged(decision: CaseDecision, event: Signalled) -> None:
 
 
 def lost(decision: CaseDecision, event: Signalled) -> None:
-    """Make an exception of an object that cannot continue where it is, if it is there (K29). Raises
+    """Make an exception of an object that cannot continue at a type, if it is still there (K29). Raises
     RefusedSignal.
     """
     said = event.arguments
@@ -182,21 +184,21 @@ def _check(decision: CaseDecision, identity: int, now: int, divided: Divisions, 
 
 
 def _identity(decision: CaseDecision, *objects: Plain) -> int:
-    """The identity of an object of the case, given what it is or was. Raises RefusedSignal."""
+    """The identity of an object of the case, found by an eid that it has or had. Raises RefusedSignal."""
     known, members = decision.state.objects, decision.state.members
     for object in objects:
         if isinstance(object, int) and object in known:
             return known[object]
         if isinstance(object, int) and object in members:
             return object
-    for identity, member in members.items():  # it was replaced since the case heard of it
+    for identity, member in members.items():  # it was replaced after the case last heard of it
         if decision.view.current(member.now) in objects:
             return identity
     raise RefusedSignal("unknown-object", f"object {objects[0]} is not in case {decision.state.eid}")
 
 
 def _divided(decision: CaseDecision, identity: int, now: int, said: dict[str, Plain]) -> Divisions:
-    """The objects that were divided, each before its parts. Raises RefusedSignal."""
+    """The divided objects, each before its parts. Raises RefusedSignal."""
     given = said.get("parts")
     found = list[tuple[int, tuple[int, ...]]]()
     members = decision.state.members

@@ -1,4 +1,4 @@
-"""The state of a case: plain data that its changes alone alter."""
+"""The state of a case: plain data, altered only by its changes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MOVES: Mapping[str, frozenset[str]] = {
     "aborting": frozenset({"blocked", "active", "aborted", "cancelled", "failed"}),
     "blocked": frozenset({"aborting", "failed"}),
 }
-"""For each status of a case, those that may follow. It is `held` while an object of it cannot continue by
-itself, `blocked` while its chain of compensators cannot.
+"""The statuses that may follow each status of a case. It is `held` while one of its objects cannot continue
+by itself, `blocked` while its chain of compensators cannot.
 """
 
 PHASES: Mapping[str, str] = {
@@ -39,11 +39,11 @@ TO_COMPENSATE = frozenset({"forwarded", "compensating", "failed"})
 
 
 Routes = tuple[tuple[str, int], ...]
-"""The types that objects go to, each with the object as it is now."""
+"""The types that objects go to, each with the present version of the object."""
 
 
 Divisions = tuple[tuple[int, tuple[int, ...]], ...]
-"""Objects, each with the parts or copies that were made of it."""
+"""Objects, each with the parts or copies made from it."""
 
 
 class Member(msgspec.Struct, omit_defaults=True):
@@ -52,49 +52,49 @@ class Member(msgspec.Struct, omit_defaults=True):
     now: int
     """Its present eid."""
     parent: int = 0
-    """The object of which it is a part or a copy; 0 if none."""
+    """The object that it is a part or a copy of; 0 if none."""
     ordinal: int = 0
-    """Its number among these, from 1."""
+    """Its number among the parts or copies of that object, from 1."""
     count: int = 0
-    """The number of these."""
+    """The number of those parts or copies."""
     state: str = "new"
-    """The kind of place where it is: one of `UNDER_WAY`, or an end."""
+    """The kind of place where it is: one of `UNDER_WAY`, "parts", or an end."""
     type: str = ""
-    """The type with which it is."""
+    """The type that has it, or had it last."""
     event: str = ""
-    """The event with which it is."""
+    """The event that carries it."""
     since: float = 0.0
-    """The moment since which it has been there."""
+    """The moment at which it came there."""
     instance: int = 0
     """The instance that has it, or had it last."""
     composes: bool = False
     """True while it waits for the other parts."""
     why: str = ""
-    """The reason why it is where it is."""
+    """The reason for its state."""
     error: int = 0
     """The error element."""
     visits: dict[str, int] = {}
     """The number of times that it came to each type."""
     steps: list[int] = []
-    """The numbers of the steps of the trail that it made."""
+    """The numbers of its steps in the trail."""
     parts: tuple[int, ...] = ()
-    """Its parts or copies: while its state is "parts" these continue in its place."""
+    """Its parts or copies, which continue in its place while its state is "parts"."""
     open: int = 0
-    """The number of these that have not ended."""
+    """The number of its parts that have not ended."""
     composing: int = 0
-    """The number of these that wait for the others."""
+    """The number of its parts that wait for the others."""
     missing: int = 0
-    """The first of these that will not come."""
+    """The first of its parts that will not come; 0 if none."""
     signal: str = ""
-    """The signal by which its instance waits for the answer to ABORT."""
+    """The signal whose answer its instance awaits at ABORT."""
     routes: Routes | None = None
-    """The types that it goes to once all is undone."""
+    """The types that it goes to once everything is undone."""
     divisions: Divisions = ()
     """The objects that its script has divided, each with its parts or copies."""
 
     @property
     def is_over(self) -> bool:
-        """True if its way has ended."""
+        """True if its path has ended."""
         return self.state != "parts" and self.state not in UNDER_WAY
 
     def count_visit(self, type: str) -> None:
@@ -118,7 +118,7 @@ class TrailStep(msgspec.Struct, omit_defaults=True):
     now: int
     """The object as it was left."""
     outputs: tuple[int, ...] = ()
-    """The other elements that were made of it."""
+    """The other elements made from it."""
     compensator: str = ""
     """The task that compensates it; "" if there is none."""
     state: str = "forwarded"
@@ -141,7 +141,7 @@ class CaseState(RunState, omit_defaults=True):
     members: dict[int, Member] = {}
     """The objects by identity."""
     objects: dict[int, int] = {}
-    """The identities by eid as it is now."""
+    """The identities by present eid."""
     trail: list[TrailStep] = []
     """The tasks that objects passed, in order."""
     chain: list[int] = []
@@ -151,19 +151,19 @@ class CaseState(RunState, omit_defaults=True):
     open: int = 0
     """The number of objects under way."""
     withdrawing: int = 0
-    """The number of these that are being withdrawn."""
+    """The number of objects being withdrawn."""
     held: int = 0
-    """The number of these that cannot continue by themselves."""
+    """The number of objects that cannot continue by themselves."""
     committed: int = 0
-    """The number that has come to COMMIT, since the last abort if there was one."""
+    """The number of objects that reached COMMIT, since the last abort if there was one."""
     waiters: dict[str, int] = {}
-    """The signals to be answered once all is undone, each with the object at ABORT."""
+    """The signals to answer once everything is undone, each with the object at ABORT."""
     cancelled: bool = False
     """True if a person cancelled it."""
     cancelled_by: str = ""
     """The person who cancelled it."""
     why: str = ""
-    """The reason why it is undone."""
+    """The reason for undoing it."""
 
     def progress(self) -> Iterator[tuple[str, str]]:
         """The objects, and where they are."""
@@ -171,13 +171,11 @@ class CaseState(RunState, omit_defaults=True):
 
     @property
     def is_undoing(self) -> bool:
-        """True while the family is withdrawn and compensated, or blocked in that."""
+        """True while the family is being withdrawn and compensated, even if that is blocked."""
         return self.status in ("aborting", "blocked")
 
     def stopped(self) -> dict[int, tuple[int, str]]:
-        """The held objects, or the object of the compensator that failed, each with the reason, by the error
-        element.
-        """
+        """The held objects, or the failed compensator's object, each with the reason, by error element."""
         if self.status == "blocked" and self.link is not None:
             step = self.trail[self.link]
             return {step.error: (step.now, f"{step.compensator} failed: {step.why}")}
@@ -201,7 +199,7 @@ class CaseState(RunState, omit_defaults=True):
         return member
 
     def go_to(self, identity: int, to: str, at: float, type: str) -> Member:
-        """Move an object to another type, and forget what belongs to the last one."""
+        """Move an object to another type, and clear what belonged to the last one."""
         member = self.place(identity, to, at)
         member.type, member.instance, member.event, member.why, member.error = type, 0, "", "", 0
         member.routes, member.divisions = None, ()
@@ -225,7 +223,7 @@ class CaseState(RunState, omit_defaults=True):
             line.extend(part for eid in done.parts if (part := self.members[eid]).state == "merged")
 
     def settle_link(self, number: int, to: str) -> None:
-        """Settle a step of the chain, and drop it and the steps before that need nothing more."""
+        """Settle a step of the chain, and drop the newest steps that need no more compensation."""
         self.trail[number].state = to
         self.link = None
         while self.chain and self.trail[self.chain[-1]].state not in TO_COMPENSATE:

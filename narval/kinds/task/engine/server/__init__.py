@@ -1,1 +1,1 @@
-"""Service runs of task types and global events: their queue, their events, and who works."""
+"""Service runs of task types and global events: their queue, events and instances."""

@@ -1,4 +1,6 @@
-"""The facts that change the service run of a task type (K63), each with its effect; none decides."""
+"""The facts that change the service run of a task type (K63), each with its effect. Applying one decides
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,7 @@ class EventFact(ServerFact, frozen=True):
 
 
 class RuleFact(EventFact, frozen=True):
-    """A fact about a rule of an event, by its number there."""
+    """A fact about a rule of an event, by its number in the event."""
 
     rule: int
 
@@ -83,7 +85,7 @@ class ServerLoaded(ServerFact, frozen=True):
 
 
 class ServerEnded(ServerFact, frozen=True):
-    """The service run has ended, because its type is gone for good, or by a fault of narval's own."""
+    """The service run has ended: its type is gone for good, or narval failed."""
 
     status: str = "cancelled"
     error: int | None = None
@@ -96,7 +98,7 @@ class ServerEnded(ServerFact, frozen=True):
 
 
 class Enqueued(ObjectFact, frozen=True):
-    """An object is in the queue, at its end or, if given back, in `front`; a part waits for the others."""
+    """An object was queued, at the end or, if given back, at the `front`; a part waits for the others."""
 
     case: int = 0
     parent: int = 0
@@ -128,7 +130,7 @@ class TakeParked(InstanceFact, frozen=True):
 
 
 class ObjectGiven(InstanceFact, frozen=True):
-    """A waiting instance was given an object; 0 if it is to end."""
+    """A waiting instance was given an object; 0 if it must end."""
 
     object: int = 0
 
@@ -144,7 +146,7 @@ class ObjectGiven(InstanceFact, frozen=True):
 
 
 class ObjectGone(ObjectFact, frozen=True):
-    """An object is no longer in the queue, nor with any instance here, and why."""
+    """An object is no longer in the queue, nor with an instance of this type; `why` is the reason."""
 
     why: str = ""
 
@@ -154,7 +156,7 @@ class ObjectGone(ObjectFact, frozen=True):
 
 
 class PartsMerged(ObjectFact, frozen=True):
-    """All parts of an object were there and became one element, its next version (K20)."""
+    """All parts of an object had arrived and were merged into one element, its next version (K20)."""
 
     parts: tuple[int, ...]
     element: int
@@ -169,7 +171,7 @@ class PartsMerged(ObjectFact, frozen=True):
 
 
 class ObjectSent(CallFact, frozen=True):
-    """An object is put back to the type that it came from, with `call`."""
+    """An object goes back to the type that it came from, with `call`."""
 
     object: int
     case: int
@@ -187,7 +189,7 @@ class SendingOver(CallFact, frozen=True):
 
 
 class WithdrawalBegan(CallFact, frozen=True):
-    """An instance is to give up its object; the signal is answered when `call` has ended."""
+    """An instance must give up its object; the signal is answered when `call` has ended."""
 
     object: int
     signal: str
@@ -205,11 +207,11 @@ class WithdrawalEnded(CallFact, frozen=True):
         state.unhand(eid)
 
 
-# --- who works --------------------------------------------------------------------------------------------
+# --- instances --------------------------------------------------------------------------------------------
 
 
 class InstanceJoined(InstanceFact, frozen=True):
-    """An instance works that the server did not begin."""
+    """An instance that the server did not begin has joined."""
 
     user: str = ""
     role: str = ""
@@ -238,7 +240,7 @@ class InstanceAt(InstanceFact, frozen=True):
 
 
 class InstanceLeft(InstanceFact, frozen=True):
-    """An instance no longer works."""
+    """An instance has left."""
 
     why: str = ""
 
@@ -247,7 +249,7 @@ class InstanceLeft(InstanceFact, frozen=True):
 
 
 class InstanceCalled(CallFact, frozen=True):
-    """The server began an instance, on an object of the queue, on that of an event, or on none."""
+    """The server began an instance: on an object of the queue, on an event's object, or on none."""
 
     object: int = 0
     case: int = 0
@@ -277,7 +279,7 @@ class CalledOver(CallFact, frozen=True):
 
 
 class TickSet(ServerFact, frozen=True):
-    """The next run of a periodic task, or the next base of a global event, is due; None for none."""
+    """The next run of a periodic task, or the next base of a global event, was scheduled; None for none."""
 
     due: float | None = None
     missed: bool = False
@@ -290,8 +292,8 @@ class TickSet(ServerFact, frozen=True):
 
 
 class RuleWindows(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A rule that may answer an event, and the windows in which it is judged; None: when an instance is
-    there.
+    """A rule that may answer an event, and the windows in which it is judged; None: whenever an instance is
+    in the state.
     """
 
     state: str
@@ -325,13 +327,13 @@ class EventRaised(EventFact, frozen=True):
     raiser_type: str = ""
     """The type of that run."""
     signal: str = ""
-    """The signal by which the raiser waits."""
+    """The signal whose answer the raiser waits for."""
     by: str = ""
     """The person who raised it."""
     own: bool = False
     """True if it is a global event that comes by itself."""
     labels: tuple[str, ...] = ()
-    """The labels of what it says."""
+    """The labels of its content."""
 
     def apply(self, state: TaskServerState) -> None:
         rules = {
@@ -356,7 +358,7 @@ class EventRaised(EventFact, frozen=True):
 
 
 class RuleWakes(ServerChange, frozen=True):
-    """A rule is to be looked at again at a moment; None for none."""
+    """A rule must be examined again at a moment; None for never."""
 
     event: int
     rule: int
@@ -367,7 +369,7 @@ class RuleWakes(ServerChange, frozen=True):
 
 
 class WindowOpened(RuleFact, frozen=True):
-    """A rule may be judged from now on, until a moment; None: whenever an instance is there."""
+    """A rule may be judged from now on, until a moment; None: whenever an instance is in the state."""
 
     until: float | None = None
 
@@ -389,13 +391,13 @@ class ConditionJudged(RuleFact, frozen=True):
     windows: tuple[Interval, ...] | None = None
     """The windows of the action, if it held."""
     picky: bool = False
-    """True if it is false for the present instances and depends on the object of the receiver."""
+    """True if it is false for the present instances and depends on the receiver's object."""
     watched: bool = False
     """True if it is watched for, to be judged again."""
     hearsay: bool = False
-    """The mark recorded before there were labels."""
+    """The mark recorded before labels existed."""
     labels: tuple[str, ...] = ()
-    """The labels of what it depended on."""
+    """The labels of the elements that it depended on."""
 
     def apply(self, state: TaskServerState) -> None:
         rule = state.move_rule(self.event, self.rule, "due" if self.held else "false")
@@ -441,7 +443,7 @@ class ActionBegan(RuleFact, frozen=True):
 
 
 class RuleBack(RuleFact, frozen=True):
-    """The receiver was not in the state when its action was to begin: the condition is judged again (KA6)."""
+    """The receiver was not in the state when its action should begin: the condition is judged again (KA6)."""
 
     why: str = ""
 
@@ -485,7 +487,7 @@ class CarriedTaken(EventFact, frozen=True):
 
 
 class EventOver(EventFact, frozen=True):
-    """An event has ended, with the gravest result of its rules."""
+    """An event has ended, with the most severe result of its rules."""
 
     result: Result
     why: str = ""
@@ -522,7 +524,7 @@ class WaitParked(ServerFact, frozen=True):
 
 
 class WaitOver(ServerFact, frozen=True):
-    """A wait has ended: the event came, or the moment, or the instance is gone."""
+    """A wait has ended: the event came, the time ran out, or the instance is gone."""
 
     signal: str
     event: int = 0

@@ -1,9 +1,10 @@
-"""Instances that wait for each other by synchronous events, over any number of types (KA10).
+"""Deadlocks: instances that wait for each other through synchronous events, across any number of types
+(KA10).
 
 A raiser waits for its receiver. When a receiver is chosen, the service run of the raiser's type is told the
 path of that wait and extends it backwards: to those that wait for the raiser, and so on. If the path reaches
-the receiver, all on it wait for each other, and the event that was raised last fails. The last wait that
-closes a circle is always told, so none is overlooked, and nothing is stored.
+the receiver, all on it wait for each other, and the event that was raised last fails. The wait that closes a
+circle is always told, so no circle is overlooked, and nothing is stored.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ LONGEST = 100
 """The most waits of a path."""
 
 Way = list[list[Any]]
-"""A path of waits, that of the first raiser first: event, type at which it was raised, raiser and receiver.
+"""A path of waits from its first raiser on; each has the event, the type at which it was raised, the raiser
+and the receiver.
 """
 
 

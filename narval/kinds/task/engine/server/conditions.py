@@ -1,4 +1,4 @@
-"""Conditions of rules, judged on memory (KA4, KA31), the object and what the event brings."""
+"""Conditions of rules, judged on memory (KA4, KA31), the object and the event."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from narval.kinds.task.engine.server.state import RaisedEvent
 from narval.kinds.task.language.definition import Rule
 
 OBJECT, CARRIED = "object", "carried"
-"""The variables of each condition: the receiver's object, and what the event carries."""
+"""The variables of each condition: the receiver's object, and the object that the event carries."""
 
 _NOTHING = Element(0, b"<nothing/>")
 
 
 def bound(decision: ServerDecision, event: RaisedEvent, rule: Rule, condition: Condition, eid: int) -> Bound:
-    """The condition of a rule, bound to the object `eid`, or for 0 to that of the event."""
+    """A rule's condition, bound to the object `eid`, or to the event's object if `eid` is 0."""
     given: dict[str, list[Element]] = {}
     for name, of in ((OBJECT, eid or event.object), (CARRIED, event.object)):
         if name in condition.variables:
@@ -34,7 +34,7 @@ def bound(decision: ServerDecision, event: RaisedEvent, rule: Rule, condition: C
 
 
 def judge(decision: ServerDecision, bound: Bound) -> GuardVerdict:
-    """The verdict of a condition: it holds if an element of memory fits, or any would."""
+    """Judge a condition on memory, or on its variables alone if it asks nothing of memory."""
     view = decision.view
     if asks_memory(bound):
         return view.judge(view.matching(bound, None), bound)
@@ -42,7 +42,7 @@ def judge(decision: ServerDecision, bound: Bound) -> GuardVerdict:
 
 
 def asks_memory(bound: Bound) -> bool:
-    """False if a condition depends only on its variables, and so is the same for all elements."""
+    """False if a condition depends only on its variables, so that it is the same for all elements."""
     return any(_looks_around(pattern.text) for pattern in bound.patterns)
 
 

@@ -38,13 +38,13 @@ class ServerDecision(Decision[TaskDefinition, TaskServerState, ServerChange], kw
         name: str = "",
         elements: tuple[int, ...] = (),
     ) -> str:
-        """Tell a run, or the service run of that name, something; return the call."""
+        """Send a signal to a run, or to the service run of that name; return the id of the call."""
         call, target = self.identifier(), name or self.definition.full_name
         self.command(commands.telling(call, target, signal, signal, said, elements, run=run))
         return call
 
     def elements(self, eid: int) -> tuple[int, ...]:
-        """The present version of an object; () if it is gone, and for 0."""
+        """The present version of an object; () if it is gone or `eid` is 0."""
         current = self.view.current(eid) if eid else None
         return () if current is None or self.view.element(current) is None else (current,)
 

@@ -1,4 +1,4 @@
-"""The end of rules and events: the raiser is told, and what the event carried goes back (KA13)."""
+"""The end of rules and events: the raiser is told, and the carried object goes back (KA13)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from narval.kinds.task.engine.server.moments import stop_timer, wake_name
 from narval.kinds.task.engine.server.state import RaisedEvent, Result, rule_key
 
 GRAVITY: tuple[Result, ...] = ("cancelled", "failed", "expired", "done")
-"""Results, the gravest first."""
+"""Results, the most severe first."""
 
 
 def end_rule(
@@ -57,7 +57,9 @@ def _end(decision: ServerDecision, event: RaisedEvent, why: str) -> None:
 
 
 def _give_back(decision: ServerDecision, event: RaisedEvent) -> None:
-    """Put what an event carried into its raiser's queue, or, if that is not an instance, into this one."""
+    """Put an event's object into the queue of its raiser's type, or into this one if no instance
+    raised it.
+    """
     eid, case, target = event.object, event.case, event.raiser_type
     decision.change(changes.CarriedTaken(decision.now, event.id, target))
     own = decision.definition.full_name

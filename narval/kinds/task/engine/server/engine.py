@@ -74,7 +74,9 @@ def fail(decision: ServerDecision, error: int) -> None:
 
 
 def _load(decision: ServerDecision) -> None:
-    """Begin what a version of the type does by itself, unless it did so before its file was gone (KA14)."""
+    """Begin what a version of the type does by itself, unless it did so before its file disappeared
+    (KA14).
+    """
     digest = decision.definition.digest or "-"
     is_new = digest != decision.state.version
     decision.change(ServerLoaded(decision.now, digest))
@@ -82,7 +84,7 @@ def _load(decision: ServerDecision) -> None:
 
 
 def _over(decision: ServerDecision, status: str, error: int | None = None) -> None:
-    """End the service run: it gives up all that it waits for."""
+    """End the service run: it gives up everything that it waits for."""
     raising.stop(decision)
     raising.let_go(decision)
     waiting.let_go(decision)
@@ -90,11 +92,11 @@ def _over(decision: ServerDecision, status: str, error: int | None = None) -> No
     decision.report_end(())
 
 
-# --- what it is told --------------------------------------------------------------------------------------
+# --- signals and returns ----------------------------------------------------------------------------------
 
 
 def _signalled(decision: ServerDecision, event: Signalled) -> None:
-    """Do what another run, a person or narval itself asks for."""
+    """Handle a signal from another run, a person or narval itself."""
     if not event.sender and (event.act is None or event.name not in _FOR_PEOPLE):
         why = "instances, cases and `narval task` tell it something; nobody else does"
         decision.refuse(event, "not-listening", why)
@@ -108,7 +110,7 @@ def _signalled(decision: ServerDecision, event: Signalled) -> None:
 
 
 def _reload(decision: ServerDecision, event: Signalled) -> None:
-    """Follow another version, or none while the file is gone."""
+    """Follow another version of the type, or none while its file is gone."""
     if event.arguments.get("gone") is True:
         decision.change(ServerLoaded(decision.now))
         raising.stop(decision)
@@ -163,7 +165,7 @@ def _returned(decision: ServerDecision, event: Returned) -> None:
 
 
 def _woken(decision: ServerDecision, wake: str) -> None:
-    """Do what was put off until a moment, if it is still to be done."""
+    """Do the work that a timer deferred, if it is still needed."""
     _, what, rest = (*wake.split("/", 2), "")[:3]
     if what == raising.EVERY:
         raising.ticked(decision)
@@ -174,7 +176,7 @@ def _woken(decision: ServerDecision, wake: str) -> None:
 
 
 def _judge(decision: ServerDecision, watch: str) -> None:
-    """Judge again a condition that an element may have altered (KA4)."""
+    """Judge a condition again when an element may have changed its result (KA4)."""
     _, event, number = watch.split("/")
     found = _rule(decision, event, number)
     if found is not None and found[0].rules[found[1]].stage == "false":

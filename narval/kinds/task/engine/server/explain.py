@@ -1,4 +1,4 @@
-"""A service run for people: its element, what it waits for, its parts, and why they are so (K61, K62)."""
+"""A service run as people see it: its element, what it waits for, its parts, and the reasons (K61, K62)."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def _working(state: TaskServerState) -> int:
 def waiting_for(
     definition: TaskDefinition, state: TaskServerState, watches: dict[str, Watch]
 ) -> Iterator[Wait]:
-    """The waits for objects and events to come, for windows and conditions of present events, and for
-    instances.
+    """The waits of a service run: for new objects and events, for windows and conditions of present events,
+    and for instances.
     """
     if state.over:
         return
@@ -88,7 +88,7 @@ def _wait(
 
 
 def parts(definition: TaskDefinition, state: TaskServerState) -> dict[str, list[dict[str, Any]]]:
-    """The queue in its order, who works, and the events."""
+    """The queue in its order, the instances, and the events."""
     queue = [{"id": str(eid), "state": "queued", **_object(state, eid)} for eid in state.queue]
     gathered = [
         {"id": str(eid), "state": "part", "parent": parent, "ordinal": ordinal, **_object(state, eid)}
@@ -137,7 +137,7 @@ def _event(event: RaisedEvent) -> dict[str, Any]:
 
 
 def explain(definition: TaskDefinition, state: TaskServerState, identifier: str | None) -> Words | None:
-    """Why an event, an object or an instance is as it is; None if there is nothing to tell."""
+    """Explain the state of an event, an object or an instance; None if there is nothing to say."""
     if identifier is None:
         return None
     if not identifier.isdecimal():
@@ -155,7 +155,9 @@ def explain(definition: TaskDefinition, state: TaskServerState, identifier: str 
 
 
 def _why_queue(definition: TaskDefinition, state: TaskServerState, name: str) -> str | None:
-    """The number of those in the queue, at work, or in a queue of events, and the reason."""
+    """The number of objects in the queue, of instances, or of events in one of their queues, with
+    the reason.
+    """
     if name == "queue":
         idle = f": {_nobody(definition, state)}" if state.queue else ""
         return f"{len(state.queue)} objects wait for an instance{idle}"

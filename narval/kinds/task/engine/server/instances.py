@@ -1,5 +1,5 @@
-"""Instances at work (K44, K45, K61): those that join, those that the server calls, and what waits for one to
-be free again (KA5, KA6).
+"""The instances of a type (K44, K45, K61): those that join, those that the server calls, and the work that
+waits until one is free again (KA5, KA6).
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def join(decision: ServerDecision, event: Signalled) -> None:
 
 
 def at(decision: ServerDecision, event: Signalled) -> None:
-    """Record in which state with rules an instance is, and judge what waits there for it."""
+    """Record the state of an instance, if that has rules, and judge the rules that wait for an instance in
+    it.
+    """
     instance, state = event.number("instance") or event.sender, decision.state
     known = state.at_work.get(instance)
     call = known.call if known is not None else _call_of(decision, instance)
@@ -53,8 +55,8 @@ def at(decision: ServerDecision, event: Signalled) -> None:
 
 
 def _adopted(decision: ServerDecision, instance: int, eid: int, event: int) -> int:
-    """Record that an instance works on what an event brought; return 0 if that was meanwhile taken from the
-    event, and the instance must drop it.
+    """Record that an instance works on the object that an event brought; return 0 if the event no longer
+    carries the object, so that the instance must drop it.
     """
     state = decision.state
     if instance in state.at_work and state.carried.get(eid) == event:
@@ -82,7 +84,7 @@ def _call_of(decision: ServerDecision, instance: int) -> str:
 
 
 def down(decision: ServerDecision, event: Signalled) -> None:
-    """Forget an instance, and take back the object that it gives back, as it is now."""
+    """Forget an instance, and queue the object that it gives back, in its present version."""
     state, instance = decision.state, event.number("instance") or event.sender
     eid, (had, case) = event.number("object"), held_by(decision, instance)
     if instance in state.at_work:
@@ -96,13 +98,13 @@ def down(decision: ServerDecision, event: Signalled) -> None:
 
 
 def leave(decision: ServerDecision, instance: int, why: str) -> None:
-    """Forget an instance; what it was to do is judged again when its time comes."""
+    """Forget an instance; the rules that it should have served are judged again when they are due."""
     decision.change(changes.InstanceLeft(decision.now, instance, why))
     abandon(decision, instance)
 
 
 def gone(decision: ServerDecision, instance: int, signal: str) -> None:
-    """Forget an instance that gave up asking for an object, even if it was given one meanwhile."""
+    """Forget an instance that no longer asks for an object, even if it has just been given one."""
     entry = decision.state.at_work.get(instance)
     if entry is None or signal not in (entry.take, entry.took):
         return
@@ -122,7 +124,7 @@ def call_next(decision: ServerDecision) -> None:
 
 
 def call_instance(decision: ServerDecision, eid: int, case: int, event: int = 0) -> None:
-    """Begin an instance on an object, or with 0 on none."""
+    """Begin an instance on an object, or on none if `eid` is 0."""
     call, name = decision.identifier(), decision.definition.full_name
     environment: dict[str, Plain] = {"object": str(eid), "case": str(case)} if eid else {}
     if event:
@@ -150,7 +152,7 @@ def _asks_people(decision: ServerDecision) -> bool:
 
 
 def begin_more(decision: ServerDecision) -> None:
-    """Begin the instances that objects and events need, as far as the type starts them by itself."""
+    """Begin the instances that objects and events need, if the type starts them by itself."""
     definition, state = decision.definition, decision.state
     if state.gone or definition.is_global:
         return
@@ -174,8 +176,8 @@ BROKEN = frozenset({"internal-error", "unreadable"})
 
 
 def _take_back(decision: ServerDecision, eid: int, case: int, problem: str, left: tuple[int, ...]) -> None:
-    """Send on an object whose instance has not told the case of it. An ended instance has `left` what it had,
-    or its error. If it was stopped before it began, the object is in the queue again (K16).
+    """Send on an object whose instance failed to report it to the case. An ended instance has `left` what it
+    had, or its error. If it was stopped before it began, the object returns to the queue (K16).
     """
     if problem == "run-cancelled" and not left:
         queue.enqueue(decision, eid, case, front=True)
@@ -204,7 +206,7 @@ def returned(decision: ServerDecision, event: Returned) -> None:
 
 
 def action_over(decision: ServerDecision, event: RaisedEvent, number: int, returned: Returned) -> None:
-    """Handle the result of an action, and let its receiver do what waits for it."""
+    """Handle the result of an action, and give its receiver the work that waits for it."""
     rule, problem, value = event.rules[number], returned.problem, returned.value or {}
     receiver = rule.receiver
     if returned.abandoned:
@@ -233,7 +235,7 @@ def action_over(decision: ServerDecision, event: RaisedEvent, number: int, retur
 
 
 def serve_ready(decision: ServerDecision, event: RaisedEvent) -> None:
-    """Run the next action of an event, if what it carries is no longer claimed."""
+    """Run the next action of an event, if its object is no longer claimed."""
     for rule in list(event.rules.values()):
         if rule.stage == "ready":
             serve(decision, rule.receiver)
@@ -248,7 +250,7 @@ def _end_action(
     *,
     kept: bool = False,
 ) -> None:
-    """End a rule whose action is done; rules of other states no longer answer the event (K37)."""
+    """End a rule whose action is done; the rules of other states are passed over (K37)."""
     where = event.rules[number].state
     for other in [other for other, rule in event.rules.items() if rule.state != where]:
         ending.end_rule(decision, event, other, "passed over", f"it was answered in {where}")
@@ -256,14 +258,16 @@ def _end_action(
 
 
 def abandon(decision: ServerDecision, instance: int) -> None:
-    """Judge again what an instance that is gone was to do now; what is due later is judged when it is due."""
+    """Judge again the rules that a vanished instance should serve now; later ones are judged when they are
+    due.
+    """
     for key in list(decision.state.pending.get(instance, ())):
         identifier, number = read_key(key)
         back(decision, decision.state.events[identifier], number, f"instance {instance} is gone")
 
 
 def serve(decision: ServerDecision, instance: int) -> None:
-    """Let a free instance do what waits for it, and judge for it what waits in its state."""
+    """Give a free instance the actions that wait for it, and judge the rules that wait in its state."""
     state = decision.state
     while (entry := state.at_work.get(instance)) is not None and not entry.acting:
         keys = map(read_key, _walk(state.pending.get(instance)))

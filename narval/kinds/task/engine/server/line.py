@@ -13,7 +13,8 @@ Key = TypeVar("Key", int, str)
 class ArrivalLine(msgspec.Struct, Generic[Key], omit_defaults=True):
     """Keys in order: `keys` by place and `places` by key, from `head` to before `tail`.
 
-    A dictionary alone would not do: finding its first key is slow after many were taken from its front.
+    A dictionary alone would be too slow: finding its first key takes long after many were removed from the
+    front.
     """
 
     keys: dict[int, Key] = {}

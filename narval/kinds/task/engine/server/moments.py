@@ -32,14 +32,14 @@ def is_instant(window: Interval) -> bool:
 
 
 def ends(window: Interval, now: float) -> float | None:
-    """The future moment at which a window ends; None for an instant, and for one without an end."""
+    """The future moment at which a window ends; None for an instant and for a window without an end."""
     return window.end if now < window.end < inf else None
 
 
 def moment(decision: ServerDecision, rule: EventRule, key: str, windows: Iterable[Interval]) -> float:
-    """The moment for which a rule is looked at: now, or the instant for which its timer has fired.
+    """The moment at which a rule is examined: now, or the instant for which its timer has fired.
 
-    A timer fires a little after its instant; an instant that passed while the daemon was not at work was
+    A timer fires a little after its instant; an instant that passed while the daemon was not running was
     missed.
     """
     wake = rule.wake
@@ -50,12 +50,12 @@ def moment(decision: ServerDecision, rule: EventRule, key: str, windows: Iterabl
 
 
 def wake_name(decision: ServerDecision, key: str) -> str:
-    """The name of a timer, of a rule (also of its watch), of a wait, or of a period."""
+    """The name of the timer of a rule (and of its watch), of a wait, or of a period."""
     return f"{decision.state.eid}/{key}"
 
 
 def set_wake(decision: ServerDecision, event: int, number: int, at: float | None) -> None:
-    """Have a rule looked at again at a moment; None: never."""
+    """Schedule the moment at which a rule is examined again; None for never."""
     rule = decision.state.events[event].rules[number]
     stop_timer(decision, rule, rule_key(event, number), at)
     if rule.wake != at:

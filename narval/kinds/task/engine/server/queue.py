@@ -12,7 +12,7 @@ from narval.kinds.task.engine.server.decision import ServerDecision
 
 
 def put(decision: ServerDecision, event: Signalled) -> None:
-    """Put an object into the queue; a part waits until all parts are there."""
+    """Put an object into the queue; a part waits until all parts have arrived."""
     state, eid, case = decision.state, event.number("object"), event.number("case") or event.sender
     if decision.definition.is_global:
         decision.refuse(event, "no-queue", f"{decision.definition.full_name} is an event; put it at a task")
@@ -72,7 +72,7 @@ def _merge(decision: ServerDecision, parent: int) -> None:
 
 
 def take(decision: ServerDecision, event: Signalled) -> None:
-    """Let an instance wait for an object; answer one that the server has called at once."""
+    """Let an instance wait for an object. One that the server has called is answered at once."""
     state, instance = decision.state, event.number("instance") or event.sender
     entry = state.at_work.get(instance)
     if entry is None:
@@ -111,7 +111,7 @@ def next_object(decision: ServerDecision) -> int:
 
 
 def lose(decision: ServerDecision, eid: int, case: int, why: str) -> None:
-    """Tell the case that an object cannot continue here."""
+    """Drop an object that cannot continue here, and tell its case."""
     decision.change(changes.ObjectGone(decision.now, eid, why))
     tell_lost(decision, eid, case, why)
 
@@ -127,7 +127,7 @@ def tell_lost(decision: ServerDecision, eid: int, case: int, why: str) -> None:
 
 
 def withdraw(decision: ServerDecision, event: Signalled) -> None:
-    """Take an object from where it is: the queue, an event, or an instance, which is told to stop."""
+    """Take an object from the queue, from an event, or from an instance, which is told to stop."""
     state, why = decision.state, event.text("why")
     eid = _known(decision, event.number("object"))
     holder = state.given.get(eid, "")
@@ -153,7 +153,7 @@ def withdraw(decision: ServerDecision, event: Signalled) -> None:
 
 
 def _known(decision: ServerDecision, eid: int) -> int:
-    """The eid under which an object is known here: its own, or that of its present version."""
+    """The eid under which this server knows an object: the given one, or that of the present version."""
     state = decision.state
     known = (state.objects, state.given, state.carried)
     names = (eid, *decision.elements(eid))
@@ -170,7 +170,7 @@ def withdrawn(decision: ServerDecision, event: Returned) -> None:
 
 
 def sent(decision: ServerDecision, event: Returned) -> None:
-    """Handle the answer for an object that was put back to the type it came from."""
+    """Handle the answer about an object that was put back to the type it came from."""
     eid, case = decision.state.sent[event.call]
     decision.change(changes.SendingOver(decision.now, event.call))
     if event.problem is not None:

@@ -19,11 +19,11 @@ from narval.kinds.task.language.definition import Rule, TaskDefinition
 from narval.kinds.task.language.windows import windows
 
 Answering = list[tuple[str, int, Rule]]
-"""The rules for an event, each with its state and its place among those for the event there."""
+"""The rules for an event, each with its state and its place among that state's rules for the event."""
 
 
 def raise_event(decision: ServerDecision, event: Signalled) -> None:
-    """Register an event; the raiser of a synchronous one is answered at its end."""
+    """Register an event. The raiser of a synchronous event is answered at its end."""
     name, given = event.text("event"), event.texts("parameters")
     found = answering(decision.definition, name)
     problem = _fault(decision, name, given, found, event.number("object"))
@@ -55,7 +55,7 @@ def answering(definition: TaskDefinition, name: str) -> Answering:
 def _fault(
     decision: ServerDecision, name: str, given: tuple[str, ...], found: Answering, eid: int
 ) -> tuple[str, str] | None:
-    """Why an event cannot be raised; None if it can."""
+    """The reason why an event cannot be raised; None if it can."""
     definition = decision.definition
     if not found or decision.state.gone:
         known = ", ".join(dict.fromkeys(rule.event for rule in definition.events)) or "no event"
@@ -77,7 +77,7 @@ def _fault(
 def _raised(
     decision: ServerDecision, event: Signalled, name: str, given: tuple[str, ...], found: Answering
 ) -> EventRaised:
-    """The fact that an event is raised. Raises ValueError for a parameter that is not a time."""
+    """The change that raises an event. Raises ValueError for a parameter that is not a time."""
     mode, raiser = event.text("mode"), event.number("raiser")
     sync = mode == "sync" or (mode != "async" and any(rule.mode == "sync" for _, _, rule in found))
     _check_action_times(decision, given, found)
@@ -115,7 +115,7 @@ def windows_of(
 
 
 def _check_action_times(decision: ServerDecision, given: tuple[str, ...], found: Answering) -> None:
-    """Raise ValueError now if a parameter that a window of an action needs is not a time."""
+    """Raise ValueError early if a parameter is not a time but the window of an action needs one."""
     for _, _, rule in found:
         if rule.before_action is not None:
             named = dict(zip(rule.parameters, given, strict=False))
@@ -123,7 +123,7 @@ def _check_action_times(decision: ServerDecision, given: tuple[str, ...], found:
 
 
 def register(decision: ServerDecision, change: EventRaised) -> None:
-    """Record an event and let it wait for its windows, tell those that wait for it, and take its object."""
+    """Record an event, take its object, tell the instances that wait for it, and examine its rules."""
     state = decision.state
     if change.object in state.objects or change.object in state.given:
         decision.change(ObjectGone(decision.now, change.object, f"event {change.name} carries it"))
@@ -141,10 +141,11 @@ def let_go(decision: ServerDecision) -> None:
         ending.cancel(decision, event, "cancelled", "the service run is over")
 
 
-# --- what comes by itself -----------------------------------------------------------------------------
+# --- events and runs that come by themselves ----------------------------------------------------------
 
 MOST_DAYS = 400
-"""The most periods tried to find one that ends on a day that counts; one of 25 h reaches every day in time.
+"""The most periods tried to find one that ends on a listed weekday; even a period of 25 h reaches each in
+time.
 """
 
 EVERY = "every"
@@ -152,7 +153,9 @@ EVERY = "every"
 
 
 def loaded(decision: ServerDecision, *, comes: bool) -> None:
-    """Begin what comes by itself; a version that is loaded again starts with its next period."""
+    """Set the period of a loaded version. A new version also comes now; one that is loaded again waits for
+    its next period.
+    """
     if comes or decision.state.due is None:
         stop(decision)
         _set(decision, decision.now)
@@ -161,7 +164,9 @@ def loaded(decision: ServerDecision, *, comes: bool) -> None:
 
 
 def ticked(decision: ServerDecision) -> None:
-    """Do what is due. Missed periods count as one, and nothing is begun while the last is under way."""
+    """Begin what is due. Missed periods count as one, and nothing begins while the last event or run is under
+    way.
+    """
     due, period = decision.state.due, decision.definition.period
     if due is None or period is None:
         return
@@ -177,7 +182,7 @@ def ticked(decision: ServerDecision) -> None:
 
 
 def catch_up(decision: ServerDecision) -> None:
-    """Do what came while the last was under way, once that has ended."""
+    """Begin what fell due while the last event or run was under way, once that has ended."""
     state, period = decision.state, decision.definition.period
     if state.missed and not state.gone and not _goes_on(decision):
         decision.change(TickSet(decision.now, state.due, False))
@@ -211,7 +216,7 @@ def _raise(decision: ServerDecision, base: float) -> None:
 
 
 def _counts(decision: ServerDecision, moment: float) -> bool:
-    """True if a moment is on a weekday that counts."""
+    """True if a moment is on a listed weekday, or if none are listed."""
     weekdays = decision.definition.weekdays
     return (
         not weekdays or datetime.fromtimestamp(moment, zone_named(decision.view.zone)).weekday() in weekdays
@@ -227,8 +232,8 @@ def _set(decision: ServerDecision, base: float) -> None:
 
 
 def _on_weekday(decision: ServerDecision, due: float, period: float) -> float:
-    """The moment, or the first one some periods later that is on a weekday that counts. If there is none, as
-    with a period of weeks, the same time on the first such day.
+    """The moment, or the first one a number of periods later that is on a listed weekday. If there is none,
+    as with a period of weeks, the same time on the next listed day.
     """
     weekdays, zone = decision.definition.weekdays, zone_named(decision.view.zone)
     moment = due
@@ -244,7 +249,7 @@ def _on_weekday(decision: ServerDecision, due: float, period: float) -> float:
 
 
 def stop(decision: ServerDecision) -> None:
-    """Stop what comes by itself."""
+    """Cancel the timer of the period."""
     if decision.state.due is not None:
         decision.command(commands.CancelTimer(wake_name(decision, EVERY)))
     if decision.state.due is not None or decision.state.missed:

@@ -1,7 +1,7 @@
 """Rules of an event, each from its windows to its action (K33, KA4–KA8, KA32).
 
 registered → open → due → ready → acting      to be judged, held, in the window of its action, being done
-             open ↔ false                     judged in vain while its window lasts
+             open ↔ false                     false, and judged again while its window lasts
 due, ready, acting → registered               the receiver was not in the state (KA6)
 """
 
@@ -30,18 +30,18 @@ GONE = "the type has no such rule any more"
 
 
 def rule_of(decision: ServerDecision, event: RaisedEvent, rule: EventRule) -> Rule | None:
-    """The rule as the type has it now; None if it no longer has it."""
+    """The rule in the type's present version; None if it is gone."""
     found = decision.definition.rules_for(rule.state, event.name)
     return found[rule.ordinal] if rule.ordinal < len(found) else None
 
 
 def named(rule: Rule, event: RaisedEvent) -> dict[str, Any]:
-    """The parameters of an event by the names that a rule gives it."""
+    """The parameters of an event by the names that a rule gives them."""
     return dict(zip(rule.parameters, event.parameters, strict=False))
 
 
 def woken(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
-    """Do what a timer was set for, or, if the clock was set back, wait for it again."""
+    """Handle a timer; set it again if the clock was set back."""
     wake, key = event.rules[number].wake, rule_key(event.id, number)
     if wake is not None and decision.now < wake:
         decision.command(commands.SetTimer(moments.wake_name(decision, key), wake, calendar=True))
@@ -51,7 +51,7 @@ def woken(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
 
 
 def look(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
-    """Bring a rule up to date with the clock, before its action."""
+    """Bring a rule that is not acting yet up to date with the clock."""
     rule, key = event.rules[number], rule_key(event.id, number)
     if event.state and rule.state != event.state:
         moments.set_wake(decision, event.id, number, None)
@@ -107,7 +107,7 @@ def _is_meant(event: RaisedEvent, entry: KnownInstance) -> bool:
 
 
 def judge(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
-    """Judge the condition of a rule whose window is open, for the instances that are there (KA5)."""
+    """Judge the condition of a rule whose window is open, for the instances in its state (KA5)."""
     rule, definition = event.rules[number], decision.definition
     found = rule_of(decision, event, rule)
     if found is None:
@@ -136,14 +136,14 @@ def judge(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
 
 
 def _window(decision: ServerDecision, rule: EventRule) -> Any:
-    """The window that is open for a rule, if it lasts; None if it was an instant."""
+    """The open window of a rule, if it lasts; None for an instant."""
     windows_ = rule.before_condition
     found = moments.inside(windows_, decision.now) if windows_ is not None else None
     return found if found is not None and decision.now < found.end else None
 
 
 def _nobody(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
-    """Let a rule wait for a receiver; at an instant only for an instance begun for its event (KA7)."""
+    """Let a rule wait for a receiver; at an instant, wait only for an instance begun for its event (KA7)."""
     rule = event.rules[number]
     if rule.stage != "open":
         unwatch(decision, rule, rule_key(event.id, number))
@@ -161,7 +161,7 @@ def _is_under_way(decision: ServerDecision, event: RaisedEvent) -> bool:
 def _judge_in_vain(
     decision: ServerDecision, event: RaisedEvent, number: int, found: Rule, receiver: int, tried: list[Bound]
 ) -> None:
-    """Watch for what may alter a false condition, while the window lasts (KA4)."""
+    """Watch the elements that may change a false condition, while the window lasts (KA4)."""
     rule, key, condition = event.rules[number], rule_key(event.id, number), found.condition
     lasts = _window(decision, rule) is not None
     unwatch(decision, rule, key)
@@ -187,7 +187,9 @@ def _judge_in_vain(
 
 
 def _bound_to(tried: list[Bound]) -> tuple[int, ...]:
-    """The objects that conditions are about; when one is replaced, its new version is judged."""
+    """The objects that conditions refer to; when one is replaced, the conditions are judged on its new
+    version.
+    """
     named = (
         element.eid
         for one in tried
@@ -199,7 +201,7 @@ def _bound_to(tried: list[Bound]) -> tuple[int, ...]:
 
 
 def unwatch(decision: ServerDecision, rule: EventRule, key: str) -> None:
-    """Stop watching for what may alter a condition."""
+    """Stop watching a condition."""
     name = moments.wake_name(decision, key)
     if rule.watched:
         decision.command(commands.Unwatch(name))
@@ -217,7 +219,7 @@ def _hold(
     *,
     labels: tuple[str, ...],
 ) -> None:
-    """Record that a condition held, and count the windows of its action from now on."""
+    """Record that a condition held, and compute the windows of its action from this moment."""
     rule = event.rules[number]
     unwatch(decision, rule, rule_key(event.id, number))
     for other, at in event.rules.items():
@@ -256,7 +258,7 @@ def _look_after(decision: ServerDecision, event: RaisedEvent, number: int) -> No
 
 
 def begin(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
-    """Have the action done; its receiver answers whether it is still in the state (KA5)."""
+    """Ask the receiver to do the action; it answers whether it is still in the state (KA5)."""
     rule, state = event.rules[number], decision.state
     receiver = rule.receiver
     if receiver and receiver not in state.at_work:
@@ -298,7 +300,7 @@ def begin(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
 
 
 def back(decision: ServerDecision, event: RaisedEvent, number: int, why: str) -> None:
-    """Judge a condition again, if a window for that is open or to come; else end its rule (KA6)."""
+    """Judge a condition again, if it has a present or future window; else end its rule (KA6)."""
     rule = event.rules[number]
     now = decision.now
     moments.set_wake(decision, event.id, number, None)

@@ -1,6 +1,6 @@
-"""The state of the service run of a task type: plain data that its changes alone alter.
+"""The state of the service run of a task type: plain data, altered only by its changes.
 
-What has ended leaves it and remains in the journal.
+Whatever has ended is removed from it and remains in the journal.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from narval.kinds.task.language.windows import Interval
 
 Stage = Literal["registered", "open", "false", "due", "ready", "acting"]
 """The stage of a rule: before its window; to be judged; judged false, and judged again when something
-changes; held, and before the window of its action; waiting for a receiver that is not free, or for the action
-of another rule, which may keep what the event carries; being done.
+changes; judged true, before the window of its action; waiting for a busy receiver, or for the action of
+another rule, which may keep what the event carries; being done.
 """
 
 Result = Literal["done", "expired", "failed", "cancelled", "passed over"]
-"""The end of a rule or an event. A rule is passed over if its event was taken in another state."""
+"""The end of a rule or an event. A rule is passed over if its event was answered in another state."""
 
 
 MOST_STORED = 100
@@ -41,14 +41,14 @@ class Queued(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class KnownInstance(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """An instance that works."""
+    """An instance of the type, as its server knows it."""
 
     since: float
-    """The moment since which it has worked."""
+    """The moment at which it joined or was first heard of."""
     call: str = ""
     """The call that began it, if the server did."""
     state: str = ""
-    """The state in which it is, if that has rules."""
+    """The state that it is in, if that has rules."""
     object: int = 0
     """The object that it has."""
     case: int = 0
@@ -58,13 +58,13 @@ class KnownInstance(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     role: str = ""
     """The role of that user."""
     program: bool = False
-    """True if it is a program's."""
+    """True if it belongs to a program."""
     acting: str = ""
     """The rule whose action it does."""
     take: str = ""
-    """The signal by which it waits for an object."""
+    """The signal that asks for an object and has no answer yet."""
     took: str = ""
-    """The signal by which it was given the object that it has."""
+    """The signal whose answer gave it its object."""
 
 
 class Present(msgspec.Struct, omit_defaults=True):
@@ -75,7 +75,7 @@ class Present(msgspec.Struct, omit_defaults=True):
 
 
 class CalledInstance(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """An instance that the server has called, and for what; `instance` is its eid once that is known."""
+    """An instance that the server has called, with its object or event; `instance` is its eid once known."""
 
     at: float
     object: int = 0
@@ -88,13 +88,13 @@ class EventRule(msgspec.Struct, omit_defaults=True, gc=False):
     """A rule that answers an event."""
 
     state: str
-    """The state of the task to which it belongs."""
+    """The state of the task that it belongs to."""
     ordinal: int
     """Its place among the rules of that state for the event."""
     before_condition: tuple[Interval, ...] | None = None
-    """The windows in which it is judged; None: whenever an instance is there."""
+    """The windows in which it is judged; None: whenever an instance is in the state."""
     before_action: tuple[Interval, ...] | None = None
-    """The windows in which its action may be done, once it held; None: at once."""
+    """The windows in which its action may be done, once its condition held; None: at once."""
     stage: Stage = "registered"
     """The stage that it has reached."""
     receiver: int = 0
@@ -102,13 +102,13 @@ class EventRule(msgspec.Struct, omit_defaults=True, gc=False):
     call: str = ""
     """The call of its action."""
     wake: float | None = None
-    """The moment at which it is looked at again."""
+    """The moment at which it is examined again."""
     watched: bool = False
     """True if its condition is watched for, to be judged again."""
     hearsay: bool = False
-    """The mark recorded before there were labels."""
+    """The mark recorded before labels existed."""
     labels: tuple[str, ...] = ()
-    """The labels of what its condition depended on."""
+    """The labels of the elements that its condition depended on."""
 
 
 class RaisedEvent(msgspec.Struct, omit_defaults=True):
@@ -139,9 +139,9 @@ class RaisedEvent(msgspec.Struct, omit_defaults=True):
     raiser_type: str = ""
     """The type of that run."""
     signal: str = ""
-    """The signal by which the raiser waits."""
+    """The signal whose answer the raiser waits for."""
     state: str = ""
-    """The state in which it is taken: rules of others wait."""
+    """The state in which it is being answered; the rules of other states wait."""
     started: bool = False
     """True if an instance was begun for it."""
     rules: dict[int, EventRule] = {}
@@ -149,7 +149,7 @@ class RaisedEvent(msgspec.Struct, omit_defaults=True):
     results: tuple[Result, ...] = ()
     """The results of its ended rules."""
     labels: tuple[str, ...] = ()
-    """The labels of what it says."""
+    """The labels of its content."""
 
     @property
     def queue(self) -> str:
@@ -161,11 +161,13 @@ class RaisedEvent(msgspec.Struct, omit_defaults=True):
 
     @property
     def is_claimed(self) -> bool:
-        """True while one of its rules does its action, and may keep what it carries."""
+        """True while an action of one of its rules is under way, which may keep the object that it
+        carries.
+        """
         return bool(self.object) and any(rule.stage == "acting" for rule in self.rules.values())
 
     def unbind(self) -> None:
-        """Release the event from its state, if no rule of that state is still held or acting."""
+        """Release the event from its state, if no rule there is due, ready or acting."""
         if not any(rule.stage in ("due", "ready", "acting") for rule in self.rules.values()):
             self.state = ""
 
@@ -211,7 +213,7 @@ class TaskServerState(RunState, omit_defaults=True):
     given: dict[int, str] = {}
     """The objects that instances have, each with the call that began the instance, or its eid."""
     at_work: dict[int, KnownInstance] = {}
-    """The instances that work."""
+    """The instances known to the server, by eid."""
     takers: dict[int, str] = {}
     """The instances that wait for an object, each with its signal."""
     called: dict[str, CalledInstance] = {}
@@ -223,7 +225,7 @@ class TaskServerState(RunState, omit_defaults=True):
     open: dict[str, ArrivalLine[str]] = {}
     """The rules to be judged when an instance is in their state, by that state."""
     picky: dict[str, ArrivalLine[str]] = {}
-    """The rules to be judged for each new object, by state: false for those of the present instances."""
+    """The rules to judge again for each new object, by state; they are false for the present objects."""
     pending: dict[int, ArrivalLine[str]] = {}
     """The rules that wait for their receiver to be free, by receiver."""
     chosen: dict[int, ArrivalLine[str]] = {}
@@ -237,7 +239,7 @@ class TaskServerState(RunState, omit_defaults=True):
     waits: dict[str, EventWaiter] = {}
     """The instances that wait for an event, by signal."""
     waiters: dict[str, dict[str, None]] = {}
-    """The signals of these by the name of the event, marked with `!` for its end."""
+    """The signals of those waits by the name of the event, marked with `!` for its end."""
     stored: dict[str, list[StoredEvent]] = {}
     """The events that no wait has taken yet, by that name."""
     withdrawing: dict[str, tuple[str, int]] = {}
@@ -249,7 +251,7 @@ class TaskServerState(RunState, omit_defaults=True):
     due: float | None = None
     """The moment of the next such event, or of the next run of a periodic task."""
     missed: bool = False
-    """True if one was missed meanwhile."""
+    """True if one fell due while the last was under way."""
 
     def progress(self) -> Iterator[tuple[str, str]]:
         """The number of objects, events and instances."""
@@ -275,7 +277,7 @@ class TaskServerState(RunState, omit_defaults=True):
             self.put_instance(instance, replace(entry, object=0, case=0))
 
     def take_out(self, eid: int) -> Queued | None:
-        """Take an object out of the queue, or from among the parts that wait."""
+        """Take an object out of the queue or out of the waiting parts."""
         queued = self.objects.pop(eid, None)
         self.queue.discard(eid)
         if queued is not None and queued.count and (parts := self.parts.get(queued.parent)) is not None:
@@ -285,7 +287,7 @@ class TaskServerState(RunState, omit_defaults=True):
         return queued
 
     def forget_instance(self, instance: int) -> None:
-        """Remove an instance from those at work."""
+        """Remove an instance."""
         self.let_go(instance)
         self.takers.pop(instance, None)
         self.put_instance(instance, None)
@@ -297,7 +299,7 @@ class TaskServerState(RunState, omit_defaults=True):
         del stored[:-MOST_STORED]
 
     def move_rule(self, event: int, number: int, stage: Stage | None) -> EventRule:
-        """Move a rule to another stage and its lines; None: it has ended."""
+        """Move a rule to another stage, and out of the lines of the last one; None if it has ended."""
         rule, key = self.events[event].rules[number], rule_key(event, number)
         for lines in (self.open, self.picky):
             _leave(lines, rule.state, key)
@@ -321,7 +323,7 @@ class TaskServerState(RunState, omit_defaults=True):
         event.object = event.case = 0
 
     def hold(self, instance: int, entry: KnownInstance, eid: int, case: int) -> None:
-        """Update an instance, with this object in place of its last; 0 for none."""
+        """Update an instance, and give it an object in place of its last one; 0 for none."""
         called = self.called.get(entry.call)
         holder, had = (str(instance), entry.object) if called is None else (entry.call, called.object)
         if called is not None:
@@ -333,7 +335,7 @@ class TaskServerState(RunState, omit_defaults=True):
         self.put_instance(instance, replace(entry, object=eid, case=case))
 
     def put_instance(self, instance: int, entry: KnownInstance | None) -> None:
-        """Update an instance, or forget it with None."""
+        """Update an instance; remove it if `entry` is None."""
         before = self.at_work.pop(instance, None)
         if before is not None and (line := self._line(before)) is not None:
             del line[bisect_left(line, instance)]
@@ -346,7 +348,7 @@ class TaskServerState(RunState, omit_defaults=True):
             insort(line, instance)
 
     def _line(self, entry: KnownInstance) -> list[int] | None:
-        """The list that an instance is in; None if it is in no state with rules, or acting."""
+        """The list that an instance is in; None if its state has no rules, or if it is acting."""
         if not entry.state or entry.acting:
             return None
         present = self.present.setdefault(entry.state, Present())
@@ -375,6 +377,6 @@ def rule_key(event: int, number: int) -> str:
 
 
 def read_key(key: str) -> tuple[int, int]:
-    """The event, and the number of its rule, that a key names."""
+    """The event and the number of its rule, read from a key."""
     event, _, number = key.partition("/")
     return int(event), int(number)

@@ -15,7 +15,7 @@ WAIT = "wait"
 
 
 def wait(decision: ServerDecision, event: Signalled) -> None:
-    """Answer an instance when the event comes; at once if a stored one is there."""
+    """Answer an instance when the event comes, or at once from a stored event."""
     name, instance, end = event.text("event"), event.number("instance"), event.arguments.get("end") is True
     if not any(rule.event == name for rule in decision.definition.events):
         known = ", ".join(dict.fromkeys(rule.event for rule in decision.definition.events)) or "none"
@@ -45,7 +45,9 @@ def wait(decision: ServerDecision, event: Signalled) -> None:
 
 
 def _replace(decision: ServerDecision, instance: int, name: str) -> None:
-    """Forget an earlier wait of a program that waits again, as after a restart: nothing takes its answer."""
+    """Forget the earlier wait of a program that waits again, as after a restart: nothing would read its
+    answer.
+    """
     for signal in list(decision.state.waiters.get(name, ())):
         if decision.state.waits[signal].instance == instance:
             _end(decision, signal)
@@ -57,7 +59,7 @@ def _told(stored: StoredEvent, end: bool) -> Mapping[str, Plain]:
 
 
 def tell(decision: ServerDecision, event: RaisedEvent, result: str = "") -> None:
-    """Tell all that wait for an event that it is raised, or, with a result, that it has ended."""
+    """Tell every waiting instance that an event is raised, or, with a result, that it has ended."""
     name = ended(event.name) if result else event.name
     waiters = list(decision.state.waiters.get(name, ()))
     for signal in waiters:
@@ -74,7 +76,7 @@ def _end(decision: ServerDecision, signal: str, event: int = 0, *, fired: bool =
 
 
 def woken(decision: ServerDecision, signal: str) -> None:
-    """End a wait whose moment has come."""
+    """End a wait whose time has run out."""
     waiter = decision.state.waits.get(signal)
     if waiter is None:
         return
@@ -93,6 +95,6 @@ def gone(decision: ServerDecision, signal: str) -> None:
 
 
 def let_go(decision: ServerDecision) -> None:
-    """Forget all waits: the service run has ended, and the runtime tells those that wait."""
+    """Forget all waits: the service run has ended, and the runtime tells the waiting instances."""
     for signal in list(decision.state.waits):
         _end(decision, signal)
