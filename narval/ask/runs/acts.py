@@ -130,7 +130,7 @@ async def cancel(
     *,
     asker: Asker = PROGRAM,
 ) -> dict[str, Any]:
-    """End a run: its calls are given up.
+    """End a run, and cancel its calls.
 
     It may be given by the `name` of its definition: refused if several of that are active. If none is, the
     runs of it that are to begin do not, and `starts` says how many these were.

@@ -89,7 +89,7 @@ def complete(
     members: Pairs,
     queued: bool,
 ) -> None:
-    """Complete a token of a process: it goes on.
+    """Complete a token of a process, which then moves on.
 
     NODE is the node with the active token; if it has several, --token names one.
     """
@@ -138,7 +138,7 @@ def backtrack(session: Session, run: int, place: str) -> None:
 @click.argument("node", required=False, shell_complete=_failed_nodes)
 @token_option
 def rerun(session: Session, run: int, node: str | None, token: int | None) -> None:
-    """Run the node of a token again that failed.
+    """Run the failed node of a token again.
 
     NODE is the node with the token; if it has several, --token names one. `narval why RUN` names the element
     that says what went wrong. To continue without running it, complete the token.

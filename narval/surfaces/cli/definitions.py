@@ -97,7 +97,7 @@ narval actions --shipped"""
 @click.argument("name", metavar="[NAME]", default="", shell_complete=completion.actions)
 @click.option("--shipped", is_flag=True, help="List all that ships, loaded or not.")
 def actions(session: Session, name: str, shipped: bool) -> None:
-    """List the actions there are, with their inputs and outputs.
+    """List the actions, with their inputs and outputs.
 
     With NAME, one action: its inputs with the attributes that it reads, its outputs, what it reaches outside,
     and a step that calls it; or the actions of a module. NAME may ship without being loaded.
@@ -191,7 +191,7 @@ def _print_changes(rows: list[dict[str, str]], *, listed: bool) -> None:
 )
 @click.option("--force", is_flag=True, help="Replace what is there.")
 def take(session: Session, names: tuple[str, ...], group: str | None, about: str | None, force: bool) -> None:
-    """Copy what ships into the home, to be altered.
+    """Copy a shipped file into the home, to change it.
 
     A NAME is a module, such as mail, a file, such as recipes/mail.xml, or an example, such as
     examples/invoice: its recipe, and its scenario. From then on the copy is used. With --as an example

@@ -52,7 +52,7 @@ def edit(
     check: bool,
     version: str | None,
 ) -> None:
-    """Alter the file of a definition, and take that back.
+    """Edit the file of a definition, or take an edit back.
 
     FILE has the new text of the whole file in which NAME is; - is standard input. A text with faults is
     refused. It is written whole or not at all, and exactly what its definitions need outside is granted.

@@ -70,7 +70,7 @@ def grant(names: list[str]) -> None:
 @click.argument("name", required=False, shell_complete=completion.definitions)
 @click.option("--folder", metavar="DIR", help="Take back what was granted to a folder of the home.")
 def revoke(gone: list[str]) -> None:
-    """Take back what was granted.
+    """Revoke what was granted.
 
     Runs under way keep it; no other run starts if the home asks for grants.
     """

@@ -315,7 +315,7 @@ def memory(
     facets: bool,
     **query: Any,
 ) -> None:
-    """List the elements that match XPATH; without it, all.
+    """List the elements that match XPATH, or all.
 
     The newest come first. XPATH is a pattern as in a recipe, such as email[@kind='ack'], tried on each
     element by itself. The exit status is 1 if a pattern is given and nothing matched. With --xml all are

@@ -77,7 +77,7 @@ def migrate(
     until: When | None,
     scenario: Path | None,
 ) -> None:
-    """Let runs go on with another version of their file.
+    """Move runs to another version of their file.
 
     They continue from where they are. RUN is the number of a run, or a pattern of the names of definitions
     ('shop.*'), which stands for all their active runs. What a run has done is not done again. What has not

@@ -120,7 +120,7 @@ def propose(
     "proposals", example="narval proposals\nnarval proposals show remind-me\nnarval proposals try remind-me"
 )
 def proposals(session: Session) -> None:
-    """List definitions that nobody accepted yet.
+    """List the definitions that are not accepted yet.
 
     These are proposals. A model drafts them from a wish (narval propose), or a client of MCP proposes
     them. None of them runs.

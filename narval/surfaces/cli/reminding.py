@@ -21,7 +21,7 @@ narval remind on 2026-12-24: gifts"""
 @command("remind", example=_REMIND, alters=True)
 @click.argument("words", metavar="TIME: TEXT", nargs=-1, required=True)
 def remind(session: Session, words: tuple[str, ...]) -> None:
-    """Be reminded of something at a time.
+    """Set a reminder for a time.
 
     TIME is a clock time (at 17:30), a length (in 2h), a day (tomorrow 9:00, monday 8:00, on 2026-12-24), or
     recurring (every day 8:00, every monday 8:00, every 2h). A day without a time means 9:00. You are reminded
@@ -54,7 +54,7 @@ narval reminders snooze 12 1h"""
 @command_group("reminders", example=_REMINDERS)
 @click.option("--all", "of_all", is_flag=True, help="Those of all people; for operators.")
 def reminders(session: Session, of_all: bool) -> None:
-    """List your reminders to come, the next one first.
+    """List your coming reminders, the next one first.
 
     `forget` removes one, and `snooze` puts one off, even after it was told.
     """

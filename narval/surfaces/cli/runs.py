@@ -60,7 +60,7 @@ narval runs --name mail.triage --limit all --json"""
 @click.option("--notices", is_flag=True, help="Also those that only tell of failures.")
 @paged
 def runs(session: Session, page: Page, state: str | None, notices: bool, **query: str | bool | None) -> None:
-    """List the runs there are, newest first.
+    """List runs, newest first.
 
     Runs of notify.failures, which only report failures, are left out unless an option selects some.
     """
@@ -208,7 +208,7 @@ narval cancel --all --name mail.triage --yes"""
 @click.option("--yes", is_flag=True, help="With --all: do not ask first.")
 @click.option("--reason", default="", metavar="TEXT", help="Kept in the run's history.")
 def cancel(session: Session, run: int | None, name: str | None, every: bool, yes: bool, reason: str) -> None:
-    """End a run: its calls are given up.
+    """End a run, and cancel its calls.
 
     It is named by its number, or with --name by its definition; if several runs of that are active, none is
     ended, and they are listed.
@@ -291,7 +291,7 @@ narval signal 12 reply answer.xml"""
     help="An attribute of the signal; may be repeated.",
 )
 def signal(session: Session, run: int, name: str, file: BinaryIO | None, pairs: Pairs) -> None:
-    """Tell a run something, under a name.
+    """Send a named signal to a run.
 
     The elements in FILE (- is standard input) come with it. A plan gets it as an element `signal`, which is
     addressed to it alone: a condition waits for it with a pattern like signal[@name='approve'].
@@ -324,7 +324,7 @@ def _effect(answer: dict[str, Any]) -> None:
 @active_run_argument
 @click.option("--reason", default="", metavar="TEXT", help="Kept in the history of the run that ends.")
 def renew(answer: Row) -> None:
-    """End a run, and restart it by its file as it is now.
+    """End a run, and restart it with its file as it is now.
 
     The new run gets the elements that the old one got at its start. What the old one has used stays used. An
     item of work is withdrawn, and offered again.
@@ -352,7 +352,7 @@ def renew(answer: Row) -> None:
 )
 @click.option("--dry", is_flag=True, help="Tell what would be done, and do nothing.")
 def retry(session: Session, run: int, step: str | None, done: bool, gave: tuple[int, ...], dry: bool) -> None:
-    """Begin a run again from one of its steps.
+    """Retry a run from one of its steps.
 
     The eid of the new run is printed. It follows the current definition. Results from before that step are
     kept; what the step and those after it had used may be used again. A step with `foreach` repeats all its

@@ -18,7 +18,7 @@ narval completion fish > ~/.config/fish/completions/narval.fish"""
 @command("completion", example=_EXAMPLE, local=True)
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(session: Session, shell: str) -> None:
-    """Print the script that has a shell complete narval's lines.
+    """Print the script with which a shell completes narval's lines.
 
     In ~/.bashrc, eval "$(narval completion bash)"; in ~/.zshrc, the same with zsh, after compinit; for fish,
     into the file of the example. Then the key Tab completes commands, options and what the home knows: runs,

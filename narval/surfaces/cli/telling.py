@@ -26,7 +26,7 @@ narval tell notes.xml --json"""
 @click.option("--kind", metavar="K", help="The kind of NAME, where several kinds have one of that name.")
 @click.pass_context
 def tell(context: click.Context, /, session: Session, name: str, kind: str | None) -> None:
-    """Tell in plain sentences what a definition does.
+    """Describe in plain sentences what a definition does.
 
     The sentences say when it begins, what it waits for, what it does and in which order, its inputs and
     outputs, whom it asks, what happens on errors and timeouts, and what it does outside the home. They are

@@ -23,7 +23,7 @@ narval withdraw 12 --reason 'the mail was forged' --cascade"""
 @click.option("--cascade", is_flag=True, help="Withdraw what was made from it alone, too.")
 @click.option("--dry-run", is_flag=True, help="Tell what would follow, and change nothing.")
 def withdraw(session: Session, eid: int, why: str | None, cascade: bool, dry_run: bool) -> None:
-    """Withdraw an element that should never have counted.
+    """Withdraw an element that was wrong from the start.
 
     No step or condition gets it from then on. What was made only from it is doubtful, and matched only by
     patterns that ask for doubtful elements, until narval confirm makes it valid. If it was right until now,

@@ -25,7 +25,7 @@ narval task events bank.update"""
     "--follow", is_flag=True, help="Write a line for each that comes, moves or goes, until interrupted."
 )
 def task(session: Session, page: Page, follow: bool) -> None:
-    """List the tasks that are at work, or do something about them.
+    """List the active tasks, or act on them.
 
     A task type of a `.task` file has a queue of objects, and instances that work on them. `put` starts an
     object on its way. A program works as a task with `init`, `get`, `assert`, `raise`, `wait` and `down`; it

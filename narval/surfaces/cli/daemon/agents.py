@@ -40,7 +40,7 @@ narval agents remove ada --now"""
 )
 @click.option("--text", metavar="TEXT", help="Of the list, only those whose names have this text.")
 def agents(session: Session, limit: int | None, after: str | None, text: str | None) -> None:
-    """List the agents of the home, or change which there are.
+    """List the agents of the home, or add and remove some.
 
     Each has its own memory and runs. One with a folder agents/NAME/ has files of its own there; the others
     follow the home's definitions. `add` makes one; with --collection it also makes a folder, whose agent.toml

@@ -35,7 +35,7 @@ narval backup ada.db --agent ada"""
     help="Only this agent; may be repeated.",
 )
 def backup(session: Session, file: Path, agents: tuple[str, ...]) -> None:
-    """Write what the home remembers into FILE.
+    """Write a backup of the home's store to FILE.
 
     It is a snapshot of one moment; the daemon continues to work.
 
@@ -98,7 +98,7 @@ narval restore nightly.db --agent ada --name ada2"""
 @click.option("new_name", "--name", metavar="NEW", default="", help="With --agent: its name from now on.")
 @click.option("--force", is_flag=True, help="Move the store that is there aside.")
 def restore(session: Session, file: Path, new_name: str, force: bool) -> None:
-    """Put back what `narval backup` wrote into FILE.
+    """Restore the backup that `narval backup` wrote to FILE.
 
     It is the whole home, or with --agent one agent.
 

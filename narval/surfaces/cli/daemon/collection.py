@@ -61,7 +61,7 @@ _NAME = click.argument("name", metavar="NAME", shell_complete=completion.source(
 @command_group("collection", example=_EXAMPLE)
 @_STORE
 def collection(session: Session, store: str | None) -> None:
-    """List the collections that are published, or publish one.
+    """List the published collections, or publish one.
 
     Homes that share a store have agents that may run at any of them. The collections that these agents follow
     are published: checked, kept in the store, and written by the daemon of each home into its

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option("--check", is_flag=True, help="Say in a line whether it can work; so does the exit status.")
 @click.option("--metrics", is_flag=True, help="Print its numbers, as OpenMetrics.")
 def status(session: Session, check: bool, metrics: bool) -> None:
-    """Tell if the daemon is alive, and what it does.
+    """Tell whether the daemon is running, and what it does.
 
     With --check the exit status is 0 if the daemon can work, and 1 if something prevents that: no daemon
     runs, the store is unreachable, the disk is full. It is 3 if the daemon does not answer.
@@ -130,7 +130,7 @@ _RELOADED = {
     ask=_reload,
 )
 def reload(answer: Row) -> None:
-    """Have the daemon read its files now.
+    """Make the daemon read its files now.
 
     These are recipes, modules, schemas and settings. The daemon also does so by itself when they change; this
     command waits until it is done. The exit status is 1 if there are faults.
@@ -146,7 +146,7 @@ def reload(answer: Row) -> None:
     "--timeout", type=click.FloatRange(0), default=120.0, metavar="S", help="Wait at most S seconds."
 )
 def stop(session: Session, drain: bool, timeout: float) -> None:
-    """End the daemon well, and wait until it has ended.
+    """Stop the daemon cleanly, and wait until it has ended.
 
     Calls under way have `stop_grace` seconds to end; the next start continues what is left. A standby ends at
     once, and so does a daemon that waits for the server of its store. With --drain, other daemons of the

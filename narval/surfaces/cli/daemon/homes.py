@@ -80,7 +80,7 @@ def check(
     label: str | None,
     **limits: Any,
 ) -> None:
-    """List every fault of what a home holds; nothing is run.
+    """List all faults in the files of a home; nothing is run.
 
     That is its definitions, modules, schemas, memory, settings and scenarios. Each is written as
     file:line:column: message. PATHs are files or folders; without any, all of the home is checked. Without

@@ -70,7 +70,7 @@ def init(
     demo: bool,
     bare: bool,
 ) -> None:
-    """Make a home that runs as it is.
+    """Create a home that is ready to run.
 
     DIR is the folder to make; without it, the home that other commands would use. On a terminal it asks which
     mail to read, which time zone to use, and what to answer, unless options say so. Elsewhere the demo fills

@@ -11,7 +11,7 @@ from narval.surfaces.cli.render.status import attention as shown
 
 @asking("attention", "attention", example="narval attention")
 def attention(items: Sequence[Row]) -> None:
-    """Tell what needs attention, what waits for people first.
+    """List what needs attention, what waits for people first.
 
     `narval status` begins with the same list.
     """

@@ -32,7 +32,7 @@ ENTRIES = (
 @click.option("--from", "start", metavar="DATE", help="The first day, or a moment; today if none is named.")
 @click.option("--to", "end", metavar="DATE", help="The day or moment at which it ends; else two weeks on.")
 def calendar(answer: Row) -> None:
-    """Tell by day what is to come, and what came late.
+    """List by day what is due, and what came late.
 
     Moments are in the zone of the home. Expected moments are later dates of a recurring text that is waited
     for.

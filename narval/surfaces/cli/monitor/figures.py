@@ -47,7 +47,7 @@ narval figures mail.triage --days 90 --json"""
     help="So many days, today among them (14).",
 )
 def figures(answer: Row) -> None:
-    """Tell how many runs ended each day, and how long they took.
+    """Show how many runs ended each day, and how long they took.
 
     With NAME, those of a definition. A run belongs to the day on which it ended. The time is that of runs
     that ended well: half of them took at most p50, and 95 in a hundred at most p95. Then come the last twenty

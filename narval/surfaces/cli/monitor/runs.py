@@ -60,7 +60,7 @@ def timeline(answer: Row) -> None:
 @run_argument
 @click.argument("id", metavar="ID", shell_complete=completion.parts)
 def part(answer: Row) -> None:
-    """Show all about one part of a run, or about an arc.
+    """Show everything about one part of a run, or about an arc.
 
     Besides what `narval why RUN ID` reports: each try of its calls, with its time, inputs, results and error,
     and the run that answered. An arc is named by the parts at both ends: send>wait.

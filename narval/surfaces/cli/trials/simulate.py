@@ -91,7 +91,7 @@ def simulate(
     in_lines: bool,
     brief: bool,
 ) -> None:
-    """Tell what would happen, without anything happening.
+    """Show what would happen, without doing it.
 
     NAME is a definition, which is started; SCENARIO is a file, or the name of one in scenarios/, and defines
     what starts and what arrives. Each is a trial of its own. Without any, all the home's scenarios are
