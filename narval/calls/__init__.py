@@ -1,1 +1,1 @@
-"""Calls: queued within limits, answered by backends, their returns delivered."""
+"""Calls: queued within limits, answered by backends, and their results delivered."""

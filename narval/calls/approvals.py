@@ -1,10 +1,12 @@
-"""Calls that are held back until a person agrees: calls of actions for which their step (P72) or home (P73)
-asks, and calls that go outside, of actions, programs and agents of other homes, by the rules of the home, or,
-in a home without rules, after a language model's answer.
+"""Calls that are held back until a person agrees.
 
-A waiting call is in force like any other, and its item is found by its id, like a run that answers it. So it
-is cancelled, explained and found after a crash in the same ways; nothing else is kept of it. The caller knows
-nothing of this, and so cannot bypass it.
+These are calls of actions for which their step (P72) or home (P73) asks, and calls that go outside: of
+actions, programs and agents of other homes. The rules of the home decide which of the latter are held back;
+in a home without rules, those that a language model's answer led to.
+
+A waiting call is active like any other. Its item is found by the call's id, like a run that answers it, so
+the call is cancelled, explained and recovered after a crash in the same ways, and nothing else is stored for
+it. The caller does not know that a person is asked, and so cannot bypass it.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ MOST_BYTES = 32_768
 """The most bytes of elements that one item for several calls shows."""
 
 _Asking = tuple[int, str, str, str]
-"""A run, its step, the action it calls, and the work that asks; one item asks for all these calls."""
+"""A run, its step, the action it calls, and the work that asks. One item asks for all such calls."""
 
 
 BECAUSE = "a language model's answer has entered into the run, or into what the call is given"
@@ -81,13 +83,13 @@ def hears(agent: AgentState, run: Run, call: Call) -> bool:
 
 
 def given_to(call: Call) -> tuple[int, ...]:
-    """The elements that a call is given, with those that go along to another agent."""
+    """The elements that a call is given, including those for another agent."""
     return tuple(eid for _, eids in inputs_of(call) for eid in eids)
 
 
 class Said(NamedTuple):
-    """The parts of a call because of which rules ask, lines about them, and the rules that would allow the
-    same for ever.
+    """The parts of a call that make rules ask, lines about them, and rules that would always allow the
+    same.
     """
 
     lines: tuple[str, ...] = ()
@@ -96,27 +98,28 @@ class Said(NamedTuple):
 
 
 class Held(NamedTuple):
-    """The decision that a call is not made now."""
+    """The decision not to make a call now."""
 
     refusal: Returned | None = None
     """The answer to a call that is refused; None if a person is asked first."""
 
 
 class Approvals:
-    """The calls of one agent for which a person is asked first, or which rules refuse.
+    """The calls of one agent about which a person is asked first, or which rules refuse.
 
-    `home` is the folder whose rules get those that a person agrees to, unless time is simulated.
+    `home` is the folder whose trust file gets the rules that a person agrees to, unless time is simulated.
     """
 
     def __init__(self, agent: AgentState, post: Post, home: Path | None, clock: RunClock) -> None:
         self._agent, self._post, self._clock = agent, post, clock
         self._home = home if clock.standing() is None else None
         self._asking: dict[_Asking, dict[str, Call]] = {}
-        """The calls that were asked for since the last turn, by their ids."""
+        """The calls to ask about since the last turn, by their ids."""
 
     def stop(self, run: Run, call: Call) -> Held | None:
-        """Refuse a call that a rule refuses, or have a person asked before it is made; None if it may be
-        made, because nobody has to be asked or all agreed. A call that is stopped twice is asked for once.
+        """Refuse a call that a rule refuses, or have a person asked before it is made. Return None if it may
+        be made: nobody must be asked, or everybody asked has agreed. A call that is stopped twice is asked
+        about once.
         """
         verdict = self.verdict(run, call)
         if verdict is not None and verdict.then == "refuse":
@@ -133,8 +136,8 @@ class Approvals:
         return Held()
 
     def verdict(self, run: Run, call: Call, brought: int = NONE) -> Verdict | None:
-        """The verdict of the home's rules on a call that goes outside, or may reveal a secret there; None if
-        there is nothing to judge. `brought` are the labels of what it has brought in.
+        """The verdict of the home's rules on a call that goes outside or may reveal a secret there; None if
+        nothing is to be judged. `brought` are the labels that the call has brought in.
         """
         if not (judged := list(self._judged(run, call))):
             return None
@@ -148,8 +151,8 @@ class Approvals:
         return verdict
 
     def _judged(self, run: Run, call: Call) -> Iterator[tuple[Rules, Facts]]:
-        """The rules with the facts of what goes outside by a call, or may reveal a secret there: what goes to
-        each agent of another home by itself.
+        """The rules with the facts about each part of a call that goes outside or may reveal a secret there.
+        Each agent of another home is judged separately.
         """
         rules, action = self._agent.lookup.rules, self._action(run, call)
         if rules is None or not self._agent.memory.labels.pages:
@@ -159,9 +162,9 @@ class Approvals:
             yield rules, facts_of(self._agent, rules, run, one, action)
 
     def _next_work(self, run: Run, call: Call, verdict: Verdict | None) -> str:
-        """The work that asks next whether a call may be made; "" if none has to. That of people and of the
-        step takes the place of no other: it may be anybody's, and agree by itself. An agreement to another
-        version of the action no longer counts.
+        """The work that asks next whether a call may be made; "" if none has to. The work of people and of
+        the step does not replace the home's own: anybody may have written it, and it may agree by itself. An
+        agreement to another version of the action is no longer valid.
         """
         works: list[str] = []
         if call.kind == Action.kind:
@@ -188,7 +191,7 @@ class Approvals:
         return DESTROYING if self._agent.lookup.asks_first(call.name) else ""
 
     def _add_rules(self, call: Call, verdict: Verdict | None) -> None:
-        """Add the rules that a person agreed to with a call, if it would still ask."""
+        """Add the rules that a person agreed to together with a call, if it would still ask."""
         if not call.always or self._home is None:
             return
         if self._agent.lookup.rules is None:
@@ -203,8 +206,8 @@ class Approvals:
             self._post(Request(partial(_tell_not_added, str(error))))
 
     def _outside(self, run: Run, call: Call) -> list[Call]:
-        """The parts of a call that go outside: all of that of a program, or of an action that can be seen
-        outside the home, or what goes to agents of other homes.
+        """The parts of a call that go outside: what it sends to agents of other homes; all of it for a
+        program, or for an action that is visible outside the home.
         """
         if call.agent or call.kind == SEND:
             return leaving(self._agent.memory, call)
@@ -232,7 +235,7 @@ class Approvals:
             self._ask(key, turn)
 
     def _ask(self, key: _Asking, turn: Turn) -> None:
-        """Offer items for the calls of a step that still wait; if nobody can be asked, refuse them."""
+        """Offer items for the calls of a step that still wait; refuse them if nobody can be asked."""
         eid, _, name, work = key
         asked, run = self._asking.pop(key, {}), turn.agent.runs.active.get(eid)
         if run is None:
@@ -242,7 +245,7 @@ class Approvals:
                 turn.tell(eid, Returned(0, 0.0, call.call, abandoned=True))
         known = turn.agent.runs.by_call
         calls = [call for call in asked.values() if call.call in run.calls and call.call not in known]
-        for call in calls if run.kind not in UNDOING else ():  # which is given just what was withdrawn
+        for call in calls if run.kind not in UNDOING else ():  # they get only what was withdrawn
             memory = turn.agent.memory
             if (gone := refusal_of_gone(memory, name, given_to(call), memory.doubtful)) is not None:
                 turn.tell(eid, refused(call, gone))
@@ -291,7 +294,7 @@ class Approvals:
         begin_run(run, replace(asking_for, agent="", payload=None), turn, held)
 
     def _said(self, run: Run, call: Call) -> Said:
-        """The texts for people about a call for which rules ask."""
+        """The texts for people about a call that rules ask about."""
         judged = list(self._judged(run, call))
         verdict = together(decide(*each) for each in judged)
         given = elements_given(self._agent.memory, call)
@@ -304,7 +307,7 @@ class Approvals:
 
 
 def _fits(memory: Memory, rule: Approval, call: Call) -> bool:
-    """True if a rule of the home is about a call: it names the action, and an input fits."""
+    """True if a rule of the home applies to a call: it names the action, and an input matches."""
     if rule.action != call.name:
         return False
     given = (memory.element(eid) for _, eids in call.inputs for eid in eids)
@@ -314,7 +317,7 @@ def _fits(memory: Memory, rule: Approval, call: Call) -> bool:
 
 
 def _listed(memory: Memory, calls: list[Call]) -> Iterator[list[Call]]:
-    """The calls that each item lists: all in one, unless they are too many or too large to be read."""
+    """The calls that each item lists: all in one, unless they are too many or too large to read."""
     given = {eid for call in calls for eid in given_to(call)}
     size = sum(len(element.xml) for element in map(memory.element, given) if element is not None)
     if len(calls) <= MOST_CALLS and size <= MOST_BYTES:
@@ -324,8 +327,8 @@ def _listed(memory: Memory, calls: list[Call]) -> Iterator[list[Call]]:
 
 
 def _tell_not_added(why: str, turn: Turn) -> None:
-    """Record the error that a rule to which a person agreed was not added; while the file is there the next
-    call asks.
+    """Record the error that an agreed rule was not added. While the trust file exists, the next call asks
+    again.
     """
     turn.transaction.add_error(
         "rule-not-added", f"no rule was added to {TRUST_FILE}, though somebody answered always: {why}"
@@ -337,7 +340,7 @@ _SHIPPED = {
     BY_A_RULE: "recipes/trust.xml",
     DESTROYING: "recipes/tools.xml",
 }
-"""The files with the work that asks if neither step nor home names any."""
+"""The files with the work that asks if neither the step nor the home names any."""
 
 _REASONS = {
     AFTER_A_MODEL: BECAUSE,

@@ -1,4 +1,4 @@
-"""The contract of the backends, which answer calls (N33)."""
+"""The interface of backends, which answer calls (N33)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from narval.calls.record import CallRecord
 
 
 class Backend(ABC):
-    """Answers calls of some targets. It is used on the loop's thread only."""
+    """Answers the calls of some targets. Used on the loop's thread only."""
 
     @property
     def queued(self) -> int:
@@ -17,7 +17,7 @@ class Backend(ABC):
 
     @property
     def given_up(self) -> int:
-        """The number of calls given up whose code still runs."""
+        """The number of abandoned calls whose code still runs."""
         return 0
 
     def waits_for(self, record: CallRecord) -> str:
@@ -30,11 +30,11 @@ class Backend(ABC):
 
     @abstractmethod
     def go(self, record: CallRecord) -> None:
-        """Do the work of a call that has begun: at once, or when it is recorded that it begins."""
+        """Do the work of a call that has begun: at once, or as soon as its start is recorded."""
 
     @abstractmethod
     def abandon(self, record: CallRecord) -> None:
-        """Give a call up: stop it if possible, and answer that it was abandoned."""
+        """Give up a call: stop it if possible, and answer that it was abandoned."""
 
     @abstractmethod
     async def close(self) -> None:

@@ -1,7 +1,7 @@
 """The book of calls: all calls under way in a daemon, by agent and external id (N33, G7, G14).
 
-Each call has one record, from when it is asked for until its outcome is recorded. What waits, what an agent
-has under way, and what it has not been told yet are views of these records.
+Each call has one record, from the request until its outcome is recorded. The calls that wait, the calls that
+an agent has under way, and the outcomes it has not been told yet are views of these records.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Counts(msgspec.Struct, frozen=True):
 class CallBook:
     """The calls of all agents; `executor` answers them.
 
-    It is made and used on the thread of a running loop, and so are its listeners.
+    The book and its listeners are created and used on the thread of a running loop.
     """
 
     def __init__(self, executor: Executor) -> None:
@@ -65,7 +65,7 @@ class CallBook:
         self._open = 0
         """The number of calls that have not ended."""
         self.answered: Counter[str] = Counter()
-        """The calls that were answered, by where they are made."""
+        """The number of answered calls, by where they are made."""
         self._has_ended = asyncio.Event()
         self.parts = count(1)
         """The numbers of parts of calls."""
@@ -88,19 +88,19 @@ class CallBook:
         return 0 if calls is None else len(calls.records)
 
     def hold(self, agent: int) -> None:
-        """Begin no call of an agent that takes a slot until `release`."""
+        """Start no call of an agent that takes a slot, until `release`."""
         if (calls := self._agents.get(agent)) is not None:
             calls.slots.hold()
 
     def release(self, agent: int) -> None:
-        """Begin calls of an agent again."""
+        """Start calls of an agent again."""
         if (calls := self._agents.get(agent)) is not None:
             calls.slots.release()
             calls.begin_waiting()
 
     def is_quiet(self, agent: int) -> bool:
-        """True if no call of an agent runs, may begin by itself, or has an outcome that is not recorded.
-        Sources are ignored: they run for ever, and can begin again anywhere.
+        """True if no call of an agent runs, may begin by itself, or has an unrecorded outcome. Sources are
+        ignored: they run for ever, and can begin again anywhere.
         """
         calls = self._agents.get(agent)
         records = () if calls is None else calls.records.values()
@@ -115,7 +115,7 @@ class CallBook:
             calls.end()
 
     def is_ending(self, agent: int) -> bool:
-        """True while calls of an agent that were given up have not ended."""
+        """True while calls of an agent that were given up are still ending."""
         calls = self._agents.get(agent)
         return calls is not None and calls.ending is not None
 
@@ -135,7 +135,7 @@ class CallBook:
         self._open -= 1
         self.answered[record.call.target.where] += 1
         self._has_ended.set()
-        self.executor.changed()  # told even if its agent is not at work
+        self.executor.changed()  # reported even if its agent is not active
 
     # --- all of them ----------------------------------------------------------------------------------
 
@@ -156,8 +156,8 @@ class CallBook:
         return Counts(self._open - queued, queued, executor.given_up, executor.workers.budget.restarts)
 
     def busy(self) -> Iterator[CallRecord]:
-        """The calls that may still advance by themselves. One that has caught up waits for the world; one
-        that waits for a slot of its agent waits for others, which may advance.
+        """The calls that may still advance by themselves. A call that has caught up waits for the outside
+        world. One that waits for a slot of its agent waits for other calls, which may advance.
         """
         for calls in self._agents.values():
             for record in calls.records.values():
@@ -167,7 +167,7 @@ class CallBook:
                     yield record
 
     def limit(self, limits: CallLimits) -> None:
-        """Apply other limits from now on: calls under way continue, but fetch only what is granted now."""
+        """Apply other limits from now on. Calls under way continue, but fetch only what is granted now."""
         self.executor.limit(limits)
         for record in self:
             self.executor.allow(record.call)
@@ -175,8 +175,8 @@ class CallBook:
     async def close(self, grace: float = 0.0) -> None:
         """Close the book: end sources at once, other calls when they are done or after `grace` seconds.
 
-        No outcome is reported for calls that have not ended by then, nor for sources: they are left to
-        recovery, like calls that still wait for room, and those that are asked for from now on.
+        No outcome is reported for sources, nor for calls that have not ended by then. They are left to
+        recovery, like calls that still wait for room and calls that are requested from now on.
         """
         self.is_closing = True
         for calls in tuple(self._agents.values()):
@@ -193,13 +193,13 @@ class CallBook:
 
 
 class Activation(NamedTuple):
-    """An agent at work, as its calls see it."""
+    """An active agent, as its calls see it."""
 
     agent: AgentState
     post: Post
-    """Gets the reports of calls, including those from while the agent was not at work."""
+    """Gets the reports of calls, including those made while the agent was not active."""
     resume: Callable[[int, str], None]
-    """Told the run and the id of each call that is lost."""
+    """Told the run and id of each lost call."""
     moved: Callable[[int], None]
     """Told the run of a call that has advanced without an event for a turn."""
 
@@ -218,28 +218,28 @@ class PartListener(CallListener):
 
 
 class AgentCalls(CallListener):
-    """The calls of one agent, whether it is active or not (G7): a part of the book, and its reports.
+    """The calls of one agent, whether it is active or not (G7): its part of the book, and its reports.
 
-    The outcome of a call of the journal is reported to the agent, and its record stays until the agent has
-    recorded that. `slots` bound how many are under way at once.
+    The outcome of a journalled call is reported to the agent. The record stays until the agent has recorded
+    the outcome. `slots` limit how many calls are under way at once.
     """
 
     def __init__(self, book: CallBook, number: int) -> None:
         self.book, self.number = book, number
         self.records: dict[str, CallRecord] = {}
-        """Each call by its external id; for one that is made again, the latest."""
+        """Each call by its external id; of a repeated call, the latest record."""
         self.slots = Slots()
         self.ending: asyncio.Future[None] | None = None
-        """Set if all are given up, and done when they have ended; else None."""
+        """Set once all calls are given up, and done when they have ended; else None."""
         self._activation: Activation | None = None
         self._activate: Callable[[], None] = _ignore
-        """Called when there is something to report and the agent is not at work."""
+        """Called when there is something to report and the agent is not active."""
         self.behind = Behind(self.records)
         self._is_beginning = False
         self._unrecorded: dict[asyncio.Future[None], Callable[[Turn], None]] = {}
-        """The work that a turn is to do for calls that wait until it is recorded."""
+        """The work that a turn must do for calls that wait until it is recorded."""
 
-    # --- of which activation they are -----------------------------------------------------------------
+    # --- the activation they belong to ----------------------------------------------------------------
 
     def attach(self, activation: Activation) -> None:
         """Give the calls to an activation."""
@@ -250,7 +250,7 @@ class AgentCalls(CallListener):
             self._post_work(recorded)
 
     def detach(self, activate: Callable[[], None]) -> None:
-        """Detach from an activation that is given up; `activate` is called for each report from then on."""
+        """Detach from an activation that is given up; from then on `activate` is called for each report."""
         self._activation, self._activate = None, activate
         self._drop_if_empty()
 
@@ -260,12 +260,12 @@ class AgentCalls(CallListener):
             self._activation.moved(run)
 
     def reports(self) -> list[Delivery]:
-        """The latest report of each call, until it is recorded."""
+        """The latest unrecorded report of each call."""
         return [record.report for record in self.records.values() if record.report is not None]
 
     def need_memory(self) -> bool:
-        """True while the code of a process answers a call, because it works on objects in memory
-        (section 8).
+        """True while the code of a process answers a call, because it works on objects in memory (section
+        8).
         """
         return any(record.finish is not None for record in self.records.values())
 
@@ -279,7 +279,7 @@ class AgentCalls(CallListener):
             else:
                 self.abandon(record)
 
-    # --- the way of a call ----------------------------------------------------------------------------
+    # --- the life of a call ---------------------------------------------------------------------------
 
     def find(self, id: str) -> CallRecord | None:
         """A call that was asked for and has no answer yet, by its external id."""
@@ -295,11 +295,12 @@ class AgentCalls(CallListener):
         listener: CallListener | None = None,
         behind: Container[int] = (),
     ) -> CallRecord:
-        """Have a call answered when there is room; an inline one before this returns, if it is not announced.
+        """Have a call answered when there is room. An inline call is answered before this returns, unless it
+        is announced.
 
-        Either the journal `asked` for it, or `listener` alone is told its outcome. Once the book closes
-        nothing is begun: the call is left to recovery. It waits until no call of the runs `behind` is under
-        way. Raises whatever keeps it from being made.
+        Either the journal `asked` for the call, or only `listener` is told its outcome. Once the book is
+        closing, nothing is started: the call is left to recovery. It waits until no call of the runs `behind`
+        is under way. Raises the error that keeps the call from being made.
         """
         if self.find(call.id) is not None:
             raise InternalError(f"the call {call.id} is under way already")
@@ -311,7 +312,7 @@ class AgentCalls(CallListener):
         return record
 
     def _start(self, record: CallRecord, begin: Callable[[], None]) -> None:
-        """Enter a call in the book, and begin it. Raises whatever keeps it from being begun."""
+        """Enter a call in the book, and begin it. Raises the error that keeps it from beginning."""
         self.records[record.call.id] = record
         self.book.opened(self)
         try:
@@ -331,7 +332,7 @@ class AgentCalls(CallListener):
             self.book.executor.start(record)
 
     def begin_waiting(self) -> None:
-        """Begin calls that wait for a slot while there are some; one that ends at once frees its own."""
+        """Start calls that wait for a slot while any is free; a call that ends at once frees its own."""
         if self._is_beginning or self.book.is_closing:
             return  # an outer frame does that, or they are left to recovery
         self._is_beginning = True
@@ -342,16 +343,16 @@ class AgentCalls(CallListener):
             self._is_beginning = False
 
     def limit(self, most: int | None) -> None:
-        """Let at most `most` calls have a slot from now on; None: any number."""
+        """Let at most `most` calls have a slot from now on; None for any number."""
         self.slots.limit(most)
         self.begin_waiting()
 
     async def part(self, of: CallContext, work: Callable[[], Result], timeout: float | None = None) -> Result:
-        """Do a part of a coroutine's call in a thread; its result is for the call alone, and not recorded.
+        """Do a part of a coroutine's call in a thread. Its result is for the call alone, and is not recorded.
 
-        It takes no slot, as its call has one: otherwise calls could wait for their own parts. It is given up
-        with its waiter. Raises what the work raises, and ActionError for a part that is not done, such as
-        `timeout` after that many seconds in its thread.
+        The part takes no slot because its call has one: otherwise calls could wait for their own parts. It is
+        given up with its waiter. Raises what the work raises, and ActionError for a part that is not done,
+        such as `timeout` after `timeout` seconds in its thread.
         """
         result, context, book = Future[Result](), copy_context(), self.book
 
@@ -391,7 +392,7 @@ class AgentCalls(CallListener):
         return self.slots.waits_for(record) or self.book.executor.waits_for(record)
 
     def leave_what_waits(self) -> None:
-        """Leave sources and calls that still wait for room to recovery; stop those that run."""
+        """Leave sources, and calls that still wait for room, to recovery; stop the sources that run."""
         for record in tuple(self.records.values()):
             if record.is_over or isinstance(record.listener, PartListener):
                 continue
@@ -399,16 +400,14 @@ class AgentCalls(CallListener):
                 record.leave(self.abandon)
 
     def abandon(self, record: CallRecord) -> None:
-        """Give a call up: end it if possible; its outcome says so."""
+        """Give up a call: end it if possible; its outcome says so."""
         if record in self.behind or self.slots.awaited_by(record):
             record.answer(ABANDONED)
         elif not record.is_over:
             self.book.executor.abandon(record)
 
     def _over(self, record: CallRecord, outcome: Outcome | None) -> None:
-        """Give what a call had to others, and tell its listener the outcome, if it is not left to
-        recovery.
-        """
+        """Free what a call held, and tell its listener the outcome, unless it is left to recovery."""
         self.slots.free(record)
         self.begin_waiting()
         if record.outlives:
@@ -416,14 +415,14 @@ class AgentCalls(CallListener):
             if record.call.timeout is not None:
                 record.after(record.call.timeout, self._wait_no_more)
         self._begin_each(self.behind.over(record))
-        if record.asked is None:  # nothing of it is recorded
+        if record.asked is None:  # no result of it is recorded
             self._forget(record)
         self.book.over(record)
         if outcome is not None:
             record.listener.answered(record, outcome)
 
     def _ended_late(self, record: CallRecord, outcome: Outcome | None) -> None:
-        """Record what came back from code that ran on after its answer, and begin what waited for that."""
+        """Record the late result of code that outlived its answer, and start the calls that waited for it."""
         self._begin_each(self.behind.over(record))
         if outcome is not None and record.asked is not None:
             _log_late(record, outcome)
@@ -433,8 +432,8 @@ class AgentCalls(CallListener):
         self._drop_if_empty()
 
     def _wait_no_more(self, record: CallRecord) -> None:
-        """Stop waiting for the code of a call that was given up and has not ended within its time limit;
-        report that.
+        """Stop waiting for the code of an abandoned call that has not ended within its time limit; report
+        that.
         """
         call = record.call
         code = f"{call.target.action}, which run {call.run} called in step {call.step},"
@@ -458,20 +457,20 @@ class AgentCalls(CallListener):
             if not record.is_over:
                 self._go(partial(self._begin, record), record)
 
-    # --- what is told of calls of the journal ---------------------------------------------------------
+    # --- reports on calls of the journal --------------------------------------------------------------
 
     def announce(self, record: CallRecord) -> None:
-        """Report that an announced call begins; it does so once that is recorded (N29)."""
+        """Report that an announced call begins; it does so as soon as that is recorded (N29)."""
         self._report(record, CallStarting(0, 0.0, _asked(record).call))
 
     async def produced(self, record: CallRecord, elements: list[OutputElement]) -> None:
-        """Report the elements of a source, which continues when they are recorded (N36)."""
+        """Report the elements of a source, which continues as soon as they are recorded (N36)."""
         taken = asyncio.get_running_loop().create_future()
         self._report(record, Produced(0, 0.0, _asked(record).call, tuple(elements)), taken)
         await taken
 
     def answered(self, record: CallRecord, outcome: Outcome) -> None:
-        """Report the outcome of a call; if it is lost, that the call is to be made again."""
+        """Report the outcome of a call. For a lost call, report that it must be made again."""
         call = _asked(record).call
         if self.ending is not None:
             self._settle(record)
@@ -479,7 +478,7 @@ class AgentCalls(CallListener):
             self._forget(record)
             if self._activation is not None:
                 self._activation.resume(record.call.run, call)
-            self._activate()  # the next activation finds it under way nowhere
+            self._activate()  # the next activation does not find it under way
         else:
             event = returned(call, record.finish(outcome) if record.finish else outcome)
             self._report(record, event, also=record.also)
@@ -487,7 +486,7 @@ class AgentCalls(CallListener):
     async def keep(self, work: Callable[[Turn], None]) -> None:
         """Have a turn of the agent, in any activation, record something for a call.
 
-        It returns when that is recorded. `work` may be done twice, and must not fail.
+        Returns when that is recorded. `work` may run twice, and must not fail.
         """
         recorded = asyncio.get_running_loop().create_future()
         self._unrecorded[recorded] = work
@@ -508,7 +507,7 @@ class AgentCalls(CallListener):
             if error is None:
                 recorded.set_result(None)
             else:
-                self._activate()  # if its activation was dropped: the next is told
+                self._activate()  # its activation may have been dropped: tell the next
 
         self._activation.post(Request(self._unrecorded[recorded], settle))
 
@@ -519,7 +518,7 @@ class AgentCalls(CallListener):
         taken: asyncio.Future[None] | None = None,
         also: Callable[[Turn], None] | None = None,
     ) -> None:
-        """Report a call to its agent, as soon as that is active."""
+        """Report on a call to its agent, as soon as the agent is active."""
         if self.ending is not None:
             return
         report = Delivery(record.call.run, event, partial(self._recorded, record, event), also)
@@ -530,11 +529,11 @@ class AgentCalls(CallListener):
             self._activate()
 
     def _recorded(self, record: CallRecord, event: Event, error: BaseException | None) -> None:
-        """Continue with a call, once its report is recorded."""
+        """Continue a call after its report is recorded."""
         if record.report is None or record.report.event is not event:  # there is a later report
             return
         if error is not None:
-            self._activate()  # if its activation was dropped: the next is told
+            self._activate()  # its activation may have been dropped: tell the next
             return
         taken = record.taken
         record.tell(None)
@@ -555,7 +554,7 @@ class AgentCalls(CallListener):
         self._go(partial(self.book.executor.go, record), record)
 
     def _go(self, begin: Callable[[], None], record: CallRecord) -> None:
-        """Begin a call that has waited; if that fails, the failure is its outcome."""
+        """Start a call that has waited; if that fails, the failure is its outcome."""
         try:
             begin()
         except Exception as error:
@@ -580,7 +579,7 @@ class AgentCalls(CallListener):
 
 
 def _record_late(turn: Turn, eid: int, event: Returned) -> None:
-    """Record what came back to a call that was given up, unless it is made again now; no run is told."""
+    """Record the late result of an abandoned call, unless the call is being made again; no run is told."""
     run = turn.agent.runs.get(eid)
     if run is not None and event.call not in run.calls:
         late = replace(event, id=turn.agent.numbers.last + 1, at=turn.at, late=True)
@@ -588,7 +587,7 @@ def _record_late(turn: Turn, eid: int, event: Returned) -> None:
 
 
 def _log_late(record: CallRecord, outcome: Outcome) -> None:
-    """Log what came back to a call that was given up: a warning, unless it touches nothing outside."""
+    """Log the late result of an abandoned call: as a warning, unless the call has no effects outside."""
     call, problem = record.call, outcome.problem
     what = f"{call.target.action}, which run {call.run} called in step {call.step} and gave up, came back"
     failed = f"{problem.kind}: {without_secrets(problem.message)}" if problem is not None else ""
@@ -597,13 +596,13 @@ def _log_late(record: CallRecord, outcome: Outcome) -> None:
 
 
 def returned(call: str, outcome: Outcome) -> Returned:
-    """The event that brings an outcome back."""
+    """The event that returns an outcome."""
     elements = tuple(outcome.elements)
     return Returned(0, 0.0, call, elements, (), outcome.problem, outcome.abandoned, outcome.value)
 
 
 def refused(call: Call, failure: Failure) -> Returned:
-    """The event that a call could not be made."""
+    """The event for a call that could not be made."""
     return Returned(0, 0.0, call.call, problem=failure)
 
 

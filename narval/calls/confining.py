@@ -1,4 +1,4 @@
-"""Confining: the services and places that a call may reach, by the needs that its author declares."""
+"""Confinement: the services and places that a call may reach, by the needs that its author declares."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ SYSTEM = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/dev/
 """The places that every program reads."""
 
 ITSELF = "/proc/self"
-"""The place where a worker reads about itself. Programs do not get it: the daemon would resolve it as its
-own.
+"""The place where a worker reads about itself. Programs do not get it: the daemon would resolve the path to
+itself.
 """
 
 INTERNET = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/gai.conf", "/etc/ssl")
 """The places that a program reads to connect to a host by name."""
 
 LOADERS = ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1", "/lib/ld-musl-x86_64.so.1")
-"""The programs that load all others; code that may run a program may run these."""
+"""The program loaders. Code that may run a program may run these."""
 
 
 def services_for(needs: Needs | None, services: tuple[AnyService, ...]) -> tuple[AnyService, ...]:
-    """The services that code is given: all; or, if it declares needs, those without a secret and those whose
+    """The services that code gets: all; or, if it declares needs, those without a secret and those whose
     secret it declares.
     """
     if needs is None:
@@ -70,13 +70,13 @@ def _may_ask(service: AnyService, secrets: tuple[str, ...]) -> bool:
 
 
 def given_to(inputs: Iterable[Element | list[Element] | None]) -> dict[str, tuple[Attributes, ...]]:
-    """The attributes of the elements that a call is given, and of their children, by name."""
+    """The attributes of the elements that a call gets and of their children, by element name."""
     elements = (each for value in inputs for each in (value if isinstance(value, list) else [value]))
     return written_in(element.xml for element in elements if element is not None)
 
 
 def confined_to(call: CallContext) -> Confined:
-    """The places that the worker of a call may reach, and no others."""
+    """The only places that the worker of a call may reach."""
     target, needs = call.target, call.target.needs or Needs()
     resolved = needs_of_call(
         needs, given_to(call.inputs.values()), NamedPlaces({}, places_by_table(call.services))
@@ -98,10 +98,10 @@ def confined_to(call: CallContext) -> Confined:
 
 
 def reach_of_program(agent: AgentState, run: Run, program: Program) -> Needs | None:
-    """The places that a program may reach besides its own file; None if it may reach any.
+    """The places that a program may reach besides its own file; None for any.
 
-    It is limited to what its definition says. If the definition says nothing, came with a collection, and the
-    home asks for grants, the program may reach nothing.
+    It is limited to what its definition declares. A program whose definition declares nothing may reach
+    nothing if the definition came with a collection and the home asks for grants.
     """
     if program.reaches is not None or not agent.lookup.is_limited:
         return program.reaches
@@ -113,8 +113,8 @@ def limits_of_program(
 ) -> Confinement:
     """The places that a program, and all that it starts, may reach: those of the call, and its own file.
 
-    It is looked up in the PATH `searched`, or in the directory if its name has a slash. The shell that sets
-    its limits, and enters the control group in which it is counted, is confined as well.
+    The program is looked up in the PATH `searched`, or in the directory if its name has a slash. The shell
+    that sets its limits, and enters the control group that accounts for it, is confined as well.
     """
     needs = call.reaches or NOTHING
     own = [os.path.join(directory, words[0])] if "/" in words[0] else [words[0]]
@@ -142,13 +142,11 @@ def limits_of_program(
 
 _PLACES = {"thread": "threads", "inline": "threads", "async": "the loop", "source": "the loop",
            "cluster": "a cluster"}  # fmt: skip
-"""The places, for people, where code runs unconfined."""
+"""The places where code runs unconfined, as shown to people."""
 
 
 def unconfined(library: Library, *, asks: bool) -> dict[str, list[str]]:
-    """The names of unconfined code from collections, by where it runs; `asks` says that the home asks for
-    grants.
-    """
+    """The names of unconfined code from collections, by where it runs. `asks`: the home asks for grants."""
     places: dict[str, list[str]] = {}
     for one in library:
         for place in _unconfined(one, asks) if folder_of(one.path).startswith(f"{COLLECTIONS}/") else ():
@@ -172,8 +170,8 @@ def _unconfined(one: Definition, asks: bool) -> Iterator[str]:
 
 
 def beyond_grant(agent: AgentState, run: Run, call: Call, target: Target, inputs: Inputs) -> Failure | None:
-    """The error of a call of an action that would reach something not granted to the definition behind it;
-    None if it may be made.
+    """The error of an action call that would reach something not granted to the definition behind it; None if
+    it may be made.
     """
     holder = granted_to(agent, run) if call.kind == Action.kind else None
     if holder is None:
@@ -188,16 +186,16 @@ def beyond_grant(agent: AgentState, run: Run, call: Call, target: Target, inputs
 
 
 def granted_needs(agent: AgentState, run: Run) -> tuple[str, ...] | None:
-    """The needs granted to the definition behind a call; None if the home asks for no grants, or that may
-    reach anything.
+    """The needs granted to the definition behind a call; None if the home asks for no grants, or if that
+    definition may reach anything.
     """
     holder = granted_to(agent, run) if agent.lookup.grants is not None else None
     return None if holder is None else holder[1]
 
 
 def beyond_files(target: Target, inputs: Inputs, home: Path | None) -> Failure | None:
-    """The error of a call that names a file which its action does not reach, by the words of its path; None
-    if there is none. The action itself follows the links.
+    """The error of a call that names a file which its action may not reach, judged by the path alone; None if
+    there is none. Links are followed by the action itself.
     """
     names = frozenset[str]() if target.needs is None else target.needs.files_named_by
     values = (value if isinstance(value, list) else [value] for value in inputs.values()) if names else ()
@@ -216,7 +214,7 @@ def beyond_files(target: Target, inputs: Inputs, home: Path | None) -> Failure |
 
 
 def _beyond(needs: Needs | None, granted: tuple[str, ...], inputs: Inputs) -> Iterator[str]:
-    """The needs of a call that were not granted; a need granted for any value of an element counts as
+    """The needs of a call that were not granted. A need granted for any value of an element counts as
     granted.
     """
     if needs is None:
@@ -255,7 +253,7 @@ def _folders(needs: Iterable[Need], home: Path | None, how: str) -> Iterator[Pat
 
 
 def _python() -> Iterator[str]:
-    """The places of Python, of what is installed for it, and of narval."""
+    """The places of Python, of the packages installed for it, and of narval."""
     yield from {sys.prefix, sys.base_prefix, str(Path(narval.__file__).parent)}
     yield from (path for path in sys.path if os.path.isabs(path) and "site-packages" in path)
 

@@ -42,7 +42,7 @@ Inputs = Mapping[str, Element | list[Element] | None]
 Listener = Callable[["CallContext"], None]
 Sleeper = Callable[["CallContext", float], Awaitable[None]]
 SendsByChat = Callable[["CallContext", str, str, str | None], Awaitable[None]]
-"""Records a text to be sent by chat, once for each call. Raises ActionError."""
+"""Queues a chat message, at most one for each call. Raises ActionError."""
 
 
 class RunsCommands(Protocol):
@@ -64,12 +64,12 @@ class RunsCommands(Protocol):
 _current: contextvars.ContextVar[CallContext] = contextvars.ContextVar("narval-call")
 
 enter = _current.set
-"""Makes `call()` return a call from now on, in the current context of variables."""
+"""Make `call()` return a call from now on, in the current context of variables."""
 
 
 class ModuleCode(msgspec.Struct, frozen=True, array_like=True):
-    """The text of a module for a worker: the name of the file with the code, and the name, path and text of
-    each file that it may import, including itself. `digest` identifies the version of all of it.
+    """The code of a module for a worker: the name of the file with the code, and the name, path and text of
+    each file that it may import, including itself. `digest` identifies this version of all of it.
     """
 
     name: str
@@ -78,17 +78,17 @@ class ModuleCode(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """The meaning of a name that is called: what all calls of that name have in common.
+    """The target of a called name: what all calls of that name have in common.
 
-    `action` is the name for people. In this program `function` is called, or it is the `Tool` of an MCP
-    server. In a worker, function `function_name` of the module at `module_path` is called, or the stylesheet
-    at `module_path` applied. `code` is the text of the module, `source` that of the stylesheet, as they were
-    when the definition was loaded; without them the worker reads the file. `runner` is the module of narval
-    that answers the call in a worker, "" for a plain function. `inputs` are the ids of the inputs, in
-    declaration order, and `lists` those that take a list. A `pure` target touches nothing outside.
-    `resources` are those that it needs of a worker of the cluster. `needs` are the places that its author
-    declares, and `limits` says that a worker may reach no others; it is then given only the services whose
-    secrets it declares.
+    `action` is the name shown to people. In this program, `function` is called; for an MCP server, it is the
+    server's `Tool`. In a worker, function `function_name` of the module at `module_path` is called, or the
+    stylesheet at `module_path` is applied. `code` is the text of the module, `source` that of the stylesheet,
+    as they were when the definition was loaded; without them the worker reads the file. `runner` is the
+    module of narval that answers the call in a worker, "" for a plain function. `inputs` are the ids of the
+    inputs, in declaration order; `lists` are those that take a list. A `pure` target touches nothing outside.
+    `resources` are those that a worker of the cluster must have. `needs` are the places that the author
+    declares. If `limits`, a worker may reach no others, and gets only the services whose secrets are
+    declared.
     """
 
     action: str = ""
@@ -122,18 +122,18 @@ class CallContext(msgspec.Struct, eq=False):
 
     For the action: `id` stays the same when the call is tried again, so that an effect outside can be made
     once (N37); `attempt` is the number of the try, 1 for the first (N29). `agent`, `run` and `step` name the
-    caller, `deadline` is the moment (seconds since 1970, by the clock of `now`) when the call is given up, or
-    None; `home` is the folder against which relative paths are resolved, or None for a home in memory.
+    caller. `deadline` is the moment (seconds since 1970, by the clock of `now`) at which the call is given
+    up, or None. `home` is the folder against which relative paths are resolved, or None for a home in memory.
 
     For the runtime: `target` is called with `inputs`, by input id; `clock` is the clock of `now`, if not the
     machine's. `timeout` is in seconds, None for none. `family` is the top-level run behind the caller.
-    `program` is the program to run, if the call is of one, and `reaches` are the places that it may reach,
-    None for any. `payload` is plain data for the `runner` of the target. `fetch_allow` are the places inside
-    that it may fetch, `services` those outside that it may ask. `granted` are the needs that were granted to
-    the definition behind it, None if nobody is asked. `has_begun` says that it must not be made
-    twice, and was begun before the daemon's last start. `trace` gives its `traceparent`, if there are traces;
-    `sends_by_chat` is the outbox of the daemon's chats. The fields from `deadline` on are set only for calls
-    that are not answered at once.
+    `program` is the program to run, if any; `reaches` are the places that it may reach, None for any.
+    `payload` is plain data for the `runner` of the target. `fetch_allow` are the places inside from which it
+    may fetch; `services` are the services outside that it may ask. `granted` are the needs granted to the
+    definition behind it, None if the home asks for no grants. If `has_begun`, the call must not be made
+    twice, and had begun before the daemon's last start. `trace` returns its `traceparent`, if there are
+    traces; `sends_by_chat` is the outbox of the daemon's chats. The fields from `deadline` on are set only
+    for calls that are not answered at once.
     """
 
     id: str
@@ -165,7 +165,7 @@ class CallContext(msgspec.Struct, eq=False):
     trace: Callable[[], str] | None = None
 
     def progress(self, done: float, total: float | None = None) -> None:
-        """Report progress; surfaces show the last report."""
+        """Report progress. Surfaces show the last report."""
         for number in (done, total):
             if number is not None and not (isinstance(number, int | float) and math.isfinite(number)):
                 raise RequestError(f"expected progress(done, total) in numbers, got {number!r}")
@@ -174,7 +174,8 @@ class CallContext(msgspec.Struct, eq=False):
 
     def caught_up(self) -> None:
         """Report that everything that existed when the source began has been yielded, so that nothing need
-        wait (N36). A source that waits for anything but `narval.sleep` calls it before.
+        wait for the source (N36). A source that waits for anything but `narval.sleep` must call it before
+        waiting.
         """
         if not self.is_source:
             raise RequestError(f"caught_up() is for sources; step {self.step!r} calls no source")
@@ -182,8 +183,8 @@ class CallContext(msgspec.Struct, eq=False):
         self._notify()
 
     def recovered(self) -> None:
-        """Report that the trouble which a source told by `error` elements has ended, though it has nothing to
-        yield.
+        """Report that the trouble which a source reported by `error` elements has ended, though it has
+        nothing to yield.
         """
         if not self.is_source:
             raise RequestError(f"recovered() is for sources; step {self.step!r} calls no source")
@@ -191,7 +192,7 @@ class CallContext(msgspec.Struct, eq=False):
             self.on_recovered(self)
 
     def hear_of_recovery(self, listener: Listener) -> None:
-        """Let `recovered` tell `listener`."""
+        """Make `recovered` call `listener`."""
         self.on_recovered = listener
 
     @property
@@ -207,17 +208,15 @@ class CallContext(msgspec.Struct, eq=False):
     def attach(
         self, listener: Listener | None, sleeper: Sleeper | None = None, commands: RunsCommands | None = None
     ) -> None:
-        """Send reports to `listener`, let `sleeper` do `sleep` in place of the event loop, and `commands` run
-        programs.
-        """
+        """Send reports to `listener`; let `sleeper` sleep, not the loop, and `commands` run programs."""
         self.listener, self.sleeper, self.commands = listener, sleeper, commands
 
     def allow(self, places: tuple[str, ...], services: tuple[AnyService, ...]) -> None:
-        """Let it fetch only from these places inside, and ask only these services, from now on."""
+        """Allow fetching only from these places inside, and asking only these services, from now on."""
         self.fetch_allow, self.services = places, services
 
     def start_clock(self) -> None:
-        """Set the deadline: the time limit runs from now."""
+        """Start the time limit: set the deadline."""
         if self.timeout is not None:
             self.deadline = (time.time() if self.clock is None else self.clock.now()) + self.timeout
 
@@ -226,7 +225,7 @@ class CallContext(msgspec.Struct, eq=False):
         if self.sleeper is None:
             await _sleep(seconds)
             return
-        self.has_caught_up = False  # a source that is woken is at work until it waits again
+        self.has_caught_up = False  # a source that wakes is busy until it waits again
         await self.sleeper(self, seconds)
 
     async def run_program(
@@ -242,9 +241,9 @@ class CallContext(msgspec.Struct, eq=False):
         """Run a program to its end, in a folder relative to the home; return its status, negative for a
         signal.
 
-        `hear` is given what it prints, and True for its standard error. It sees few variables of the daemon,
-        and ends with this call or the daemon, with all that it has started. For coroutines alone. Raises
-        CannotStartError, and TimeoutError after `seconds` seconds.
+        `hear` is given its output, with True for standard error. The program sees few variables of the
+        daemon. It ends with this call or the daemon, and so does everything that it has started. For
+        coroutines only. Raises CannotStartError, and TimeoutError after `seconds` seconds.
         """
         if self.commands is None:
             raise RequestError(f"expected a coroutine of the daemon to run {words[0]}, found another caller")
@@ -264,18 +263,18 @@ class CallContext(msgspec.Struct, eq=False):
         )
 
     async def send_by_chat(self, to: str, text: str, reminder: str | None = None) -> None:
-        """Have a text sent by chat to a person, or to a room of the settings; once, however often it is
-        tried.
+        """Send a text by chat to a person, or to a room of the settings, at most once for this call, even if
+        it is tried again.
 
-        A `reminder` names the chat where a person wished to be reminded, "" for any that they have. For
-        coroutines alone. Raises ActionError.
+        A `reminder` names the chat where a person wished to be reminded, "" for any of theirs. For coroutines
+        only. Raises ActionError.
         """
         if self.sends_by_chat is None:
             raise ActionError("only actions of a daemon can send by chat", "no-chat", final=True)
         await self.sends_by_chat(self, to, text, reminder)
 
     def zone_variable(self) -> dict[str, str]:
-        """The variable that gives programs the time zone of the home; none if the zone is unknown."""
+        """The environment variable with the home's time zone, for programs; none if it is unknown."""
         return {"TZ": self.clock.zone} if self.clock is not None else {}
 
     def context(self) -> contextvars.Context:
@@ -305,7 +304,7 @@ def call() -> CallContext:
 def now() -> datetime:
     """The present time, by the clock of the runs, in the time zone of the home (N46).
 
-    A test or a simulation moves a clock of its own. Outside of a call it is the machine's.
+    A test or a simulation moves its own clock. Outside of a call it is the machine's.
     """
     current = _current.get(None)
     if current is None or current.clock is None:
@@ -316,7 +315,7 @@ def now() -> datetime:
 async def sleep(seconds: float) -> None:
     """Let time pass within an `async` action or a source, on the daemon's clock.
 
-    That is the machine's clock, also outside of a call. A test or a simulation moves one of its own, and then
+    That is the machine's clock, also outside of a call. A test or a simulation moves its own clock, and then
     nothing really waits.
     """
     if not (isinstance(seconds, int | float) and 0 <= seconds < math.inf):
@@ -342,9 +341,9 @@ def service(table: Literal["mailboxes"], name: str) -> Mailbox: ...
 @overload
 def service(table: Literal["commands"], name: str) -> Command: ...
 def service(table: str, name: str) -> Service:
-    """The service that `[TABLE.NAME]` of the settings names, as they are now.
+    """The service that `[TABLE.NAME]` of the settings names, with its current settings.
 
-    Raises ActionError (`no-such-service`, final), which tells the lines to write.
+    Raises ActionError (`no-such-service`, final), whose message has the lines to write.
     """
     return service_at(call().services, table, name)
 
@@ -363,19 +362,19 @@ async def fetch(
 ) -> Fetched:
     """Fetch a URL; an answer of any status is returned. Redirects of GET and HEAD are followed.
 
-    The answer has at most `most` bytes, unpacked; `received` is called with each piece as it comes. The fetch
-    takes at most `seconds` seconds, `silent` of them without a byte. A `service` is asked with its
+    The answer has at most `most` bytes, unpacked; `received` is called with each piece as it arrives. The
+    fetch takes at most `seconds` seconds, `silent` of them without a byte. A `service` is asked with its
     credentials, which go to its scheme, host and port alone; a `url` without a scheme is relative to the
-    service's own. Raises FetchError, an ActionError, also for an address of this machine or its networks,
+    service's URL. Raises FetchError, an ActionError, also for an address of this machine or its networks,
     unless `fetch_allow` in the settings, or the service, grants it. In a home that asks for grants, redirects
-    lead only to hosts that were granted.
+    lead only to granted hosts.
     """
     from narval.system.fetch import KnownPlace, fetched, within  # here: few actions fetch
 
     current = _current.get(None)
     home, allow = (None, ()) if current is None else (current.home, current.fetch_allow)
     traceparent = current.traceparent if current is not None else ""
-    if traceparent and "traceparent" not in map(str.lower, headers or ()):  # an author's own counts
+    if traceparent and "traceparent" not in map(str.lower, headers or ()):  # an author's own header wins
         headers = {"traceparent": traceparent, **(headers or {})}
     known = None
     if service is not None:

@@ -36,7 +36,7 @@ from narval.system.secret import without_given
 log = logging.getLogger("narval.calls")
 
 LONG = 5.0
-"""Seconds for which a call may hold up the loop before it is logged: as many as a round reported as stuck."""
+"""Seconds of a blocked loop after which a call is logged, the same as for a round reported as stuck."""
 
 _LONGEST_MESSAGE = 2_000
 _MOST_FRAMES = 12
@@ -49,16 +49,16 @@ _LIKELY = {
     GeneratorType: "a generator; return a list of what it yields, or declare an async one with source=True",
     CoroutineType: "a coroutine; an await is missing, or the action is to be an async def",
 }
-"""The words for results that come from a slip."""
+"""Descriptions of results that come from a slip."""
 _NO_WORD = re.compile(r"[^\w.:-]+")
-"""Characters that the type of an error does not have, which patterns and commands name."""
+"""Characters that an error's type must not have, because patterns and commands name it."""
 _BYTES = (bytes, bytearray)
 _WRITTEN = (str, Element, *_BYTES)
 _SEVERAL = (list, tuple)
 
 
 class BadOutputError(ActionError):
-    """The result of an action contains something that is no element."""
+    """The result of an action contains something that is not an element."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, "bad-output", final=True)
@@ -71,8 +71,8 @@ _NO_ELEMENTS = Outcome()
 def parameter(input_id: str) -> str:
     """The name of the parameter that gets an input.
 
-    Every character that is invalid in an identifier becomes "_", and a word that is still no name gets one
-    more ("2nd" is `_2nd`, "from" is `from_`).
+    Every character that is invalid in an identifier becomes "_". A keyword or other word that is still not a
+    valid name gets another "_" ("2nd" is `_2nd`, "from" is `from_`).
     """
     name = re.sub(r"\W", "_", input_id)
     if keyword.iskeyword(name):
@@ -81,15 +81,15 @@ def parameter(input_id: str) -> str:
 
 
 def arguments(inputs: Inputs) -> dict[str, Element | list[Element] | None]:
-    """The keyword arguments of a function; it may alter the lists."""
+    """The keyword arguments of a function, which may alter the lists."""
     return {parameter(id): list(given) if isinstance(given, list) else given for id, given in inputs.items()}
 
 
 def answer_at_once(call: CallContext) -> Outcome:
-    """Answer a call in the loop itself, in a context of its own: for actions that take microseconds (N33).
+    """Answer a call in the loop itself, in its own context: for actions that take microseconds (N33).
 
-    Nothing can interrupt such an action, so its time limit is not enforced. Nothing can give it up, count it
-    or find it under way, for by then it has ended. One that takes `LONG` is logged.
+    Nothing can interrupt such an action, so its time limit is not enforced. It cannot be given up, counted or
+    found under way, because it has ended by then. One that takes `LONG` seconds is logged.
     """
     began = monotonic()
     outcome = copy_context().run(answer, call)
@@ -99,7 +99,7 @@ def answer_at_once(call: CallContext) -> Outcome:
 
 
 def log_long(call: CallContext, took: float, how: str, instead: str) -> None:
-    """Log that the daemon did nothing else while a call was at work, and what to do about it."""
+    """Log that a call blocked the daemon, and how to avoid that."""
     what = f"{call.target.action} of run {call.run}, step {call.step}, took {took:.0f} s {how}"
     over = call.timeout is not None and took > call.timeout
     limit = f", longer than its time limit of {call.timeout:g} s" if over else ""
@@ -109,7 +109,7 @@ def log_long(call: CallContext, took: float, how: str, instead: str) -> None:
 def answer(call: CallContext) -> Outcome:
     """Call the function of a call's target with the inputs; return an outcome, whatever the function does.
 
-    The present context of variables is made that of the call.
+    The present context of variables becomes that of the call.
     """
     enter(call)
     try:
@@ -126,13 +126,13 @@ def answer(call: CallContext) -> Outcome:
 
 
 def raisable(error: BaseException) -> Exception:
-    """The error to raise in a loop for one of a thread: SystemExit would end the loop."""
+    """The error to raise in a loop for an error of a thread: SystemExit would end the loop."""
     is_plain = isinstance(error, Exception) and not isinstance(error, StopIteration)
     return error if is_plain else RuntimeError(f"it raised {error!r}")  # type: ignore[return-value]
 
 
 def awaited(result: object) -> object:
-    """The result of a function, in a program that has no loop: a coroutine is run to its end."""
+    """The result of a function in a program without a loop: a coroutine is run to its end."""
     if not inspect.iscoroutine(result):
         return result
     import asyncio  # seldom needed, and a worker starts sooner without it
@@ -141,7 +141,7 @@ def awaited(result: object) -> object:
 
 
 def function_of(target: Target) -> Callable[..., Any]:
-    """The function that is called in this program. Raises InternalError if there is none."""
+    """The function to call in this program. Raises InternalError if there is none."""
     function: Callable[..., Any] | None = target.function
     if function is None:
         raise InternalError(f"expected a function to call for {target.action}, which runs as {target.where}")
@@ -198,9 +198,10 @@ def _things(value: object) -> Iterator[tuple[str, object]]:
 
 
 def _element(thing: object, place: str) -> bytes:
-    """The bytes of one thing.
+    """The canonical bytes of one result.
 
-    Even an lxml element is read back from its bytes: it may be too deep, or have nodes that no element may.
+    Even an lxml element is parsed again from its bytes: it may be too deep, or have nodes that elements must
+    not have.
     """
     prefix = f"{place}: " if place else ""
     try:
@@ -224,9 +225,9 @@ def _element(thing: object, place: str) -> bytes:
 def failure(error: BaseException, file: str, home: Path | None = None) -> Failure:
     """The failure for an exception, in words for the author of the action.
 
-    A group of one exception, as a task group raises it, fails as its member does. `detail` has the traceback:
-    the lines of `file` and of other files of the home, and the last one of a library; then, indented, those
-    of its causes and members.
+    A group with one exception, as a task group raises it, fails as its member does. `detail` has the
+    traceback: the lines of `file` and of other files of the home, and the last line of a library; then,
+    indented, those of its causes and members.
     """
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
@@ -248,7 +249,7 @@ def failure(error: BaseException, file: str, home: Path | None = None) -> Failur
 
 
 def _is_final(error: BaseException) -> bool:
-    """True if trying again cannot help; of a group all members must say so."""
+    """True if trying again cannot help; for a group, if all members say so."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(_is_final, error.exceptions))
     return isinstance(error, ActionError) and bool(error.final)
@@ -268,7 +269,7 @@ def _traced(error: BaseException, file: str, home: Path | None) -> Iterator[str]
 
 
 def _behind(error: BaseException) -> Iterator[tuple[str, BaseException]]:
-    """The exceptions behind another: its cause, what it was raised amid, its members."""
+    """The exceptions behind another: its cause, the one handled when it was raised, its members."""
     if error.__cause__ is not None:
         yield "caused by", error.__cause__
     elif error.__context__ is not None and not error.__suppress_context__:
@@ -284,7 +285,7 @@ def _named(error: BaseException) -> str:
 
 
 def _lines(trace: TracebackType | None, file: str, home: Path | None) -> list[str]:
-    """`modules/mail.py:12 in send: server.send(mail)`, outermost first; the line of a library is indented."""
+    """Lines like `modules/mail.py:12 in send: server.send(mail)`, outermost first, a library's indented."""
     frames = [frame for frame in traceback.extract_tb(trace) if not frame.filename.startswith(_NARVAL)]
     shown = [_line(frame, path) for frame in frames if (path := _own(frame.filename, file, home))]
     if frames and not _own(frames[-1].filename, file, home):
@@ -297,7 +298,7 @@ def _line(frame: traceback.FrameSummary, path: str) -> str:
 
 
 def _own(path: str, file: str, home: Path | None) -> str:
-    """The name for people of a file of the action's author, or one that ships; "" for a library's."""
+    """The name shown for a file of the action's author, or one that ships with narval; "" for a library's."""
     folder = home or Path(file).parent
     if Path(path).is_relative_to(folder) and not _LIBRARIES.intersection(Path(path).parts):
         return str(Path(path).relative_to(folder)) if home is not None else path
@@ -305,7 +306,7 @@ def _own(path: str, file: str, home: Path | None) -> str:
 
 
 def _in_library(path: str) -> str:
-    """The path of a file in its library, such as `json/decoder.py`, and nothing of the machine."""
+    """The path of a file within its library, such as `json/decoder.py`, without the machine's folders."""
     folders = [f"{folder}{os.sep}" for folder in sys.path if folder and path.startswith(f"{folder}{os.sep}")]
     return path.removeprefix(max(folders, key=len)) if folders else Path(path).name
 

@@ -33,7 +33,7 @@ from narval.core.source.secrets import without_secrets
 from narval.system.exits import ends_program
 
 MOST_TROUBLES = 1_000
-"""The most troubles that are kept: those of calls that are never made again are not ended."""
+"""The most troubles that are kept. Those of calls that are never made again are not ended."""
 
 log = logging.getLogger("narval.sources")
 
@@ -50,25 +50,25 @@ class SourceTroubles:
     """The sources that are in trouble now, by the ids of their calls, which stay the same when these are
     tried again.
 
-    A source is in trouble when it yields only errors, or fails; it is at work again when it yields something
-    else, or says so. The log is told once for each cause. Reports on a call are made within its context.
+    A source is in trouble when it yields only errors, or fails. It has recovered when it yields something
+    else, or says so. Each cause is logged once. Reports on a call are made within its context.
     """
 
     def __init__(self) -> None:
         self._of: dict[str, Trouble] = {}
 
     def of(self, call: str) -> Trouble | None:
-        """The trouble of a source; None while it is at work."""
+        """The trouble of a source; None while it works."""
         return self._of.get(call)
 
     @property
     def calls(self) -> Iterable[str]:
-        """The calls of the sources in trouble, by their ids."""
+        """The ids of the calls of sources in trouble."""
         return self._of
 
     def hear(self, call: CallContext, given: Sequence[OutputElement]) -> None:
-        """Examine what a source yields; an error with a `key` is about one thing, and not about the source:
-        it is logged once it is recorded, which it is once.
+        """Examine what a source yields. An error with a `key` is about one thing, not about the source: it is
+        logged when it is recorded, which happens once.
         """
         made = [Element(0, output.xml) for output in given]
         errors = [element for element in made if element.name == "error"]
@@ -80,7 +80,7 @@ class SourceTroubles:
             self.end(call)
 
     def begin(self, call: CallContext, failure: Failure) -> None:
-        """Record what keeps a source from its work; a cause other than the last is logged."""
+        """Record what keeps a source from its work; log a cause that differs from the last."""
         kind, message = failure.kind, " ".join(without_secrets(failure.message).split())
         before = self._of.get(call.id)
         if before is None or (before.kind, before.message) != (kind, message):
@@ -91,19 +91,19 @@ class SourceTroubles:
             del self._of[next(iter(self._of))]
 
     def end(self, call: CallContext) -> None:
-        """Record that a source is at work again, or has ended."""
+        """Record that a source works again, or has ended."""
         trouble = self._of.pop(call.id, None)
         if trouble is not None:
             log.info("%s of run %d: that is over: %s", call.target.action, call.run, trouble.kind)
 
 
 _END = object()
-"""The end of a source."""
+"""The end marker of a source."""
 
 
 @types.coroutine
 def _timed(awaitable: Awaitable[Any], call: CallContext) -> Generator[Any, Any, Any]:
-    """Await something of a call, and log each time it keeps the loop for `LONG` seconds without an await."""
+    """Await something for a call; log each time it blocks the loop for `LONG` seconds without an await."""
     steps, sent, error = awaitable.__await__(), None, None
     while True:
         began = monotonic()
@@ -116,14 +116,14 @@ def _timed(awaitable: Awaitable[Any], call: CallContext) -> Generator[Any, Any, 
                 log_long(call, took, "without an await", "what blocks belongs into asyncio.to_thread(…)")
         try:
             sent, error = (yield waits_for), None
-        except BaseException as raised:  # a cancellation is for what is awaited
+        except BaseException as raised:  # a cancellation is for the awaited object
             sent, error = None, raised
 
 
 class Coroutines(Backend):
-    """A task of the loop for each call.
+    """The calls answered by coroutines: one task of the loop for each.
 
-    A call that is to end is cancelled, and then has `patience` seconds to clean up. One that does not end is
+    A call that must end is cancelled, and then has `patience` seconds to clean up. One that does not end is
     given up, and counted until it does.
     """
 
@@ -133,12 +133,12 @@ class Coroutines(Backend):
         self.troubles = SourceTroubles()
 
     def start(self, record: CallRecord) -> None:
-        """Answer a call; it begins at the loop's next round."""
+        """Answer a call; it begins in the loop's next round."""
         if record.begin(self.expire):
             self.go(record)
 
     def go(self, record: CallRecord) -> None:
-        """Make the task of a call."""
+        """Create the task of a call."""
         coroutine = self._answer(record)
         task = self._loop.create_task(
             coroutine, name=f"narval call {record.call.id}", context=record.call.context()
@@ -223,7 +223,7 @@ class Coroutines(Backend):
 
     @property
     def given_up(self) -> int:
-        """The number of calls given up whose code still runs."""
+        """The number of abandoned calls whose code still runs."""
         return sum(record.is_over for record in self._tasks.values())
 
     def _ended(self, task: asyncio.Task[Outcome]) -> None:

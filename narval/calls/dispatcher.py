@@ -44,7 +44,7 @@ from narval.store.batch import AgentRow
 log = logging.getLogger("narval.perform")
 
 InTurn = Callable[[Run, Call, Turn], None]
-"""Answers a call within a turn, which records what it does; or has it answered later."""
+"""Answers a call within a turn, which records the effects, or has it answered later."""
 
 STOPPED = Failure(
     INTERRUPTED,
@@ -53,7 +53,7 @@ STOPPED = Failure(
 )
 
 NOTHING_UNDONE = frozenset[int]()
-"""The runs that a call has to wait for: none, except if its run undoes others."""
+"""The runs that a call must wait for: none, unless its run undoes others."""
 
 _ANSWERS = (Returned, CallApproved)
 """The events that decide a call."""
@@ -69,7 +69,7 @@ _UNLIMITED = frozenset({"source", "program"})
 
 
 class Dispatcher:
-    """Performs the commands of one agent; `calls` are those under way, also of former activations.
+    """Performs the commands of one agent; `calls` are those under way, including those of former activations.
 
     External ids of calls begin with the id of the agent (G1). `preparer` returns the function that prepares a
     kind of calls, if it has one; `in_turn` has the kinds that are answered within a turn. `moved` is told the
@@ -94,16 +94,16 @@ class Dispatcher:
         self.approvals = Approvals(agent, post, targets.home, calls.book.executor.clock)
         self.identity, self._executor = identity, calls.book.executor
         self._prefix = f"{identity.id}."
-        """The beginning of the external id of each call."""
+        """The prefix of each call's external id."""
         self.is_stopping, self._post = False, post
         self._made_again: set[str] = set()
-        """The calls to make that may have begun before the last stop."""
+        """The calls to be made that may have begun before the last stop."""
         self._preparer, self._in_turn = preparer, in_turn
         self._ways: dict[str, Callable[[Run, Call], Returned | None]] = {}
-        """The ways to make calls, by their kind; each is determined with the first call."""
+        """The functions that make calls, by kind; each is determined at the first call."""
 
     def stop(self) -> None:
-        """Perform nothing more: later commands are left to the next daemon (N34)."""
+        """Stop performing commands: later ones are left to the next daemon (N34)."""
         self.is_stopping = True
 
     def dispatch(self, run: Run, command: Outer) -> Returned | None:
@@ -118,13 +118,13 @@ class Dispatcher:
                 return (self._ways.get(command.kind) or self._way(command.kind))(run, command)
             if isinstance(command, CancelCall):
                 self._abandon(run, command)
-            return None  # an Answer is given by the turn, once it is recorded
+            return None  # the turn gives an Answer, as soon as it is recorded
         except Exception as error:
             log.exception("%s of run %d could not be performed", type(command).__name__, run.eid)
             return refused(command, internal_failure(error)) if isinstance(command, Call) else None
 
     def answer(self, run: Run, command: Outer) -> Returned | None:
-        """Make a call that need not wait until it is recorded, an inline one of a pure action; return its
+        """Make a call that need not wait until it is recorded, an inline call of a pure action; return its
         result.
 
         Return None for any other command, which is not performed.
@@ -143,11 +143,10 @@ class Dispatcher:
         self.calls.attach(Activation(self._agent, self._post, self._resume_lost, self._moved))
 
     def resume(self) -> None:
-        """Perform again what was under way when the last daemon stopped, and is not any longer (N35, N29,
-        G7).
+        """Perform again what was under way when the last daemon stopped, and no longer is (N35, N29, G7).
 
-        If a moment of a run or its callers came meanwhile, the run is told that first: it may give up what it
-        had under way.
+        If a moment of a run or its callers came in between, the run is told that first: it may give up what
+        it had under way.
         """
         self.attach()
         clockwork = self._agent.clockwork
@@ -163,14 +162,16 @@ class Dispatcher:
 
     def _resume_lost(self, run: int, call: str) -> None:
         """Perform a call again that was ended with the daemon's lease, or report that it was interrupted.
-        This happens after the next turn, which begins once the daemon is sure again of what it holds (G48).
+
+        This happens after the next turn, which begins as soon as the daemon is sure again that it holds the
+        agent (G48).
         """
         holder = self._agent.runs.active.get(run)
         if holder is not None and call in holder.calls:
             self._resume_after(1, holder, holder.calls[call])
 
     def _turns_until_told(self, run: Run, due: set[int]) -> int:
-        """The turns until a run has heard of what is due: one, and one more for each caller."""
+        """The number of turns until a run has been told what is due: one, and one more for each caller."""
         callers = enumerate(self._agent.runs.with_callers(run), 1)
         return next((turns for turns, holder in callers if holder.eid in due), 0)
 
@@ -188,7 +189,7 @@ class Dispatcher:
 
     def _resume_call(self, run: Run, call: Call) -> None:
         if call.agent or call.kind == SIGNAL:
-            return  # it was sent with the record that asked for it
+            return  # it was sent together with the record that asked for it
         child = self._agent.runs.by_call.get(call.call)
         record = self.calls.records.get(self.external_id(call.call))
         if call.call in run.abandoned:
@@ -210,14 +211,14 @@ class Dispatcher:
                 self._post(Delivery(run.eid, back))
 
     def _may_have_begun(self, run: Run, call: Call) -> bool:
-        """True for a call that is made again, and may have had an effect before the daemon ended."""
+        """True for a repeated call that may have had an effect before the daemon ended."""
         target = self.targets.find(run, call) if call.kind in _WITH_TARGETS else None
         if target is None or target.pure or target.where in _GOING_ON:
             return False
         return call.begun or not call.is_announced
 
     def external_id(self, call: str) -> str:
-        """The id of a call as actions see it: the same when tried again, unique across agents."""
+        """The id of a call as actions see it: the same for each try, unique across agents."""
         return self._prefix + call
 
     def find(self, call: str) -> CallRecord | None:
@@ -251,7 +252,7 @@ class Dispatcher:
         self._post(Request(partial(work, run, call)))
 
     def _send(self, answer: InTurn, run: Run, call: Call) -> Returned | None:
-        """Have elements sent within the next turn, once those that leave the home may go."""
+        """Have elements sent within the next turn, as soon as those that leave the home may go."""
         if not call.begun and (stopped := self.approvals.stop(run, call)) is not None:
             return stopped.refusal
         self._call_in_turn(answer, run, call)
@@ -294,7 +295,7 @@ class Dispatcher:
     def _make(
         self, run: Run, call: Call, target: Target, inputs: Inputs, prepared: PreparedCall | None = None
     ) -> Returned | None:
-        """Make a call: answer it here and now if it is inline and may be, else enter it in the book."""
+        """Make a call: answer it now if it is inline and allowed to be, else enter it in the book."""
         context = CallContext(
             self._prefix + call.call,
             run.eid,
@@ -343,7 +344,7 @@ class Dispatcher:
         return frozenset(one.eid for one in self._agent.runs.within(run.state.undone_run))
 
     def _trace(self, run: Run, call: Call, target: Target) -> Callable[[], str] | None:
-        """A function that returns the trace of a call; None for an inline one, which asks no service."""
+        """A function that returns the trace of a call; None for an inline call, which asks no service."""
         if target.where == "inline":
             return None
         return partial(traceparent, self._agent, self.identity.id, run, call.call, call.attempt)
@@ -364,7 +365,7 @@ class Dispatcher:
 
 
 def _see_given_up(run: Run, command: CancelCall, dispatch: Callable[[Run, Call], object]) -> None:
-    """Let a call of kind `send`, which is not in the book, see that it was given up."""
+    """Let a call of kind `send`, which is not in the book, notice that it was given up."""
     call = run.calls.get(command.call)
     if call is not None and call.kind == SEND:
         dispatch(run, call)

@@ -1,4 +1,4 @@
-"""The edge of a home: what a turn asks of agents of other homes, or answers them, is judged first."""
+"""Judgement of everything that leaves the home: calls to agents of other homes, and answers to them."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from narval.core.trust.rules import Verdict
 from narval.files.trust_file import TRUST_FILE
 
 ANSWER = "answer"
-"""The kind of what goes back to an agent that called, and the name of what it has, as of an input."""
+"""The kind, and the input name, under which rules judge an answer to an agent of another home."""
 
 UNASKED = "asks-first"
-"""The error of what would have to be asked about, where nobody can be asked any more."""
+"""The error type for something that needs an approval when it is too late to ask for one."""
 
 
 class Edge:
-    """The edge of the home for one agent: calls of agents of other homes, and answers to them, leave with
-    what a turn records.
+    """The edge of the home for one agent: calls to agents of other homes, and answers to them, leave when a
+    turn is recorded.
 
-    `send` sends what a turn asks of other agents and answers them, `send_outputs` tells a run the result of
-    its call and sends the rest of it.
+    `send` sends the calls and answers of a turn to other agents; `send_outputs` delivers a call's result to
+    its run, and sends its messages to other agents.
     """
 
     def __init__(self, approvals: Approvals, send: Callable[[Turn], None], send_outputs: TellAndSend) -> None:
         self._approvals, self._send, self._send_outputs = approvals, send, send_outputs
 
     def correspond(self, turn: Turn) -> None:
-        """Send what a turn asks of other agents and answers them, as far as it may leave the home."""
+        """Send the calls and answers of a turn to other agents, as far as they may leave the home."""
         if turn.transaction.remote:
             self._hold_back(turn)
         self._send(turn)
 
     def tell_and_send(self, turn: Turn, run: Run, event: Returned | Produced) -> bool:
-        """Tell a run the result of its call, and send the rest to other agents, unless it may not leave."""
+        """Deliver a call's result to its run, and its messages to other agents, unless they may not leave."""
         problem = self._problem_of_sent(turn, run, event)
         if problem is None:
             return self._send_outputs(turn, run, event)
@@ -53,8 +53,8 @@ class Edge:
         return turn.tell(run.eid, Returned(0, 0.0, event.call, problem=problem), is_labelled=True)
 
     def _hold_back(self, turn: Turn) -> None:
-        """Take away what is not to go now: calls that are refused, or asked about first, and answers that the
-        rules do not allow. An item that asks is recorded with the turn, so it is there after a crash.
+        """Hold back calls that are refused or need an approval first, and answers that the rules do not
+        allow. An item that asks is recorded with the turn, so it survives a crash.
         """
         remote, going = turn.transaction.remote, list[tuple[Run, Call | CallGivenUp | Finish | Failure]]()
         while remote:
@@ -86,8 +86,8 @@ class Edge:
         return run, what
 
     def _withheld_answer(self, turn: Turn, run: Run, end: Finish) -> Failure | None:
-        """The reason why an agent of another home is not told what came of its call, without the rule and the
-        label; None if it is told.
+        """The failure to send an agent of another home instead of its call's result, without the rule and the
+        label; None if the result may be sent.
         """
         caller = run.caller if run.state is None or run.state.caller is None else run.state.caller
         if caller is None or AT not in caller.agent:
@@ -104,8 +104,8 @@ class Edge:
         return Failure(UNASKED, f"{what} is not told: rules of its home hold it back", final=True)
 
     def _problem_of_sent(self, turn: Turn, run: Run, event: Returned | Produced) -> Failure | None:
-        """The reason why code may not send its outputs to agents of other homes; None if it may. It may have
-        made each of them, and the name of the agent, of all that it was given.
+        """The reason why code may not send its outputs to agents of other homes; None if it may. Each output,
+        and the name of its agent, may depend on everything that the code was given.
         """
         call = run.calls.get(event.call)
         if call is None:
@@ -124,7 +124,7 @@ class Edge:
 
 
 def _why(run: Run, agent: str, what: str, verdict: Verdict) -> tuple[str, str]:
-    """The error, and the words, for what does not go to an agent, of a run."""
+    """The error type and message for something of a run that does not go to an agent."""
     judgement = verdict.judgement
     assert judgement is not None, "it is not allowed"
     kind = REFUSED if verdict.then == "refuse" else UNASKED

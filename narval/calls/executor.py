@@ -1,4 +1,4 @@
-"""The executor answers calls: each goes to the backend that its target declares (N30, N33, N36)."""
+"""The executor: passes each call to the backend that its target declares (N30, N33, N36)."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from narval.calls.mcp.backend import McpServers
 
 MOST_IDLE = 16
-"""The most idle kinds of confined workers, by the places that they may reach, that are kept."""
+"""The most idle pools of confined workers that are kept; each pool has its own set of reachable places."""
 
 
 class Inline(Backend):
-    """Calls answered where they begin, in the loop itself; most do not even come here."""
+    """Calls answered in the loop. Most are answered earlier, by the dispatcher."""
 
     def start(self, record: CallRecord) -> None:
-        """Answer a call, unless it is announced first."""
+        """Answer a call, unless it must be announced first."""
         if record.begin():
             self.go(record)
 
@@ -48,22 +48,22 @@ class Inline(Backend):
         record.answer(ABANDONED)
 
     async def close(self) -> None:
-        """None is under way."""
+        """Do nothing: no call is under way."""
 
 
 class Executor:
     """Threads, worker programs, coroutines of the loop, programs of the operating system, and a cluster.
 
-    It is made and used on the thread of a running loop. `programs` is the backend of programs; the default
-    keeps no output. `zone` is the time zone that actions are told; `mentions` decides which files stay.
+    Created and used on the thread of a running loop. `programs` is the backend of programs; the default keeps
+    no output. `zone` is the time zone of actions; `mentions` decides which files are kept.
 
-    `changed` is called whenever a call waits for the world, or has ended. A source waits when it says that it
-    has caught up; a call waits when it sleeps on a simulated clock. One agent does not have all threads or
-    workers while `is_shared` says that there are others.
+    `changed` is called whenever a call waits for the outside world, or has ended. A source waits when it says
+    that it has caught up; a call waits when it sleeps on a simulated clock. One agent cannot have all threads
+    or workers while `is_shared` says that there are others.
     """
 
     answers_inline_calls = True
-    """False if even an inline call comes to `start`: it may be answered by something else."""
+    """False if even an inline call must go through `start`, because something else may answer it."""
     is_simulated = False
     """True in a simulation, where no work takes time."""
 
@@ -91,7 +91,7 @@ class Executor:
         self.clock, self._mentions = RunClock(clock or SystemClock(), zone), mentions
         self._sleeps = SimulatedSleeps(clock) if isinstance(clock, SimulatedClock) else None
         self.confined: dict[Confined, Workers] = {}
-        """The confined workers, by the places that they may reach, the most recently used last."""
+        """The pools of confined workers, by the places that they may reach, the most recently used last."""
         self._backends: dict[Where, Backend] = {
             "inline": Inline(),
             "thread": self._threads,
@@ -106,7 +106,7 @@ class Executor:
     # --- calls ----------------------------------------------------------------------------------------
 
     def start(self, record: CallRecord) -> None:
-        """Answer a call when there is room; an inline one before this returns, if it is not announced."""
+        """Answer a call when there is room; an inline one before this returns, unless it is announced."""
         call = record.call
         listener = self._report if call.is_source else None
         sleeper = partial(self._sleep, record) if self._sleeps is not None else None
@@ -115,7 +115,7 @@ class Executor:
         self._of(record).start(record)
 
     def go(self, record: CallRecord) -> None:
-        """Do the work of a call, now that it is recorded that it begins."""
+        """Do the work of a call whose start is recorded."""
         if record.go():
             self._of(record).go(record)
 
@@ -128,8 +128,8 @@ class Executor:
         return self._of(record).waits_for(record)
 
     def has_caught_up(self, record: CallRecord) -> bool:
-        """True if a call waits for the world: a source that has caught up, a call asleep on a simulated
-        clock, or one whose cluster cannot be there until somebody does something about it.
+        """True if a call waits for the outside world: a source that has caught up, a call asleep on a
+        simulated clock, or one whose cluster cannot exist until somebody acts.
         """
         is_asleep = self._sleeps is not None and record.call.id in self._sleeps
         is_in_vain = self.cluster is not None and self.cluster.waits_in_vain(record)
@@ -151,7 +151,7 @@ class Executor:
 
     @property
     def given_up(self) -> int:
-        """The number of calls given up whose code still runs."""
+        """The number of abandoned calls whose code still runs."""
         return sum(backend.given_up for backend in self._all)
 
     @property
@@ -169,7 +169,7 @@ class Executor:
                 late.limit(limits)
 
     async def end_former(self) -> None:
-        """End the programs that an earlier daemon has left running."""
+        """End the programs that an earlier daemon left running."""
         await asyncio.to_thread(self.programs.reaper.end_former)
 
     async def close(self) -> None:
@@ -183,7 +183,7 @@ class Executor:
     # --- for the owner of a simulated clock -----------------------------------------------------------
 
     def next(self) -> float | None:
-        """The moment at which the next call that sleeps on a simulated clock is to be woken, or None."""
+        """The moment at which the next call that sleeps on a simulated clock must wake, or None."""
         return self._sleeps.next() if self._sleeps is not None else None
 
     def release(self) -> None:
@@ -197,12 +197,12 @@ class Executor:
         """The backend that answers a call."""
         where = record.call.target.where
         if where == "cluster" and self.cluster is None:
-            from narval.calls.cluster.backend import Cluster  # here: few homes have one
+            from narval.calls.cluster.backend import Cluster  # imported here, as few homes have one
 
             self.cluster = Cluster(self._loop, self._limits, self.programs, self._is_shared)
             self._backends["cluster"] = self.cluster
         if where == "mcp" and self.servers is None:
-            from narval.calls.mcp.backend import McpServers  # here: few homes have any
+            from narval.calls.mcp.backend import McpServers  # imported here, as few homes have any
 
             self.servers = McpServers(self._loop, self._limits, self.programs.reaper, self._mentions)
             self._backends[where] = self.servers
@@ -218,14 +218,14 @@ class Executor:
             _retire_idle(self.confined)
             common = self._loop, self._limits, self.programs.reaper, self._is_shared
             pool = Workers(*common, record.confined, self.workers.budget)
-        self.confined[record.confined] = pool  # last: it was used last
+        self.confined[record.confined] = pool  # last: the most recently used
         return pool
 
     async def _sleep(self, record: CallRecord, call: CallContext, seconds: float) -> None:
-        """Let a call sleep on the simulated clock; if its time limit comes first, it ends then."""
+        """Let a call sleep on the simulated clock; if its time limit comes first, end it then."""
         sleeps = self._sleeps
         if sleeps is None or record.is_over:
-            raise asyncio.CancelledError  # it was told so before
+            raise asyncio.CancelledError  # it was cancelled before
         until = self.clock.now() + seconds
         limit = math.inf if call.timeout is None else record.since + call.timeout
         woken = sleeps.begin(call.id, min(until, limit))
@@ -236,7 +236,7 @@ class Executor:
             sleeps.end(call.id)
         if limit < until:
             self._coroutines.expire(record)
-            await asyncio.sleep(0)  # it ends here, because it was cancelled
+            await asyncio.sleep(0)  # its cancellation takes effect here
 
     def _report(self, call: CallContext) -> None:
         if call.has_caught_up:
@@ -244,9 +244,7 @@ class Executor:
 
 
 def _retire_idle(confined: dict[Confined, Workers]) -> None:
-    """Retire the workers that have been idle for longest, if there are many: inputs may name another place
-    each time.
-    """
+    """Retire the longest idle workers if there are many: inputs may name other places each time."""
     idle = [places for places, workers in confined.items() if workers.is_idle]
     for places in idle[: max(0, len(idle) - MOST_IDLE + 1)]:
         confined.pop(places).leave()

@@ -1,7 +1,7 @@
-"""Calls that wait for room: taken from agents in turn, and within an agent from its families of runs in turn,
-so that none starves the others (N33, G14).
+"""Calls that wait for room. Agents take turns, and within an agent its families of runs, so that none starves
+the others (N33, G14).
 
-A run may make ten thousand calls at once. If they were answered in order of arrival, the single call of
+A run may make ten thousand calls at once. If calls were answered in order of arrival, the single call of
 another run would wait for all of them. Here it waits for one of each waiting family, and for one of each
 agent. In a home with several agents none has all slots, however long its calls take.
 """
@@ -20,13 +20,13 @@ _WITHOUT_SLOT = frozenset({"source", "inline"})
 
 
 class FairQueue:
-    """Waiting calls, and the turn: by agent, and within an agent by family. The cost of each operation does
+    """Waiting calls, taken in turn by agent, and within an agent by family. The cost of each operation does
     not grow with their number.
     """
 
     def __init__(self) -> None:
         self._agents: OrderedDict[str, OrderedDict[int, OrderedDict[CallRecord, None]]] = OrderedDict()
-        """The calls by agent and family, those whose turn it is first; none is empty."""
+        """The calls by agent and family, the next in turn first; no entry is empty."""
         self._count = 0
 
     def __len__(self) -> int:
@@ -48,17 +48,17 @@ class FairQueue:
         families.setdefault(record.call.family, OrderedDict())[record] = None
 
     def has_but(self, agents: Container[str]) -> bool:
-        """True if a call of some other agent waits."""
+        """True if a call of an agent other than these waits."""
         return any(agent not in agents for agent in self._agents)
 
     def first(self, but: Container[str] = ()) -> CallRecord:
-        """The call whose turn it is, of agents other than these."""
+        """The next call in turn, of agents other than these."""
         families = next(families for agent, families in self._agents.items() if agent not in but)
         return next(iter(next(iter(families.values()))))
 
     def next(self, but: Container[str] = ()) -> CallRecord:
-        """Remove and return the call whose turn it is, of agents other than these; then it is the turn of the
-        next family of the agent, and of the next agent.
+        """Remove and return the next call in turn, of agents other than these; then it is the turn of the
+        agent's next family, and of the next agent.
         """
         record = self.first(but)
         agent, family = record.call.agent, record.call.family
@@ -85,9 +85,9 @@ class FairQueue:
 
 
 class Slots:
-    """The slots of one agent: its calls beyond that number wait (G14).
+    """The slots of one agent. Its calls beyond their number wait (G14).
 
-    Sources, which run on by themselves, and inline calls take none.
+    Sources, which run continuously, and inline calls take none.
     """
 
     def __init__(self) -> None:
@@ -107,15 +107,15 @@ class Slots:
         return len(self._waiting)
 
     def limit(self, most: int | None) -> None:
-        """Let at most `most` calls have a slot from now on; None: any number."""
+        """Let at most `most` calls have a slot from now on; None for any number."""
         self._most = most
 
     def hold(self) -> None:
-        """Let no call have a slot until `release`."""
+        """Give no call a slot until `release`."""
         self._is_held = True
 
     def release(self) -> None:
-        """Let calls have slots again."""
+        """Give slots again."""
         self._is_held = False
 
     def take(self, record: CallRecord) -> bool:
@@ -129,7 +129,7 @@ class Slots:
         return False
 
     def next(self) -> CallRecord | None:
-        """Give the waiting call whose turn it is a slot, and return it; None if none waits, or has room."""
+        """Give a slot to the next waiting call, and return it; None if none waits or no slot is free."""
         if not self._waiting or not self._has_room():
             return None
         record = self._waiting.next()
@@ -137,7 +137,7 @@ class Slots:
         return record
 
     def awaited_by(self, record: CallRecord) -> bool:
-        """True while a call waits for a slot that other calls of its agent have."""
+        """True while a call waits for a slot taken by other calls of its agent."""
         return record in self._waiting
 
     def waits_for(self, record: CallRecord) -> str:
@@ -149,7 +149,7 @@ class Slots:
         return f"{len(self._taken)} of {self._most} calls of {record.call.agent} are under way"
 
     def free(self, record: CallRecord) -> None:
-        """Free the slot of a call that has ended, or stop its waiting."""
+        """Free the slot of a call that has ended, or remove it from the queue."""
         if record in self._taken:
             self._taken.discard(record)
         elif record in self._waiting:
@@ -160,10 +160,10 @@ class Slots:
 
 
 class Behind:
-    """The calls of one agent that wait until no call of some runs is under way, as calls that undo those runs
-    do.
+    """The calls of one agent that wait until no call of some runs is under way, such as calls that undo those
+    runs.
 
-    Code that cannot be stopped is waited for too, until `wait_no_more` is called. `records` are all calls of
+    They also wait for code that cannot be stopped, until `wait_no_more` is called. `records` are all calls of
     the agent.
     """
 
@@ -171,7 +171,7 @@ class Behind:
         self._records = records
         self._waiting: dict[CallRecord, Container[int]] = {}
         self._outliving: set[CallRecord] = set()
-        """The calls that have ended, but whose code could not be stopped and runs on."""
+        """The ended calls whose code could not be stopped, and still runs."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -181,12 +181,12 @@ class Behind:
 
     @property
     def has_all_ended(self) -> bool:
-        """True if no code of an ended call runs on."""
+        """True if no code of an ended call still runs."""
         return not self._outliving
 
     def is_under_way(self, runs: Container[int]) -> bool:
-        """True while a call of some of these runs is under way, or its code runs on though it was
-        given up.
+        """True while a call of some of these runs is under way, or its code still runs after it was given
+        up.
         """
         if not runs:
             return False
@@ -198,7 +198,7 @@ class Behind:
         self._waiting[record] = runs
 
     def over(self, record: CallRecord) -> list[CallRecord]:
-        """Record the end of a call; return the calls that need no longer wait, unless its code runs on."""
+        """Record the end of a call, or that its code still runs; return the calls that need not wait now."""
         self._waiting.pop(record, None)
         if record.outlives:
             self._outliving.add(record)
@@ -207,7 +207,7 @@ class Behind:
         return self._freed() if self._waiting else []
 
     def wait_no_more(self, record: CallRecord) -> list[CallRecord]:
-        """Stop waiting for the code of a call that runs on; return the calls that need no longer wait."""
+        """Stop waiting for code that still runs after its call; return the calls that need not wait now."""
         self._outliving.discard(record)
         return self._freed()
 
@@ -219,10 +219,10 @@ class Behind:
 
 
 class QueuedBackend(Backend):
-    """A backend with a number of slots: the calls beyond it wait in a fair queue.
+    """A backend with a number of slots. The calls beyond it wait in a fair queue.
 
-    `slots` is the word for the slots, for people. One agent does not have all of them while `is_shared` says
-    that there are others.
+    `slots` is the word for the slots, as shown to people. One agent cannot have all of them while `is_shared`
+    says that there are others.
     """
 
     def __init__(self, slots: str, is_shared: Callable[[], bool]) -> None:
@@ -256,8 +256,8 @@ class QueuedBackend(Backend):
             record.answer(ABANDONED)
 
     def _full(self) -> Container[str]:
-        """The agents that have as many slots as one may: all but one slot, if there are other
-        agents (G14).
+        """The agents that have as many slots as one may: all but one slot, if there are other agents
+        (G14).
         """
         if not self._is_shared():
             return ()

@@ -1,4 +1,4 @@
-"""Kept files: received data that is not text, as files of the home, for as long as anything names them."""
+"""Kept files: received data that is not text, kept as files of the home while anything names them."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from narval.core.errors import StoreError
 from narval.system.whole_file import write_whole
 
 MCP_FILES = "var/mcp-files"
-"""The folder of a home with the bytes that servers of MCP sent, each in two folders of its digest."""
+"""The folder of a home with the bytes that MCP servers sent, each in two folders named by its digest."""
 
 CHAT_FILES = "var/chat"
 """The folder of a home with the files that people sent by chat, each in a folder of its digest."""
 
 YOUNG = 86_400.0
-"""Seconds for which a file stays in any case: an element that names it may be under way."""
+"""Seconds for which every file is kept: an element that names it may be under way."""
 
 SWEEP_EVERY = 3600.0
 """Seconds between two sweeps."""
 
 Mentions = Callable[[str], Iterable[bytes] | None]
-"""Returns all stored values that contain a text; None if nothing is kept that could be searched."""
+"""A function that returns all stored values with a text; None if there is nothing to search."""
 
 log = logging.getLogger("narval.perform")
 
@@ -39,8 +39,8 @@ _ALONE = threading.Lock()
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write a file that only its owner may read. An existing one only gets a new time, for its name
-    identifies its content.
+    """Write a file that only its owner may read. An existing file only gets a new modification time, because
+    its name identifies its content.
 
     Raises OSError.
     """
@@ -54,15 +54,15 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 class KeptFiles:
-    """The files in a folder of a home. `mentions` finds what names them; without it all stay."""
+    """The files in a folder of a home. `mentions` finds what names them; without it all are kept."""
 
     def __init__(self, folder: str, mentions: Mentions | None = None) -> None:
         self._folder, self._mentions = folder, mentions
         self._swept = -SWEEP_EVERY
 
     def sweep_beside(self, home: Path) -> None:
-        """Remove the files that nothing names any longer, at most once an hour, in a thread for which nothing
-        waits, because searching a large store takes long.
+        """Remove the files that nothing names any longer, at most once an hour, in a thread that nothing
+        waits for: searching a large store takes long.
         """
         if self._mentions is None or time.monotonic() < self._swept + SWEEP_EVERY:
             return
@@ -92,10 +92,10 @@ def _remove_unnamed(home: Path, files: str, mentions: Mentions) -> None:
             old.pop(digest.decode(), None)
     for folder in old.values():
         with _ALONE:
-            if _is_old(folder):  # no server has sent it again meanwhile
+            if _is_old(folder):  # not sent again by a server since
                 for file in folder.iterdir():
                     file.unlink()
-                with contextlib.suppress(OSError):  # others are beside it
+                with contextlib.suppress(OSError):  # it has other files
                     folder.rmdir()
                     if folder.parent != home / files:
                         folder.parent.rmdir()
@@ -105,5 +105,5 @@ def _is_old(folder: Path) -> bool:
     """True for the folder of an old file."""
     if _DIGEST.fullmatch(folder.name) is None or not folder.is_dir():
         return False
-    within = [*folder.iterdir()] or [folder]  # one that is empty is about to be filled
+    within = [*folder.iterdir()] or [folder]  # an empty folder is about to be filled
     return all(one.stat().st_mtime < time.time() - YOUNG for one in within)

@@ -1,7 +1,7 @@
-"""Leaving: what goes to other agents, and what of that leaves the home, as calls that rules judge (G27).
+"""Parts of calls that go to other agents, and those that leave the home, as calls that rules judge (G27).
 
-A call of kind `send` names its receivers, or has the elements name them; a call of a definition at another
-agent names that agent. What stays in the home is not judged: elements keep their labels there.
+A call of kind `send` names its receivers, or selects them from the elements. A call of a definition at
+another agent names that agent. What stays in the home is not judged: elements keep their labels there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from narval.core.trust.selection import path_selected
 
 
 def addressed(memory: Memory, call: Call) -> Iterator[tuple[str, Element]]:
-    """Each element with the name of each agent that it goes to, oldest first. Raises ActionError."""
+    """Each element, oldest first, with the name of each agent that receives it. Raises ActionError."""
     select = _select(call)
     for eid in sorted(eid for _, eids in call.inputs for eid in eids):
         element = memory.element(eid)
@@ -33,8 +33,8 @@ def addressed(memory: Memory, call: Call) -> Iterator[tuple[str, Element]]:
 
 
 def leaving(memory: Memory, call: Call) -> list[Call]:
-    """The parts of a call that go to agents of other homes, each of which its `agent` names; none where all
-    stays in the home, or nothing can be sent.
+    """The parts of a call that go to agents of other homes, one for each `agent`; none if all stays in the
+    home, or nothing can be sent.
     """
     if call.kind != SEND:
         return [call] if AT in call.agent else []
@@ -50,8 +50,8 @@ def leaving(memory: Memory, call: Call) -> list[Call]:
 
 
 def says_receiver(call: Call) -> tuple[SlotPath, ...] | None:
-    """The parts of what leaves the home that say to which agent it goes: none where the author names it; None
-    where any may say it, as code may that sends something itself.
+    """The parts of what leaves the home that determine the receiving agent: none if the author names it; None
+    if any part may, as in code that sends something itself.
     """
     if call.kind == Action.kind:
         return None
@@ -63,7 +63,7 @@ def says_receiver(call: Call) -> tuple[SlotPath, ...] | None:
 
 
 def shown_call(call: Call) -> str:
-    """The words for what leaves the home: send to shop@office, bills.pay of shop@office."""
+    """A description of what leaves the home: send to shop@office, bills.pay of shop@office."""
     return f"send to {call.agent}" if call.kind == SEND else f"{call.name} of {call.agent}"
 
 

@@ -1,4 +1,4 @@
-"""Runs that answer calls: each call of a definition that is run begins a run of its own."""
+"""Runs that answer calls: each call of a runnable definition starts a run."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ log = logging.getLogger("narval.turn")
 
 
 def begin_run(run: Run, call: Call, turn: Turn, held: HeldCalls | None = None) -> None:
-    """Begin the run that answers a call, unless it has begun already or is no longer awaited, would make its
-    family too deep or too large, or its agent has as many runs as it may.
+    """Start the run that answers a call. Do nothing if it has already started or is no longer awaited; refuse
+    if its family would become too deep or too large, or its agent has as many runs as it may.
 
-    With `held` it answers nothing: its result decides whether these calls are made (P72).
+    With `held`, the run answers nothing: its result decides whether these calls are made (P72).
     """
     if call.call in turn.agent.runs.by_call or call.call not in run.calls:
         return
@@ -38,7 +38,7 @@ def begin_run(run: Run, call: Call, turn: Turn, held: HeldCalls | None = None) -
     caller = Caller(run.eid, call.step, call.call, call.nearby, held=held)
     environment: Any = (call.payload or {}).get("environment")
     given = {"kind": call.kind, "caller": caller, "environment": environment, "inputs": call.inputs}
-    is_own = (call.kind, call.name) == (run.engine.definition_kind, run.name)  # it began, so another may
+    is_own = (call.kind, call.name) == (run.engine.definition_kind, run.name)  # one has begun, so another may
     begun = turn.start(
         call.name, call.elements, run_kind=engine_of(call.kind).kind if is_own else "", **given
     )
@@ -55,6 +55,6 @@ def begin_run(run: Run, call: Call, turn: Turn, held: HeldCalls | None = None) -
 
 
 def _refuse(turn: Turn, run: Run, call: Call, held: HeldCalls | None, problem: Failure) -> None:
-    """Tell a run that its call, or those that were held back, cannot be answered."""
+    """Tell a run that its call, or the calls that were held back, cannot be answered."""
     for id in [call.call] if held is None else [id for id, _ in held.calls]:
         turn.tell(run.eid, Returned(0, 0.0, id, problem=problem))

@@ -19,7 +19,7 @@ Prepare = Callable[[Run, Call, float | None], PreparedCall]
 """Prepares a call of some kind, given its time limit in seconds. Raises ActionError."""
 
 FunctionOf = Callable[[Run, Definition], Any]
-"""The function or class of code in the version that counts for a run, or None (`CallTargets.function_of`)."""
+"""The function or class of code in a run's active version, or None (`CallTargets.function_of`)."""
 
 
 class CallsOfAgent(NamedTuple):
@@ -27,7 +27,7 @@ class CallsOfAgent(NamedTuple):
 
     agent: AgentState
     id: str
-    """The id of the agent, which prefixes external ids of its calls."""
+    """The id of the agent, the prefix of its calls' external ids."""
     targets: CallTargets
     post: Post
     """Posts an item to the agent's loop, from any thread."""
@@ -36,7 +36,7 @@ class CallsOfAgent(NamedTuple):
 
 
 def preparer(of: CallsOfAgent, notices: Prepare, call_kind: str) -> Prepare | None:
-    """The preparer of one agent's calls of a kind, `notices` for notices; None if they need none."""
+    """The preparer of one agent's calls of a kind, `notices` for notices; None if the kind needs none."""
     if call_kind == NOTICE:
         return notices
     for kind in KINDS.values():
@@ -47,14 +47,14 @@ def preparer(of: CallsOfAgent, notices: Prepare, call_kind: str) -> Prepare | No
 
 
 def hand_over(run: Run, call: Call, begun: Run) -> None:
-    """Give a run that answers a call what its caller keeps beside its state, if its kind has such objects."""
+    """Give a run that answers a call the objects that its caller keeps beside its state, if there are any."""
     kind = KINDS.get(begun.definition.kind)
     if run.transient and kind is not None and kind.hands_over:
         _part(kind, kind.hands_over)(run, call, begun)
 
 
 class Questions:
-    """The questions of one agent's engines to the user's code (`View.ask`), each answered by its kind."""
+    """Questions of one agent's engines to the user's code (`View.ask`), answered by the kind of the run."""
 
     def __init__(self, function_of: FunctionOf) -> None:
         self._function_of = function_of
@@ -63,7 +63,7 @@ class Questions:
     def ask(
         self, agent: AgentState, run: Run, function: str, arguments: Mapping[str, Plain], at: float
     ) -> Plain:
-        """The answer of a function, asked at a moment, as plain data. Raises ActionError."""
+        """Return a function's answer at a moment, as plain data. Raises ActionError."""
         kind = KINDS[run.definition.kind]
         answerer = self._answerers.get(kind.folder)
         if answerer is None:
@@ -73,11 +73,11 @@ class Questions:
 
     @property
     def given_up(self) -> int:
-        """The number of questions given up whose code still runs."""
+        """The number of abandoned questions whose code still runs."""
         return sum(answerer.given_up for answerer in self._answerers.values())
 
     def close(self) -> None:
-        """Stop asking."""
+        """Stop answering."""
         for answerer in self._answerers.values():
             answerer.close()
 

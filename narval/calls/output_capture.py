@@ -1,4 +1,4 @@
-"""The prints of actions: in a daemon they go to the log with their call, and not to its own output."""
+"""The prints of actions. In a daemon they go to the log with their call, not to the daemon's output."""
 
 from __future__ import annotations
 
@@ -20,13 +20,11 @@ UNENDED: set[str] = set()
 """The calls that may have an unfinished line."""
 
 MOST_AT_ONCE = 400
-"""The most lines of one piece that are logged, so that a program that prints without end does not fill the
-log.
-"""
+"""The most lines of one piece that are logged, so that endless output does not fill the log."""
 
 
 class Lines:
-    """Splits text that comes in pieces into lines; a line without end is passed on when it gets long."""
+    """Splits text that comes in pieces into lines. A long line is passed on before its end."""
 
     __slots__ = ("_rest", "_write")
 
@@ -56,7 +54,7 @@ class Lines:
 
 
 def log_print(line: str, id: str, run: int, step: str) -> None:
-    """Log one line that an action printed in a program of its own; print it where nothing is captured."""
+    """Log a line that an action printed in a separate program; if output is not captured, print it."""
     if _CAPTURED:
         _log(line, id, run, step)
     else:
@@ -69,7 +67,7 @@ def _log(line: str, id: str, run: int, step: str) -> None:
 
 
 class _Captured:
-    """Wraps a stream: text that an action writes goes to the log, all else passes through."""
+    """Wraps a stream: text that an action writes goes to the log; everything else passes through."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -101,7 +99,7 @@ class _Captured:
         return lines
 
     def _log(self, line: str, id: str, run: int, step: str) -> None:
-        # a log handler may write to this very stream: that must pass through, not come back here
+        # A log handler may write to this very stream: that must pass through, not loop back here.
         token = _logging.set(True)
         try:
             _log(line, id, run, step)
@@ -113,15 +111,15 @@ class _Captured:
 
 
 def log_record(name: str, level: int, message: str, id: str, run: int, step: str) -> None:
-    """Log a line as an action in a program of its own has logged it: by its logger, with its level."""
+    """Log a line that an action in a separate program logged, through its logger and with its level."""
     logging.getLogger(name).log(level, "%s", message, extra={"call": id, "run": run, "step": step})
 
 
 class _OfActions(logging.Handler):
-    """Takes what an action logs by a logger of its own or of a library into the log, with its level and run.
+    """Adds to the log what an action logs through its own logger or a library's, with its level and run.
 
-    What anything else logs is treated as if nobody listened. That there is a handler also keeps Python from
-    adding one of its own.
+    Anything logged elsewhere is treated as if there were no handler. The presence of this handler also keeps
+    Python from adding one.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -140,14 +138,14 @@ class _OfActions(logging.Handler):
 
 
 _CAPTURED: list[_Captured] = []
-"""The streams of this program in place of its output, once it is captured."""
+"""The streams that replace this program's output, once it is captured."""
 
 
 def capture_output() -> Callable[[], None]:
-    """Send what actions print to the logger `narval.action`, and what they log by other loggers to the log;
-    return a function that restores everything.
+    """Send what actions print to the logger `narval.action`, and what they log through other loggers to the
+    log; return a function that restores everything.
 
-    If it is in place already, nothing happens.
+    If output is already captured, do nothing.
     """
     before = sys.stdout, sys.stderr
     if _CAPTURED:

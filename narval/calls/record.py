@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The end of a call: its output elements, or why it failed, or that it was given up on request.
+    """The end of a call: its output elements, why it failed, or that it was given up on request.
 
     `value` is plain data: the status and last lines of a program, or the effects of a node's code. A `lost`
-    outcome is none: what answered the call was ended with the lease of the daemon, and recovery decides about
-    the call.
+    outcome is not a result: the program that answered the call was ended with the daemon's lease, and
+    recovery decides about the call.
     """
 
     elements: list[OutputElement] = []
@@ -38,7 +38,7 @@ ABANDONED = Outcome(abandoned=True)
 LOST = Outcome(lost=True)
 
 Finish = Callable[[Outcome], Outcome]
-"""Makes the outcome for the engine from that of the call."""
+"""Makes the engine's outcome from the call's outcome."""
 
 State = Literal["waiting", "announced", "running", "reported", "recorded", "left"]
 
@@ -54,12 +54,11 @@ CALL_MOVES: Mapping[State, frozenset[State]] = {
 
 - *waiting* for a slot of its agent, for room where it is answered, or for a server that starts: it is not
   sent;
-- *announced* if it must not be made twice, or can be undone: it runs once it is recorded that it begins
-  (N29);
+- *announced* if it must not be made twice, or can be undone: it runs as soon as its start is recorded (N29);
 - *running* while its code runs;
-- *reported* when its outcome is there;
-- *recorded* when that is recorded, or nobody wants it: the book forgets it;
-- *left* to recovery, if the daemon closes first, or loses what answers it.
+- *reported* when it has an outcome;
+- *recorded* when the outcome is recorded, or not wanted: the book forgets the call;
+- *left* to recovery, if the daemon closes first, or loses whatever answers the call.
 """
 
 _OVER = frozenset({"reported", "recorded", "left"})
@@ -68,40 +67,40 @@ _OVER = frozenset({"reported", "recorded", "left"})
 class CallListener:
     """The listener of a call. This one records nothing; `answered` gets the outcome.
 
-    Its calls are not announced, and what a source yields is dropped.
+    Its calls are not announced, and elements that a source yields are dropped.
     """
 
     def __init__(self, answered: Callable[[Outcome], None]) -> None:
         self._on_answer = answered
 
     def announce(self, record: CallRecord) -> None:
-        """Record that a call of the journal begins, and then have it go on."""
+        """Record that a call of the journal begins, and then let it continue."""
 
     async def produced(self, record: CallRecord, elements: list[OutputElement]) -> None:
-        """Take elements that a source yields; it continues when this returns."""
+        """Take the elements that a source yields; the source continues when this returns."""
 
     def answered(self, record: CallRecord, outcome: Outcome) -> None:
-        """Take the outcome, once; `settle` the record when nothing more is to be done for it."""
+        """Take the outcome, once; `settle` the record when nothing is left to do for it."""
         record.settle()
         self._on_answer(outcome)
 
 
 def tell_listener(record: CallRecord, outcome: Outcome | None) -> None:
-    """Tell the listener of a call its outcome, if it is not left to recovery."""
+    """Tell the listener of a call its outcome, unless it is left to recovery."""
     if outcome is not None:
         record.listener.answered(record, outcome)
 
 
 LiveState = Callable[[Any], Any]
-"""Returns the state of a run with what its call has done so far; it alters nothing."""
+"""A function that returns the state of a run with what its call has done so far, and alters nothing."""
 
 
 class CallRecord:
-    """One call, from when it is asked for until its outcome is recorded.
+    """One call, from the request until its outcome is recorded.
 
-    `listener` is told of it; `on_over` is given its outcome, for the listener, or None if the call is left to
-    recovery. `asked` is the command of the journal behind it, or None; `finish` transforms its outcome. The
-    rest is its state.
+    `listener` gets its reports. `on_over` gets its outcome, for the listener, or None if the call is left to
+    recovery. `asked` is the command of the journal behind the call, or None; `finish` transforms its outcome.
+    The other fields are its state.
     """
 
     __slots__ = (
@@ -128,18 +127,18 @@ class CallRecord:
             finish,
         )
         self.since = since
-        """The moment at which it was asked for."""
+        """The moment of the request."""
         self.state: State = "waiting"
         self.place: Any = None
-        """The thread, worker, task or cluster task that has it, set by its backend."""
+        """The thread, worker, task or cluster task that answers it, set by its backend."""
         self.confined: Any = None
         """The places that its worker may reach, if that is confined; None until they are determined."""
         self.verdict: Outcome | None = None
-        """The outcome with which it was ended, while the code that answers it has not ended."""
+        """The outcome with which it was ended, until the code that answers it has ended."""
         self.timer: asyncio.TimerHandle | None = None
         """Ends it when its time limit, or its time to clean up, has passed."""
         self.live: LiveState | None = None
-        """Tells what it has done while it is under way, if it can."""
+        """A function that returns what it has done so far; None if it has none."""
         self.report: Delivery | None = None
         """The latest report to its agent, until that is recorded."""
         self.also: Callable[[Turn], None] | None = None
@@ -147,11 +146,11 @@ class CallRecord:
         self.taken: asyncio.Future[None] | None = None
         """Done when the elements that a source has yielded are recorded."""
         self.outlives = False
-        """True while its code runs on after its end: it was given up, and could not be stopped."""
+        """True while its code still runs after its end: it was given up, and could not be stopped."""
         self.on_late_end: Callable[[CallRecord, Outcome | None], None] = _ignore
-        """Called when such code has ended, with what came back, if anything did."""
+        """Called when such code has ended, with its result, if any."""
         self.on_recorded: Callable[[], None] = _nothing
-        """Called when its outcome is recorded, or nobody wants it."""
+        """Called when its outcome is recorded or not wanted."""
 
     @property
     def is_once(self) -> bool:
@@ -160,7 +159,7 @@ class CallRecord:
 
     @property
     def is_announced(self) -> bool:
-        """True for a call that has not begun, and whose beginning is recorded first."""
+        """True for a call that has not begun, and whose start must be recorded first."""
         asked = self.asked
         return asked is not None and (asked.on_restart == "error" or asked.undoable) and not asked.begun
 
@@ -181,15 +180,15 @@ class CallRecord:
         self.state = state
 
     def give_to(self, place: Any) -> None:
-        """Set what answers the call."""
+        """Set the object that answers the call."""
         self.place = place
 
     def begin(self, expire: Callable[[CallRecord], None] | None = None) -> bool:
-        """Begin; True if the work is to be done now. Else it is announced first: its backend does the work
-        when that is recorded.
+        """Begin the call; True if the work must be done now. Otherwise it is announced first, and its backend
+        does the work when that is recorded.
 
-        The time limit runs from now, not from when the call was asked for; at its end `expire` is called.
-        Without `expire` it is enforced elsewhere.
+        The time limit runs from now, not from the request; at its end `expire` is called. Without `expire`
+        the limit is enforced elsewhere.
         """
         if expire is not None:
             self.start_clock(expire)
@@ -200,32 +199,30 @@ class CallRecord:
         return False
 
     def start_clock(self, expire: Callable[[CallRecord], None]) -> None:
-        """Have the time limit run from now, which may be before the call begins; at its end `expire` is
-        called.
-        """
+        """Start the time limit now, possibly before the call begins; at its end `expire` is called."""
         if self.call.timeout is not None:
             self.call.start_clock()
             self.after(self.call.timeout, expire)
 
     def go(self) -> bool:
-        """Run from now on; False if it has ended meanwhile."""
+        """Mark it as running; False if it has ended in the meantime."""
         if self.is_over:
             return False
         self._move("running")
         return True
 
     def tell(self, report: Delivery | None, taken: asyncio.Future[None] | None = None) -> None:
-        """Set the report that its agent has not recorded yet; None: it is recorded. `taken` is done then."""
+        """Set the report that its agent has not recorded yet; None once recorded. Then `taken` is done."""
         self.report, self.taken = report, taken
 
     def end_with(self, verdict: Outcome) -> bool:
-        """Set the outcome with which the call is ended; False if it was ended with another before."""
+        """Set the outcome with which the call is ended; False if an earlier one is set."""
         is_first = self.verdict is None
         self.verdict = self.verdict or verdict
         return is_first
 
     def redirect(self, listener: CallListener) -> None:
-        """Tell another listener from now on."""
+        """Report to another listener from now on."""
         self.listener = listener
 
     def answer(self, outcome: Outcome) -> None:
@@ -236,23 +233,23 @@ class CallRecord:
             self.on_over(self, outcome)
 
     def outlive(self) -> None:
-        """Record that its code runs on after its answer, which follows now."""
+        """Record that its code still runs after its answer, which follows now."""
         self.outlives = True
 
     def when_ended_late(self, act: Callable[[CallRecord, Outcome | None], None]) -> None:
-        """Call `act` when its code, which runs on, has ended, with what came back."""
+        """Call `act` when its code, which still runs, has ended, with its result."""
         self.on_late_end = act
 
     def end_late(self, outcome: Outcome | None) -> None:
-        """Record that its code, which ran on after its answer, has ended, and what came back: None if it was
-        stopped, or broke.
+        """Record that code that outlived its answer has ended, with its result: None if it was stopped, or
+        broke down.
         """
         self.outlives = False
         self.stop_timer()
         self.on_late_end(self, outcome)
 
     def leave(self, stop: Callable[[CallRecord], None] | None = None) -> None:
-        """Leave the call to recovery, once `stop` has stopped it: its outcome is dropped."""
+        """Leave the call to recovery, after `stop` has stopped it; drop its outcome."""
         self.listener = CallListener(_drop)
         if stop is not None:
             stop(self)
@@ -262,25 +259,25 @@ class CallRecord:
             self.on_over(self, None)
 
     def tell_state(self, live: LiveState | None) -> None:
-        """Set the function that tells what it has done so far, or None."""
+        """Set the function that returns what it has done so far, or None."""
         self.live = live
 
     def when_recorded(self, act: Callable[[], None], also: Callable[[Turn], None] | None = None) -> None:
-        """Call `act` when its outcome is recorded, or nobody wants it; the turn that takes it does `also`."""
+        """Call `act` when its outcome is recorded or not wanted; the turn that takes it also does `also`."""
         self.on_recorded, self.also = act, also
 
     def settle(self) -> None:
-        """Record that the outcome is recorded, or not wanted."""
+        """Note that the outcome is recorded or not wanted."""
         if self.state == "reported":
             self._move("recorded")
         self.on_recorded()
 
     def after(self, seconds: float, act: Callable[[CallRecord], None]) -> None:
-        """Call `act` after some seconds, unless the call, or its code that runs on, has ended by then. It
-        replaces the act set before.
+        """Call `act` after `seconds` seconds, unless the call, or its code that still runs, has ended by
+        then. This replaces the previous `act`.
         """
         self.stop_timer()
-        from asyncio import get_running_loop  # a worker, which has records too, starts sooner without it
+        from asyncio import get_running_loop  # a worker, which has records too, starts faster without it
 
         self.timer = get_running_loop().call_later(seconds, act, self)
 
@@ -297,11 +294,11 @@ class CallRecord:
 
 
 def _nothing() -> None:
-    """Do nothing: there is nothing to do."""
+    """Do nothing."""
 
 
 def _ignore(record: CallRecord, outcome: Outcome | None) -> None:
-    """Do nothing: nobody waits for it."""
+    """Do nothing: there is no waiter."""
 
 
 def _drop(outcome: Outcome) -> None:

@@ -1,4 +1,4 @@
-"""Refusals that an action can foresee: why memory would not take elements that it is about to return."""
+"""Refusals that an action can foresee: why memory would refuse elements that it is about to return."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from narval.files.schemas import SHOWN, Schemas
 
 
 def refusals(elements: Iterable[str | bytes | etree._Element]) -> list[str]:
-    """The reasons why elements would be refused, in their order; [] if none would be.
+    """The reasons why elements would be refused, in their order; [] if all would be accepted.
 
     An element is refused if it is not well formed, has a DOCTYPE, more than 16 MiB or 256 levels, or does not
-    fit the schema of its name in `etc/schemas` of the home; schemas of its agent alone are ignored. For
+    match the schema of its name in `etc/schemas` of the home. Schemas of an agent alone are ignored. For
     actions while they run: the home is that of the call.
     """
     home = call().home

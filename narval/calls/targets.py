@@ -1,4 +1,4 @@
-"""The meaning of the names in calls, and the elements that calls are given."""
+"""The targets of names in calls, and the elements that calls are given."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TRANSFORMS = "narval.calls.workers.transforms"
 
 
 class LoadedModules(NamedTuple):
-    """The code of a library's actions: functions and classes by name, the text of each module by group.
+    """The code of a library's actions: functions and classes by name, and the text of each module by group.
 
     `leases` keep the modules importable.
     """
@@ -42,7 +42,7 @@ class LoadedModules(NamedTuple):
 class PreparedCall(NamedTuple):
     """A call prepared by its kind: its target, and the fields of `CallContext` that differ.
 
-    `finish` makes the outcome for the engine from that of the call.
+    `finish` makes the engine's outcome from the call's outcome.
     """
 
     target: Target
@@ -52,7 +52,7 @@ class PreparedCall(NamedTuple):
 
 
 class CallTargets:
-    """The targets of one agent's calls, each prepared once for each library.
+    """The targets of one agent's calls, prepared once for each library.
 
     `stubs` replace actions in tests and dry runs; `home` is the folder with the modules.
     """
@@ -77,7 +77,7 @@ class CallTargets:
         self._forget()
 
     def find(self, run: Run, call: Call) -> Target | None:
-        """The target of a call, in the version that counts for the run; None if there is none."""
+        """The target of a call, in the run's active version; None if there is none."""
         library = run.library if run.library is not None else self._agent.library
         if library is not self._asked_last:
             self._asked_last, self._targets_asked_last = library, self._targets.setdefault(library, {})
@@ -93,31 +93,31 @@ class CallTargets:
         return target
 
     def outlives(self, run: Run, call: Call) -> bool:
-        """True if a call may have continued without a daemon: on a cluster, where it is looked for (G69)."""
+        """True if a call may have continued without a daemon: on a cluster, which is searched (G69)."""
         target = self.find(run, call)
         return target is not None and target.where == "cluster"
 
     def function_of(self, run: Run, definition: Any) -> Any:
-        """The function or class of code that modules declare, in the version that counts; or None."""
+        """The function or class of code that modules declare, in the run's active version; or None."""
         return self._modules_of(run, definition).functions.get(key_of(definition))
 
     def functions_for(self, run: Run) -> Mapping[str, Callable[..., Any]]:
-        """The functions and classes of modules by name, in the version that counts for a run's definition."""
+        """The functions and classes of modules by name, in the active version of a run's definition."""
         return self._modules_of(run, run.definition).functions
 
     def code_of(self, run: Run, definition: Definition) -> ModuleCode | None:
-        """The module that declares some code, in the version that counts, for a worker; or None."""
+        """The module that declares some code, in the run's active version, for a worker; or None."""
         found = importable(definition.group, self._modules_of(run, definition).texts)
         parts = tuple((name, self._shown(source.path), source.data) for name, source in found)
         name = next((name for name, path, _ in parts if path == self.path_of(definition)), None)
         return ModuleCode(name, parts, _digest(parts)) if name is not None else None
 
     def path_of(self, definition: Definition) -> str:
-        """The path of the file that a definition was read from."""
+        """The path of the file from which a definition was read."""
         return self._shown(definition.path)
 
     def inputs(self, call: Call, target: Target) -> dict[str, Element | list[Element] | None] | Failure:
-        """The elements a call is given, by input id; a Failure if one is gone."""
+        """The elements that a call is given, by input id; a Failure if one is gone."""
         given: dict[str, Element | list[Element] | None] = {
             input: [] if input in target.lists else None for input in target.inputs
         }
@@ -136,7 +136,7 @@ class CallTargets:
         return path if self.home is None or is_shipped(path) else str(self.home / path)
 
     def _modules_of(self, run: Run, definition: Definition) -> LoadedModules:
-        """The modules that belong to a version of an action, or of other code."""
+        """The modules for a version of an action, or of other code."""
         library = run.library
         if library is not None and library.get(definition.kind, definition.full_name) is definition:
             return self._modules.get(library, self._latest)
@@ -175,18 +175,18 @@ class CallTargets:
         )
 
     def _is_owners(self, definition: Definition) -> bool:
-        """True for unconfined code: that in the home's own modules, and code that declares no needs."""
+        """True for unconfined code: in the home's own modules, or without declared needs."""
         is_declared = isinstance(definition, Action) and definition.needs is not None and not definition.pure
         return not is_declared or not (folder_of(definition.path) or is_shipped(definition.path))
 
     def _forget(self) -> None:
-        """Drop the prepared targets, because names have a new meaning."""
+        """Drop the prepared targets, because names now have other targets."""
         self._targets.clear()
         self._asked_last = None
 
 
 def _digest(parts: Iterable[tuple[str, str, bytes]]) -> str:
-    """The name of a version of a module and of all that it may import."""
+    """The digest of a version of a module and everything that it may import."""
     texts = (f"{name} {hashlib.sha256(data).hexdigest()}" for name, _, data in parts)
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 

@@ -1,8 +1,8 @@
 """Calls answered in threads (N33).
 
-The threads are daemons, so none keeps the program from ending. A thread cannot be stopped: one that exceeds
-its time limit is given up and replaced, is counted while it lives, and no run gets its late answer. All
-bookkeeping is done on the loop's thread, so there are no locks.
+The threads are daemons, so that none keeps the program from ending. A thread cannot be stopped. One that
+exceeds its time limit is given up and replaced; it is counted while it lives, and no run gets its late
+answer. All bookkeeping is done on the loop's thread, so there are no locks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from narval.core.engines.events import Failure
 
 
 class _Thread:
-    """One thread, which answers the calls in its inbox until it finds None there."""
+    """One thread, which answers the calls in its inbox until it gets None."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, answered: Callable[[CallRecord, Outcome], None]
@@ -40,7 +40,7 @@ class _Thread:
 
 
 class Threads(QueuedBackend):
-    """At most `most` threads, each made when it is first needed."""
+    """At most `most` threads, each created when it is first needed."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, most: int, is_shared: Callable[[], bool]) -> None:
         super().__init__("threads", is_shared)
@@ -50,16 +50,16 @@ class Threads(QueuedBackend):
 
     @property
     def given_up(self) -> int:
-        """The number of threads given up that still live."""
+        """The number of abandoned threads that still live."""
         return len(self._given_up)
 
     def limit(self, most: int) -> None:
-        """Use at most `most` threads from now on; threads beyond that end with their calls."""
+        """Use at most `most` threads from now on; excess threads end with their calls."""
         self._limit = most
         self._hand_out()
 
     async def close(self) -> None:
-        """Tell the threads to end; those that are busy end with the program."""
+        """Tell the threads to end; busy ones end with the program."""
         self._waiting.clear()
         for thread in (*self._idle, *(record.place for record in self._busy)):
             thread.inbox.put(None)

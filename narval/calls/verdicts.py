@@ -32,10 +32,10 @@ _READS_MORE = re.compile(r"\$from(?![\w.-])(?!/@[A-Za-z_])")
 """The pattern for an expression that reads more of `$from` than attributes of its root."""
 
 REFUSED = "refused-by-rule"
-"""The error of a call that a rule refuses."""
+"""The error type of a call that a rule refuses."""
 
 MOST_SOURCES = 10
-"""The most source elements that a line names for a part."""
+"""The most source elements that are named for a part."""
 
 LONGEST_PLACE = 80
 """The most characters of a place in a question."""
@@ -50,19 +50,19 @@ def deciding(agent: AgentState, run: Run) -> tuple[int, ...]:
 
 
 def facts_of(agent: AgentState, rules: Rules, run: Run, call: Call, action: Action | None) -> Facts:
-    """The facts of a call for rules; `action` is its target, None for a program and for what goes to another
-    home. For an action that only reads outside, only secrets are judged.
+    """The facts about a call for the rules; `action` is its target, None for a program and for a call that
+    goes to another home. For an action that only reads outside, only secrets are judged.
     """
     memory = agent.memory
     says_where = None if action is None else action.says_where
     if call.agent:
         says_where = says_receiver(call)
     elif call.kind == NOTICE:
-        says_where = ()  # people.toml says where
+        says_where = ()  # people.toml determines the receiver
     all_parts = parts_of(memory, call, says_where, deciding(agent, run))
     inputs = elements_given(memory, call)
     parts = tuple(part for part in all_parts if part.labels and _is_there(part, inputs))
-    if call.kind == NOTICE or _gives_values(call):  # of what the run has in it
+    if call.kind == NOTICE or _gives_values(call):  # values that the run contains
         labels = memory.labels.names(memory.labels.whole(memory.labels.of((run.eid,))))
         parts = (Part(VALUES, "", bool(call.program), labels, (run.eid,)), *parts)
     if action is not None and action.reads_outside:
@@ -71,14 +71,14 @@ def facts_of(agent: AgentState, rules: Rules, run: Run, call: Call, action: Acti
 
 
 def _gives_values(call: Call) -> bool:
-    """True if a call gives values of its run that stand in no element."""
+    """True if a call passes values of its run that are in no element."""
     if call.agent:
         return bool((call.payload or {}).get("environment"))
     return call.program is not None and bool(call.program.environment)
 
 
 def _named(call: Call) -> str:
-    """The name by which rules name what is called."""
+    """The name that rules use for the called target."""
     if call.agent:
         return f"{AGENTS}{call.agent}"
     if call.kind == NOTICE:
@@ -87,7 +87,7 @@ def _named(call: Call) -> str:
 
 
 def shown_part(part: Part) -> str:
-    """A part, for people."""
+    """The description of a part, for people."""
     if not part.input:
         return "whether it is made"
     return f"`{part.path or part.input}` of {part.input}" if part.path else f"`{part.input}`"
@@ -112,10 +112,10 @@ def question_of(
 ) -> str:
     """A question that names what calls of one step do, and where: "mail.send to ann@example.org?".
 
-    It names all places, those of the parts because of which rules ask (`asking`) first, as far as there is
-    room, and the number of others. What stands in an element that the owner has declared, like an outbox, is
-    named only if it is one of these, or nothing else is. The text is taken unchanged from the elements: it
-    may contain any character.
+    It names all places as far as there is room, first those of the parts that make rules ask (`asking`), and
+    then the number of others. A place from an element that the owner has declared, such as an outbox, is
+    named only if it is one of these, or if there is no other. The text is copied unchanged from the elements:
+    it may contain any character.
     """
     first = calls[0]
     name = (
@@ -140,7 +140,7 @@ def _listed_places(places: Sequence[str]) -> str:
 
 
 def _said_to_tool(memory: Memory, call: Call) -> str:
-    """The few words by which a person knows what a tool is given; "" where attributes do not say it."""
+    """The few words that tell a person what a tool is given; "" if attributes do not say it."""
     given = (memory.element(eid) for _, eids in call.inputs for eid in eids)
     attributes = (element.attributes.items() for element in given if element is not None)
     own = ({name: value for name, value in each if name != "eid" and name[0] != "{"} for each in attributes)
@@ -148,7 +148,7 @@ def _said_to_tool(memory: Memory, call: Call) -> str:
 
 
 def _quoted(words: str) -> str:
-    """Words of others, cut short, so that none of them look like ours."""
+    """Words of others, cut short and quoted, so that they cannot be mistaken for ours."""
     return '"{}"'.format(_shortened(words).replace('"', "'"))
 
 
@@ -159,7 +159,7 @@ def _shortened(words: str) -> str:
 def _places(
     memory: Memory, calls: Sequence[Call], action: Action | None, asking: Iterable[Part]
 ) -> list[str]:
-    """The places that calls say, each on a line."""
+    """The places that calls name, each on one line."""
     declared = [(part.slot, part.path) for part in (action.says_where if action is not None else None) or ()]
     first = [(part.input, part.path) for part in asking if part.where and declared]
     places = [place for part in dict.fromkeys(first) for place in _said_at(memory, calls, *part)]
@@ -171,8 +171,8 @@ def _places(
 def _said_at(
     memory: Memory, calls: Iterable[Call], slot: str, path: str, *, own: bool | None = None
 ) -> Iterator[str]:
-    """The values of a part in the elements that calls are given; with `own` only of those that the owner has
-    declared, or has not.
+    """The values of a part in the elements that calls are given; with `own`, only in those that the owner has
+    declared (True), or has not.
     """
     given = (eid for call in calls for id, eids in call.inputs for eid in eids if id == slot)
     for eid in given:
@@ -183,7 +183,7 @@ def _said_at(
 
 
 def _all_said(element: Element) -> Iterator[str]:
-    """All values of an element but the number that narval gives it, and those that are named as secrets."""
+    """All values of an element except its eid and those named as secrets."""
     root = element.tree()
     root.attrib.pop("eid", None)
     for node in root.iter("*"):
@@ -192,7 +192,7 @@ def _all_said(element: Element) -> Iterator[str]:
 
 
 def lines_about(agent: AgentState, verdict: Verdict) -> Iterator[str]:
-    """Lines on each part because of which a call asks: its labels, the rule that asks, and the origin of the
+    """Lines about each part that makes a call ask: its labels, the rule that asks, and the origin of the
     labels.
     """
     asking: dict[Part, list[Judgement]] = {}
@@ -212,7 +212,7 @@ def lines_about(agent: AgentState, verdict: Verdict) -> Iterator[str]:
 
 
 def _came(agent: AgentState, part: Part, eid: int) -> str:
-    """A line on how the content of a part came there."""
+    """A line about the origin of a part's content."""
     run, element = agent.runs.get(eid), agent.memory.element(eid)
     verb = "comes from" if part.input else "was decided by"
     if run is not None:
@@ -249,7 +249,7 @@ class _Holding:
         self._rules, self._definition = rules, run.definition
         self._given, self._parts = inputs, parts
         self._fitting: dict[Rule, bool] = {}
-        """The rules whose `to` was evaluated, which has the same result for each part."""
+        """The results of `to` of the rules evaluated so far, the same for each part."""
 
     def holds(self, rule: Rule, part: Part) -> bool:
         """True if `to` and `holds` of a rule are true of a part."""
@@ -265,8 +265,8 @@ class _Holding:
     # --- to -------------------------------------------------------------------------------------------
 
     def _is_about(self, rule: Rule, pattern: Pattern, part: Part) -> bool:
-        """False if a rule allows a part that is a place, and its pattern does not cover all of it: permission
-        to write to a person says nothing of the outbox, nor of other content of an undivided input.
+        """False if a rule would allow a place that its pattern does not fully cover: permission to write to a
+        person says nothing about the outbox, nor about other content of an undivided input.
         """
         if rule.then != "allow" or not part.where:
             return True
@@ -274,7 +274,7 @@ class _Holding:
         if elements is None or not (names is None or all(element.name in names for element in elements)):
             return False
         if part.path:
-            return True  # the rule itself looks at it
+            return True  # the rule itself examines it
         others = self._others(part)
         return all(
             looks_at(pattern.text, path) for element in elements for path in paths_there(element.xml, others)
@@ -282,26 +282,26 @@ class _Holding:
 
     @cached_property
     def _arrived(self) -> list[Element] | None:
-        """The elements by which the call's inputs came in; None if that is not known."""
+        """The elements by which the call's inputs came in; None if unknown."""
         nearest = (eid for part in self._parts if part.input for eid in part.eids)
         eids = came_in(self._memory, nearest, brings_in=self._brings_in)
         return None if eids is None else list(origins_of(self._memory, eids))
 
     def _brings_in(self, origin: Origin) -> bool:
-        """True if the call that gave an element brings something in, or if that is unknown."""
+        """True if the call that returned an element brings something in, or if that is unknown."""
         return any(True for _ in came_with(self._agent, origin))
 
     def _fits(self, rule: Rule, pattern: Pattern) -> bool:
-        """True if the inputs of which a pattern may be fit it, for each element that came in.
+        """True if the inputs to which a pattern may apply match it, for each element that came in.
 
-        A rule that allows needs all of them, any other one.
+        For a rule that allows, all must match; for any other, one is enough.
         """
         condition = Condition((pattern,))
         values = {name: self._known[name] for name in pattern.variables if name.startswith(KNOWN)}
         if FROM in pattern.variables:
             arrived = self._arrived or ()
             if not all(came.eid for came in arrived) and _READS_MORE.search(pattern.text):
-                arrived = ()  # of what another agent told of, only attributes are known
+                arrived = ()  # if another agent reported it, only attributes are known
             bounds = [condition.bind({**values, FROM: (came,)}) for came in arrived]
         else:
             bounds = [self._agent.lookup.known.bind(condition, values)]
@@ -314,7 +314,7 @@ class _Holding:
             yield from (element for element in elements if names is None or element.name in names)
 
     def _try(self, rule: Rule, bound: Bound, element: Element) -> bool:
-        """True if an element fits; one that is too large to be tried fits what does not allow."""
+        """True if an element matches. One that is too large to test matches rules that do not allow."""
         tree = self._memory.tree(element)
         if bound.test(tree):
             return True
@@ -333,7 +333,7 @@ class _Holding:
 
     def _contains(self, rule: Rule, part: Part) -> bool:
         if part.input not in self._given:
-            return bool(part.input) and "text" in rule.holds  # what a program has in its environment
+            return bool(part.input) and "text" in rule.holds  # from a program's environment
         values = list(self._values(part))
         choices = self._chosen(part)
         free = [value for value in values if is_free(value, choices, numbers=not part.where)]

@@ -1,1 +1,1 @@
-"""A home at work: assembled, opened, watched, reloaded, closed."""
+"""The daemon of a home: assembled, opened, watched, reloaded, closed."""

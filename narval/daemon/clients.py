@@ -1,4 +1,4 @@
-"""Clients of MCP in a daemon: their files as they are now, and what each has used in the last minute."""
+"""Clients of MCP in a daemon: their present files, and their use in the last minute."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from narval.system.minute import UsedMinute
 
 
 class Clients:
-    """The clients of a home; None is a home in memory, which has none."""
+    """The clients of a home; a home in memory (None) has none."""
 
     def __init__(self, home: Path | None, seconds: Callable[[], float] = time.monotonic) -> None:
         self._home, self._used = home, UsedMinute(seconds)
         self._files: dict[str, CurrentFile[tuple[McpClient | None, list[Fault]]]] = {}
 
     def client(self, name: str) -> McpClient:
-        """The client of that name, as its file says now. Raises RequestError."""
+        """The client of that name, from its present file. Raises RequestError."""
         client, faults = self._current(name)
         if client is not None:
             return client
@@ -33,12 +33,12 @@ class Clients:
         raise RequestError(f"there is no client {name!r:.80} in {CLIENTS}/{hint}")
 
     def all(self) -> Iterator[tuple[str, McpClient | None, list[Fault]]]:
-        """The names of all clients, each with the client or what is wrong with its file."""
+        """The names of all clients, each with the client or the faults of its file."""
         for name in client_names(self._home) if self._home is not None else ():
             yield name, *self._current(name)
 
     def take(self, client: McpClient, size: int) -> None:
-        """Count a call of `size` bytes. Raises RequestError where the minute has no room for it."""
+        """Count a call of `size` bytes. Raises RequestError if it exceeds the limits of the minute."""
         excess = self._used.take(client.name, client.calls, size, client.bytes)
         if excess is None:
             return
@@ -49,7 +49,7 @@ class Clients:
         raise RequestError(f"{why}; again in {excess.seconds} s" if excess.seconds else why)
 
     def _current(self, name: str) -> tuple[McpClient | None, list[Fault]]:
-        """The client in a file, read again where that changed; neither client nor faults without a file."""
+        """The client in a file, read again if it has changed; neither client nor faults without a file."""
         if self._home is None or "/" in name or "\0" in name:
             return None, []
         read = partial(read_client, self._home, name)

@@ -1,4 +1,4 @@
-"""Daemon: the parts of a home at work, assembled, opened and closed; only this module knows them all."""
+"""The daemon: the parts of a running home, assembled, opened and closed; only this module knows them all."""
 
 from __future__ import annotations
 
@@ -63,14 +63,15 @@ if TYPE_CHECKING:
 log = logging.getLogger("narval.daemon")
 
 MakeExecutor = Callable[[Callable[[], None], Callable[[], bool]], Executor]
-"""A function that makes an executor, with its `changed` and its `is_shared`."""
+"""A function that makes an executor from its `changed` and `is_shared`."""
 
 
 class Daemon:
-    """A home at work: its own agent at its host, the others, the main loop, the files that count, store, log.
+    """A running home: the host of its own agent, the other agents, the main loop, the active files, the
+    store, the log.
 
-    `of` gives it as another agent sees it: `host` is that agent's then. `fleet` is its part among the other
-    daemons of its store. `grant_answers` writes the answers to items that asked for a grant.
+    `of` returns the daemon as another agent sees it, with that agent's `host`. `fleet` is its part in the
+    fleet of its store. `grant_answers` writes the answers to items that asked for a grant.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class Daemon:
         self.reloader, self.files, self.grant_answers = reloader, reloader.files, grant_answers
         self.clients, self._closing = Clients(home.path if home is not None else None), closing
         self.kept: set[int] = set()
-        """The process ids of the programs that are kept at work beside it: the pages, and the chats."""
+        """The process ids of the programs that it keeps running: the pages, and the chats."""
         self.watcher: FileWatcher | None = None
         self._ends: list[Callable[[], Awaitable[None]]] = []
 
@@ -105,11 +106,11 @@ class Daemon:
         as_daemon: bool = False,
         standby: bool = False,
     ) -> Daemon:
-        """Open a home, or make one in memory, and resume what was under way.
+        """Open a home, or create one in memory, and resume what was under way.
 
-        With `record_only`, commit requests, and leave all else to the next daemon. `as_daemon` says that it
-        stays until it is stopped: it waits for the server of its store where that is away. With `standby` it
-        also waits for the end of a daemon of this home on another machine. Raises NoHomeError, HomeHeldError,
+        With `record_only`, commit requests, and leave everything else to the next daemon. `as_daemon`: it
+        stays until it is stopped, and waits if the server of its store is away. With `standby` it also waits
+        for the end of a daemon of this home on another machine. Raises NoHomeError, HomeHeldError,
         SettingsError, ElsewhereError, StoreError.
         """
         with ExitStack() as holding:
@@ -124,8 +125,8 @@ class Daemon:
 
     @classmethod
     async def look(cls, home: Home, settings: Settings, store: Store) -> Daemon:
-        """Open a home for queries over a store that is only read: nothing is locked, nothing altered. In
-        `store` the home's own agent is found by its name, if there are several agents.
+        """Open a home for queries over a store that is only read: nothing is locked, nothing altered. If the
+        `store` has several agents, the home's own agent is found by its name.
 
         Declarations of its files that the store does not have yet are in memory for the time of the query.
         """
@@ -138,8 +139,9 @@ class Daemon:
         return await daemon._resumed()
 
     async def simulate(self, declared: list[bytes] | None = None, *, goes_on: bool = False) -> None:
-        """Begin to follow the definitions in a memory of their own; `close` ends it. `declared` stands for
-        `data/memory.xml`; None leaves that alone. With `goes_on` it continues the runs of its store.
+        """Begin to follow the definitions in a separate memory; `close` ends that. `declared` replaces
+        `data/memory.xml`; None leaves declared elements unchanged. With `goes_on`, continue the runs of its
+        store.
         """
         _collect_log(self, self._closing)
         self._closing.callback(capture_output())
@@ -152,7 +154,7 @@ class Daemon:
         self.agents.start(self.rounds)
 
     def follow_files(self) -> None:
-        """Make changes in the home take effect by themselves from now on (N31)."""
+        """Make changes of the home's files take effect automatically from now on (N31)."""
         if self.home is None or self.record_only or self.watcher is not None:
             return
         from narval.daemon.watcher import FileWatcher  # here: a home opened by a program is not watched
@@ -162,10 +164,10 @@ class Daemon:
 
     @asynccontextmanager
     async def of(self, name: str, *, reads: bool = False) -> AsyncIterator[Daemon]:
-        """The daemon as an agent sees it; the agent is activated and stays active meanwhile.
+        """The daemon as an agent sees it; the agent is activated, and stays active within the `with` block.
 
-        With `reads` an agent of another daemon is shown too. Raises RequestError where there is no agent of
-        that name, ElsewhereError, StoreError where it cannot be restored.
+        With `reads`, an agent of another daemon is shown too. Raises RequestError if there is no agent of
+        that name, ElsewhereError, and StoreError if it cannot be restored.
         """
         seen = copy(self)
         if name == self.files.settings.name:
@@ -177,17 +179,17 @@ class Daemon:
 
     @property
     def name(self) -> str:
-        """The name of the agent that is asked."""
+        """The name of the agent that uses this view of the daemon."""
         return self.files.settings.name if self.agent.store.is_own else self.host.name
 
     @property
     def agent(self) -> AgentState:
-        """The agent that is asked."""
+        """The agent that uses this view of the daemon."""
         return self.host.agent
 
     @property
     def rounds(self) -> Rounds:
-        """The rounds of the agents at work."""
+        """The rounds of the active agents."""
         return self.main_loop.rounds
 
     @property
@@ -202,7 +204,7 @@ class Daemon:
 
     @property
     def follows_files(self) -> bool:
-        """True once changes in the home take effect by themselves."""
+        """True if changes of the home's files take effect automatically."""
         return self.watcher is not None
 
     @property
@@ -211,7 +213,7 @@ class Daemon:
         return self.host.loop.record_only
 
     def stub(self, name: str, function: Callable[..., Any]) -> None:
-        """Call a function instead of an action or a type of nodes, for tests and dry runs; shipped ones need
+        """Call a function instead of an action or a type of nodes, for tests and dry runs. A shipped one need
         not be loaded yet. Raises RequestError.
         """
         library = self.agent.library
@@ -243,7 +245,7 @@ class Daemon:
             await self.calls.close()
 
     async def _resumed(self) -> Daemon:
-        """This daemon, once it has resumed; it is closed where that fails."""
+        """Resume, and return this daemon; close it if that fails."""
         try:
             await self._resume()
         except BaseException:
@@ -252,7 +254,7 @@ class Daemon:
         return self
 
     async def _resume(self) -> None:
-        """Bring memory in line with its declarations, then resume what was under way."""
+        """Update memory to match its declarations, then resume what was under way."""
         host, runs = self.host, self.agent.runs.active
         _collect_log(self, self._closing)
         if self.fleet is not None:
@@ -282,7 +284,7 @@ class Daemon:
 async def _started(
     home: Home | None, settings: Settings, clock: Clock, note: Note, *, record_only: bool, standby: bool
 ) -> Daemon:
-    """A daemon on a home that is held, once it has resumed."""
+    """Return a daemon on a held home, after it has resumed."""
     with ExitStack() as starting, ExitStack() as closing:
         where, renewer = settings.store or home.store if home is not None else None, None
         lost = ""
@@ -322,7 +324,7 @@ def _on_home(
     people = load_people(home.path if home is not None else None)
     snapshot = Snapshot(AgentFiles(declared=[]), settings, people)
     if home is not None:
-        load_trust(home.path)  # no daemon begins on one with faults; the snapshot reads it itself
+        load_trust(home.path)  # refuses a file with faults; the snapshot reads it itself
         reading = Reading(home.path, stored=partial(stored_files, store))
         snapshot = reading.snapshot()
     return assemble(home, store, snapshot, clock, closing=closing, record_only=record_only, renewer=renewer)
@@ -340,11 +342,11 @@ def assemble(
     make_executor: MakeExecutor | None = None,
     renewer: RenewerClient | None = None,
 ) -> Daemon:
-    """Put the parts of a daemon together: each is made of those before it. `closing` becomes the daemon's.
+    """Assemble the parts of a daemon: each is made from those before it. `closing` becomes the daemon's.
 
-    `snapshot` are the files that count at the start. `model` is the home from which they may come although it
-    is never written: nothing is remembered in it. With `make_executor` calls are answered in another way;
-    `renewer` renews the lease of a daemon that shares its store.
+    `snapshot` are the active files at the start. `model` is a home that may provide them but is never written
+    to; nothing is remembered in it. With `make_executor`, calls are answered in another way. `renewer` renews
+    the lease of a daemon that shares its store.
     """
     files, zone, began = home or model, machine_zone(), snapshot.settings
     settings, own = CurrentSettings(began), store.of().identity()._replace(name=began.name)
@@ -403,13 +405,13 @@ def assemble(
 
 
 def _known_runs(rounds: Rounds, rows: AgentRows) -> IsKnown:
-    """The runs of agents at work, and whatever agents have that are not: these are not asked."""
+    """A test for known runs: those of active agents, and any run of others, which are not asked."""
     at_work = {one.dispatcher.identity.name: one.loop.agent.runs for one in rounds.participants}
     return lambda agent, run: run in at_work[agent] if agent in at_work else agent in rows
 
 
 def _office(store: Store, rows: AgentRows, files: FilesInForce) -> PostOffice:
-    """The post office of a daemon, also for agents of other daemons of its store."""
+    """The post office of a daemon, which also reaches agents of other daemons of its store."""
     elsewhere = None
     if store.leases is not None:
         from narval.daemon.messages.other_daemons import OtherDaemons
@@ -421,7 +423,7 @@ def _office(store: Store, rows: AgentRows, files: FilesInForce) -> PostOffice:
 
 
 def _stored_settings(home: Home | None, store: Store, rows: AgentRows) -> StoredSettings | None:
-    """The settings of agents that any daemon of the store may have; None where at most one works on it."""
+    """The settings of agents that any daemon of the store may have; None if only one may use the store."""
     if home is None or store.published is None:
         return None
     from narval.daemon.fleet.stored_settings import StoredSettings

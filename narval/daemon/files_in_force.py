@@ -1,4 +1,4 @@
-"""Files in force: those of a home that count for each of its agents, now and after each change (G2, G4)."""
+"""Files in force: the active files of a home for each of its agents, now and after each change (G2, G4)."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ if TYPE_CHECKING:  # a store of one daemon has none
     from narval.daemon.fleet.stored_settings import StoredSettings
 
 _NOTHING = AgentFiles()
-"""The files of a row that stands for a peer, which follows none."""
+"""The files of a row that represents a peer: it follows none."""
 
 PEOPLE = "people"
-"""The fact of the store that says which directory of people an agent used last."""
+"""The fact of the store that records which directory of people an agent used last."""
 
 
 class FilesInForce:
-    """The definitions, schemas, settings and people that count for the agents of a home: those of `snapshot`.
+    """The active definitions, schemas, settings and people for the agents of a home: those of `snapshot`.
 
-    Agents with a folder have files of their own; those without one follow what the home's own agent follows,
-    or collections that are published, as their `stored` settings say; None where at most one daemon works on
-    the store. With `record_only` no agent advances anything.
+    Agents with a folder have their own files. Those without one follow what the home's own agent follows, or
+    published collections, as their `stored` settings say; None if only one daemon may use the store. With
+    `record_only` no agent advances anything.
     """
 
     def __init__(
@@ -57,53 +57,53 @@ class FilesInForce:
     ) -> None:
         self._settings, self._stored, self._record_only = settings, stored, record_only
         self._hosts: dict[AgentHost, AgentFiles | None] = {}
-        """The hosts of agents besides the home's own, each with what it follows of published collections, as
-        it was taken over last.
+        """The hosts of agents besides the home's own, each with the published collections that it follows, as
+        they were last applied.
         """
         self.snapshot = snapshot
         self._use(snapshot)
         self.unread: tuple[Fault, ...] = ()
-        """The reason why files were not read the last time, or are not read yet."""
+        """The reasons why files were not read the last time, or are not read yet."""
         self.on_change: list[Callable[[], Awaitable[None]]] = []
-        """The functions that are awaited after each change that was taken over."""
+        """The functions that are awaited after each change that was applied."""
 
     @property
     def settings(self) -> Settings:
-        """The settings that count now."""
+        """The active settings."""
         return self._settings.now
 
     @property
     def loaded(self) -> Loaded:
-        """All that is loaded for the home's own agent."""
+        """Everything loaded for the home's own agent."""
         return self.snapshot.own.loaded
 
     @property
     def faults(self) -> list[Fault]:
-        """All that is wrong with the files of the home."""
+        """All faults of the home's files."""
         return [*self.snapshot.faults, *self.unread]
 
     @property
     def always_active(self) -> frozenset[str]:
-        """The agents that are never to be passive."""
+        """The agents that are never made passive."""
         given = ((name, files.given or {}) for name, files in self.snapshot.agents.items())
         return frozenset(name for name, said in given if said.get("always_active"))
 
     def note_unread(self, *faults: Fault) -> None:
-        """Note why files are not read; without a fault, that all are."""
+        """Record why files are not read; without a fault, that all are."""
         self.unread = faults
 
     def of(self, host: AgentHost) -> AgentFiles:
-        """The files that count for an agent."""
+        """The active files of an agent."""
         return self.snapshot.own if host.agent.store.is_own else self.of_other(host.name)
 
     def of_other(self, name: str) -> AgentFiles:
-        """The files that count for an agent besides the home's own."""
+        """The active files of an agent besides the home's own."""
         if stands_for_peer(name):
             return _NOTHING
         return self.followed(name) or self.snapshot.of(name)
 
     def settings_of(self, name: str) -> AgentSettings:
-        """The settings that count for an agent."""
+        """The active settings of an agent."""
         files, stored, settings = self.snapshot.agents.get(name), self._stored_of(name), self.settings
         if name == settings.name:
             return settings.own
@@ -112,21 +112,21 @@ class FilesInForce:
         return settings.usual.with_given(stored.given(name)) if stored is not None else settings.usual
 
     def followed(self, name: str) -> AgentFiles | None:
-        """The collections of the store that an agent follows; None where it follows the home's own files."""
+        """The collections of the store that an agent follows; None if it follows the home's own files."""
         if not self.roams(name):
             return None
         return self.snapshot.followed.get(self.settings_of(name).collections)
 
     def roams(self, name: str) -> bool:
-        """True of an agent that any daemon of the store may have."""
+        """True for an agent that any daemon of the store may have."""
         return self._stored_of(name) is not None
 
     def _stored_of(self, name: str) -> StoredSettings | None:
         return None if name in self.snapshot.agents or stands_for_peer(name) else self._stored
 
     def _use(self, files: Snapshot) -> None:
-        """Use these files from now on: definitions that are not granted are withheld, and engines imported
-        before the first run needs one.
+        """Use these files from now on. Definitions that are not granted are withheld, and engines are
+        imported before the first run needs them.
         """
         self.snapshot = granted(files, self.snapshot)
         if not self._record_only:
@@ -134,8 +134,8 @@ class FilesInForce:
                 import_engines(loaded.library)
 
     def use(self, loaded: Loaded) -> None:
-        """Let these definitions count in place of those of the home's own agent, for all that follow them; it
-        takes them over itself.
+        """Replace the definitions of the home's own agent for all agents that follow them; the own agent
+        applies them itself.
         """
         self._replace(self.loaded, loaded)
         self._tell()
@@ -146,8 +146,8 @@ class FilesInForce:
             self._use(self.snapshot.with_libraries(lambda loaded: new if loaded is old else loaded))
 
     def attach(self, host: AgentHost) -> None:
-        """Apply files to an agent, now and after each change. Those of the shipped modules that its runs
-        under way name are kept, even if no file names them any more (N31).
+        """Attach an agent to its files: apply them now and after each change. The shipped modules named by
+        its active runs are kept, even if no file names them any longer (N31).
         """
         loaded, runs = self.of(host).loaded, host.agent.runs.active.values()
         definitions = (run.definition for run in runs if run.definition is not None)
@@ -158,7 +158,7 @@ class FilesInForce:
             self._hosts[host] = self.followed(host.name)
 
     def apply(self, host: AgentHost) -> None:
-        """Apply files to an agent as they are now."""
+        """Apply the present files to an agent."""
         loaded, snapshot = self.of(host).loaded, self.snapshot
         host.waiters.news.use_files()
         grants = snapshot.grants if loaded.is_limited else None
@@ -171,7 +171,7 @@ class FilesInForce:
         self._hosts.pop(host, None)
 
     def replace(self, files: Snapshot, own: AgentHost, turn: Turn) -> Changes:
-        """Let other files count, for the home's own agent within this turn of it; the changes."""
+        """Activate other files, for the home's own agent within this turn of it; return the changes."""
         before = self.snapshot
         self._use(files)
         changed = changes(before, self.snapshot)
@@ -184,14 +184,14 @@ class FilesInForce:
         return changed
 
     def _tell(self, changes: Changes | None = None) -> None:
-        """Have other agents take over what counts now at their next turn; with `changes` those concerned."""
+        """Make other agents apply the active files in their next turn, or those that `changes` concern."""
         for host, taken in self._hosts.items():
             is_concerned = changes is None or changes.concerns_all or host.name in changes.agents
             if is_concerned or taken is not self.followed(host.name):
                 host.post(Request(partial(self.apply_in_turn, host)))
 
     def apply_in_turn(self, host: AgentHost, turn: Turn) -> None:
-        """Apply to an agent, within a turn of it, the files that count for it now."""
+        """Apply to an agent, within a turn of it, its active files."""
         files, people = self.of(host), known_by(host.agent.lookup.people)
         if host in self._hosts:
             self._hosts[host] = self.followed(host.name)
@@ -224,7 +224,7 @@ def sync(turn: Turn, files: AgentFiles, again: Container[int] = ()) -> None:
 
 
 def tell_of_people(turn: Turn, before: str) -> None:
-    """Tell the runs that depend on the directory of people that it differs from `before` (P18).
+    """Notify the runs that depend on the directory of people that it differs from `before` (P18).
 
     The present directory is recorded, for the next start.
     """
@@ -241,5 +241,5 @@ def tell_of_people(turn: Turn, before: str) -> None:
 
 
 def known_by(people: Directory) -> str:
-    """The digest that identifies a directory; "" where there is no file."""
+    """The digest that identifies a directory; "" if there is no file."""
     return "" if people.owner or not people.people else people.digest

@@ -1,5 +1,5 @@
 """Grant answers: the answer of a person who may alter the home, to an item that asked for what a definition
-needs (`grant_items.py`), is written into `etc/grants.toml`.
+needs (`grant_items.py`), is written to `etc/grants.toml`.
 
 If the daemon ends between an answer and its writing, the question is asked again.
 """
@@ -24,22 +24,22 @@ log = logging.getLogger("narval.daemon")
 
 
 class GrantAnswers:
-    """Writes the answers to items that asked for what definitions need, and makes them count. Where writing
-    fails, an error element says so.
+    """Writes the answers to items that asked for what definitions need, and activates them. If writing fails,
+    an error element reports it.
     """
 
     def __init__(self, home: Home | None, reloader: Reloader) -> None:
         self._home, self._reloader = home, reloader
         self._writing: dict[tuple[AgentHost, int], asyncio.Task[str]] = {}
-        """The writing of each answer, by agent and item; it gives the reason why it failed, or ""."""
+        """The task that writes each answer, by agent and item; its result is why it failed, or ""."""
 
     def is_busy(self) -> bool:
-        """True while an answer is being written, or does not count yet."""
+        """True while an answer is being written, or is not active yet."""
         return bool(self._writing)
 
     async def written(self, host: AgentHost, item: int) -> None:
-        """Wait until the answer of an item is written, and counts. Raises RequestError where it cannot be, or
-        where the files are not read after it.
+        """Wait until the answer of an item is written and active. Raises RequestError if it cannot be
+        written, or if the files are not read afterwards.
         """
         writing = self._writing.get((host, item))
         if writing is not None and (why := await asyncio.shield(writing)):
@@ -54,7 +54,7 @@ class GrantAnswers:
             self._writing[host, run.eid] = task
 
     async def close(self) -> None:
-        """Stop waiting for answers: one that is not written is asked for again."""
+        """Stop writing answers: one that is not written is asked for again."""
         tasks = [*self._writing.values()]
         for task in tasks:
             task.cancel()
@@ -86,9 +86,9 @@ class GrantAnswers:
 def _write_answer(
     home: Path, files: AgentFiles, snapshot: Snapshot, answer: RequestAnswer, at: float
 ) -> None:
-    """Write an answer into the grants of a home, unless the definition asks for something else by now.
+    """Write an answer to the grants of a home, unless the definition asks for something else by now.
 
-    Raises RequestError where the file has faults, OSError.
+    Raises RequestError if the file has faults, OSError.
     """
     before = grants_of(home)
     for one in standings(files, snapshot, answer.name):

@@ -49,7 +49,7 @@ def items_of_requests(agent: AgentState) -> dict[int, int]:
 
 
 def offer_items(turn: Turn) -> None:
-    """Offer an item for each request that has none, and withdraw those whose request is gone."""
+    """Offer an item for each request that has none, and withdraw items whose request is gone."""
     agent = turn.agent
     there, definition = items_of_requests(agent), agent.library.get(ASKING, GRANTING)
     requests = [eid for eid in agent.memory.named((GRANT_REQUEST,)) if _is_open(agent, eid)]
@@ -65,8 +65,8 @@ def offer_items(turn: Turn) -> None:
 
 
 def settle_errors(turn: Turn) -> None:
-    """Let the errors of starts that wait count no more, once a start waits no more or is outdated itself: for
-    a definition, until that is loaded; for a grant, until that is given or rejected.
+    """Outdate the error of a start that waited, once it no longer waits or is itself outdated: when its
+    definition is loaded, or its grant is decided.
     """
     memory = turn.agent.memory
     for eid in list(memory.named(ERRORS)):
@@ -81,8 +81,8 @@ def settle_errors(turn: Turn) -> None:
 
 
 def answer_of(agent: AgentState, run: Run) -> RequestAnswer | None:
-    """The answer by which an ended item decides a request; None for any other run, and for what nobody has
-    answered.
+    """The answer by which an ended item decides a request; None for any other run, and for an item without an
+    answer.
     """
     if not _asks(run) or run.phase != "done":
         return None
@@ -100,7 +100,7 @@ def answer_of(agent: AgentState, run: Run) -> RequestAnswer | None:
 
 
 def _asks(run: Run) -> bool:
-    """True of an item that the home itself has offered."""
+    """True for an item that the home itself has offered."""
     return run.name == GRANTING and run.kind == ASKING and run.caller is None
 
 
@@ -110,7 +110,7 @@ def _is_request(agent: AgentState, eid: int) -> bool:
 
 
 def _is_open(agent: AgentState, eid: int) -> bool:
-    """True of a request that the home has made, and that is not decided yet; agents that follow the files of
+    """True for a request that the home has made, and that is not decided yet. Agents that follow the files of
     the home make no requests themselves.
     """
     memory, element = agent.memory, agent.memory.element(eid)
@@ -135,4 +135,4 @@ def _waits_for_definition(agent: AgentState, start: Element) -> bool:
 _WAITING: Mapping[str, Callable[[AgentState, Element], bool]] = {
     NOT_GRANTED: _waits_for_grant, "unknown-target": _waits_for_definition,
 }  # fmt: skip
-"""The test of whether a start still waits, by the kind of the error that said so."""
+"""The test of whether a start still waits, by the type of the error that reported it."""

@@ -1,4 +1,4 @@
-"""Main loop: makes rounds while there is work, and sleeps while there is none."""
+"""The main loop: makes rounds while there is work, and sleeps while there is none."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from narval.system.clock import SimulatedClock
 log = logging.getLogger("narval.daemon")
 
 SLICE = 0.005
-"""Seconds for which the event loop is kept from sockets and from calls that have ended."""
+"""Seconds for which rounds may keep the event loop from sockets and ended calls."""
 
 STUCK = 5.0
-"""Seconds from which a round counts as slow: nobody was answered meanwhile, or nothing recorded."""
+"""Seconds from which a round counts as slow: in that time nothing was answered, or nothing recorded."""
 
 LONG = 10.0
-"""Seconds after which it is said for which calls a wait until nothing can go on lasts."""
+"""Seconds after which a wait until idle reports the calls that it waits for."""
 
 _MOST_TOLD = 5
 
@@ -47,7 +47,7 @@ class Later(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """A time of work, and what will begin again or be resumed."""
+    """The result of a period of work, and the runs that will begin again or be resumed."""
 
     idle: bool
     timed_out: bool
@@ -55,7 +55,7 @@ class Summary(NamedTuple):
 
 
 class Numbers:
-    """The work of a daemon since its start, counted where it is done: each costs an assignment."""
+    """Counters of a daemon's work since its start, kept where it is done: each costs an assignment."""
 
     __slots__ = ("busy", "ended", "refused", "slow")
 
@@ -65,14 +65,14 @@ class Numbers:
         self.ended: Counter[tuple[str, str]] = Counter()
         """The runs that ended, by definition and phase."""
         self.refused: Counter[tuple[str, int]] = Counter()
-        """The refused calls of webhooks, by webhook and the status in the answer."""
+        """The refused calls of webhooks, by webhook and status of the answer."""
         self.slow: tuple[float, float] | None = None
         """The last round of `STUCK` seconds or longer: its end (seconds since 1970), and its duration in
         seconds.
         """
 
     def add(self, seconds: float, now: float) -> None:
-        """Count a time of work that has ended."""
+        """Count a period of work that has ended."""
         self.busy += seconds
         if seconds >= STUCK:
             self.slow = now, seconds
@@ -89,8 +89,8 @@ class MainLoop:
         self.since = rounds.clock.now()
         self.numbers = Numbers()
         self.on_end: list[Callable[[Any, Run], None]] = []
-        """The functions that are told of each run that has failed, and of each item that asked for a grant
-        and has ended, with the host of its agent.
+        """The functions that are called for each run that has failed, and each ended item that asked for a
+        grant, with the host of its agent.
         """
         self._bell = bell
         self.wake = bell.ring
@@ -99,11 +99,11 @@ class MainLoop:
         self._tell: Callable[[str], None] = log.warning
 
     def expect(self, is_expecting: Callable[[], bool]) -> None:
-        """Do not count as idle while `is_expecting` says that something new may come without a request."""
+        """Do not count as idle while `is_expecting()`: something new may come without a request."""
         self._expecting.append(is_expecting)
 
     def tell_long_waits(self, tell: Callable[[str], None]) -> None:
-        """Let `tell` say, in place of the log, for which calls a wait until idle of `LONG` seconds lasts."""
+        """Call `tell` instead of logging the calls that a wait until idle of `LONG` seconds waits for."""
         self._tell = tell
 
     def is_idle(self) -> bool:
@@ -166,7 +166,7 @@ class MainLoop:
         await self.until_idle()
 
     async def wait_for(self, waiting: asyncio.Future[Any], timeout: float | None = None) -> None:
-        """Wait until a future is done, at most `timeout` seconds; make rounds where nobody else does."""
+        """Wait until a future is done, at most `timeout` seconds; make rounds if nothing else does."""
         if self.is_at_work:
             await asyncio.wait([waiting], timeout=timeout)
             return
@@ -176,7 +176,7 @@ class MainLoop:
     async def work_until(self, is_over: Callable[[], bool], *, deadline: float | None = None) -> None:
         """Make rounds while there is work, sleep while there is none, until `is_over` or the deadline.
 
-        `is_over` is asked between rounds and whenever the bell rings; `deadline` is in monotonic seconds.
+        `is_over` is called between rounds and whenever the bell rings; `deadline` is in monotonic seconds.
         """
         rounds = self.rounds
         if self.is_at_work:
@@ -209,7 +209,7 @@ class MainLoop:
             self.is_at_work = False
 
     def _later(self) -> list[Later]:
-        """The moments that agents wait for, in order, except those at which something is only forgotten."""
+        """The moments that agents wait for, in order, except those at which a run is only forgotten."""
         waiting = (
             Later(at, participant.loop.agent, key, job)
             for participant in self.rounds.participants
@@ -219,13 +219,13 @@ class MainLoop:
         return sorted(waiting, key=lambda later: (later.at, later.key))
 
     def _next_moment(self) -> float | None:
-        """The next moment at which something is due: to a run, or to a call asleep on a simulated clock."""
+        """The next moment at which something is due: for a run, or for a call asleep on a simulated clock."""
         due = (self.rounds.next_moment(), self.calls.executor.next())
         return min((moment for moment in due if moment is not None), default=None)
 
 
 def _waited_for(call: CallContext, *, is_simulated: bool) -> str:
-    """A call at work, and why that may last."""
+    """A call under way, and why it may take long."""
     what = f"{call.target.action or 'the call'} of run {call.run}, step {call.step}"
     if call.is_source:
         return f"{what}, a source that has not called narval.call().caught_up()"

@@ -1,4 +1,4 @@
-"""Opening: what a daemon waits for before it begins, and its notes meanwhile for those who ask."""
+"""Opening: what a daemon waits for before it begins, and the notes that it leaves while it waits."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def hold(home: Home | None, holding: ExitStack, *, as_daemon: bool) -> tuple[Not
 
 
 async def once_it_answers(start: Callable[[], Awaitable[T]], patience: float | None, note: Note) -> T:
-    """Wait until the server of the store answers (G52), and give the result of `start` then.
+    """Wait until the server of the store answers (G52), and return the result of `start`.
 
     Raises StoreAwayError after `patience` seconds.
     """
@@ -72,9 +72,7 @@ def begin_traces(
     trace: Callable[[Traces], None],
     end_with: Callable[[Callable[[], Awaitable[None]]], None],
 ) -> None:
-    """Export traces of a daemon until it ends, if the settings say so; where that is impossible, the log says
-    why.
-    """
+    """Export traces of a daemon until it ends, if the settings say so; if that is impossible, log why."""
     if not settings.traces:
         return
     from narval.daemon.traces import SdkMissingError, Traces

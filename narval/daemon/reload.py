@@ -1,4 +1,4 @@
-"""Reload: reads the files of a home again, and makes them count for the agents at work (N31)."""
+"""Reload: reads the files of a home again, and activates them for the active agents (N31)."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ log = logging.getLogger("narval.daemon")
 Answer = TypeVar("Answer")
 
 MOST_LOGGED = 200
-"""The most lines of the log about one change of the files: many thousands would hold up other work."""
+"""The most log lines about one change of the files: many thousands would delay other work."""
 
 LONG = 30.0
-"""Seconds after which it is reported that reading does not end."""
+"""Seconds after which a reading that does not end is reported."""
 
 
 class Reloader:
-    """Reads the files of a home again after a change, and lets them count: `files` are those in force.
+    """Reloads the files of a home and activates them; `files` are the active ones.
 
-    They are read in a thread that the end of the daemon does not wait for: a module that is imported may
-    never end. `home` is None where there are no files. What `load` adds is kept when they are read again.
+    They are read in a thread that the end of the daemon does not wait for: an imported module may never end.
+    `home` is None if there are no files. Definitions added by `load` are kept across reloads.
     """
 
     def __init__(self, home: Home | None, files: FilesInForce, host: AgentHost) -> None:
@@ -53,13 +53,13 @@ class Reloader:
         self._home, self._host = home, host
         self._added: list[str | Path | ModuleText] = []
         self._alone = asyncio.Lock()
-        """Held while something is read, or is taken over."""
+        """Held while something is read or activated."""
         self.hangs = asyncio.Event()
-        """Set while reading does not end."""
+        """Set while a reading does not end."""
         self._left: set[asyncio.Task[bool]] = set()
-        """The readings that nobody waits for any more."""
+        """The readings that are no longer waited for."""
         self._wanted: WantedFiles | None = None
-        """The collections of the store that are read with the files of the home; None where daemons share no
+        """The collections of the store that are read with the files of the home; None if daemons share no
         store.
         """
 
@@ -74,22 +74,22 @@ class Reloader:
         await self._use(loaded)
 
     async def load_parsed(self, source: Source, parsed: Parsed) -> tuple[Definition, ...]:
-        """Add the parsed definitions of a text to the library; the definitions. Raises DefinitionError."""
+        """Add the parsed definitions of a text to the library, and return them. Raises DefinitionError."""
         await self._use(self.files.loaded.with_parsed(source, parsed))
         return parsed.definitions
 
     async def _use(self, loaded: Loaded) -> None:
-        """Let other definitions count for the home's own agent, and for those that follow what it follows."""
+        """Activate other definitions for the home's own agent, and for those that follow the same files."""
         self.files.use(loaded)
         await self._host.submit(partial(self.files.apply_in_turn, self._host))
 
     async def reload(
         self, is_settled: Callable[[], bool] = lambda: True, first: Callable[[], None] = lambda: None
     ) -> bool:
-        """Read the home again, and take over in one turn what has changed; True if anything had.
+        """Read the home again, and activate in one turn what has changed; True if anything has.
 
-        What was read is dropped unless `is_settled` says, once all is read, that it counts. `first` runs
-        before that, in the thread that reads, while nothing else does.
+        The result is dropped unless `is_settled` returns True after everything is read. `first` runs before
+        that, in the thread that reads, while nothing else does.
         """
         if self._home is None:
             return False
@@ -105,9 +105,10 @@ class Reloader:
             return True
 
     async def alter(self, home: Home, what: str, alter: Callable[[], Answer]) -> Answer:
-        """Alter files in a thread, alone, for `what`, and let them take effect; the answer of `alter`.
+        """Alter files in a thread, one alteration at a time, for `what`, and activate them; return the result
+        of `alter`.
 
-        Raises what `alter` raises, and RequestError if a file cannot be written, or is not read then.
+        Raises what `alter` raises, and RequestError if a file cannot be written, or is not read afterwards.
         """
         try:
             answer = await altered(home, alter)
@@ -117,8 +118,8 @@ class Reloader:
         return answer
 
     async def take_over(self) -> None:
-        """Let what was written take effect. Raises RequestError where reading fails, or does not end: then it
-        takes effect once that has ended.
+        """Activate what was written. Raises RequestError if reading fails, or does not end; then it is
+        activated when that has ended.
         """
         reading = asyncio.create_task(self.reload())
         hanging = asyncio.create_task(self.hangs.wait())
@@ -140,13 +141,13 @@ class Reloader:
         raise RequestError(f"it is written, and is not active yet: {why}")
 
     def _leave(self, reading: asyncio.Task[bool]) -> None:
-        """Log why a reading that nobody waited for has failed, if it has."""
+        """Log why a reading that was no longer waited for has failed, if it has."""
         self._left.discard(reading)
         if not reading.cancelled() and (error := reading.exception()) is not None:
             log.error("what was read is not active: %s", error)
 
     async def _read_beside(self, home: Home, before: Snapshot, first: Callable[[], None]) -> Snapshot:
-        """The files as they are now. Where reading fails, or does not end, that is a fault."""
+        """The present files. A reading that fails, or does not end, is a fault."""
         reading = LoneThread(partial(self._read, home, before, first), "narval-files")
         timer = asyncio.get_running_loop().call_later(LONG, self._note_hanging, home, reading)
         try:
@@ -162,7 +163,7 @@ class Reloader:
         return files
 
     def _note_hanging(self, home: Home, reading: LoneThread[Snapshot]) -> None:
-        """Note that reading does not end, and at which place in a file of the home."""
+        """Note that a reading does not end, and its place in a file of the home."""
         stack = reversed(reading.stack())
         frame = next((frame for frame in stack if Path(frame.filename).is_relative_to(home.path)), None)
         path = os.path.relpath(frame.filename, home.path) if frame is not None else str(home.path)
@@ -184,7 +185,7 @@ class Reloader:
         return with_shared(home.path, files, reading, before, wanted)
 
     def _adopt(self, files: Snapshot, turn: Turn) -> None:
-        """Make what was read count from now on."""
+        """Activate the files that were read."""
         kept = {loaded.follows: loaded.kept for loaded in self.files.snapshot.libraries}
         files = files.with_libraries(lambda loaded: loaded.keeping(kept.get(loaded.follows, frozenset())))
         own = with_added = files.own.loaded
@@ -199,7 +200,7 @@ class Reloader:
 
 
 async def altered(home: Home, alter: Callable[[], Answer]) -> Answer:
-    """Alter files of a home in a thread, alone; the answer. Raises what `alter` raises."""
+    """Alter files of a home in a thread, one alteration at a time. Raises what `alter` raises."""
 
     def alone() -> Answer:
         with altering(home.path):
@@ -209,7 +210,7 @@ async def altered(home: Home, alter: Callable[[], Answer]) -> Answer:
 
 
 def log_start(home: Home | None, runs: int, files: FilesInForce) -> None:
-    """Log what a daemon starts on, with the number of runs under way, and what it has read."""
+    """Log the place of a daemon, the number of runs under way, and the files that it has read."""
     place = home.path if home is not None else "memory"
     log.info("started on %s, with %s under way", place, counted(runs, "run"))
     _log(logging.INFO, "%s", first_loaded(files.snapshot.libraries))
@@ -217,7 +218,7 @@ def log_start(home: Home | None, runs: int, files: FilesInForce) -> None:
 
 
 def _log(level: int, message: str, news: Iterable[object]) -> None:
-    """Log what is new about files, one line for each of the first entries."""
+    """Log news about files, one line for each of the first entries."""
     lines = list(news)
     for line in lines[:MOST_LOGGED]:
         log.log(level, message, line)

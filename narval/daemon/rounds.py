@@ -1,9 +1,9 @@
-"""Rounds: agents with work decide a turn each; all of it is recorded in one commit, then performed (G11).
+"""Rounds: each agent with work decides a turn; all turns are recorded in one commit, then performed (G11).
 
-A round ends when no agent is ready any more, or its time for deciding has passed; the next begins with those
-that are left. An agent is ready when something was posted for it, when its last turn left something, or when
-a moment has come that it waits for; the others are not searched. Where several are ready, `shares` decides
-how long a turn may take (G12).
+A round ends when no agent is ready any longer, or its time for deciding has passed; the next begins with the
+remaining agents. An agent is ready when something was posted for it, when its last turn left something, or
+when a moment comes that it waits for. The others are not searched. If several are ready, `shares` decides how
+long a turn may take (G12).
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ clock_log = logging.getLogger("narval.loop")
 
 
 class Alarm(NamedTuple):
-    """An action for a moment within a round. `ring` is given the present moment. `clock_was_set` is given the
-    seconds by which the clock was set, before alarms due by now ring.
+    """An action for a moment within a round. `ring` gets the present moment. `clock_was_set` gets the seconds
+    by which the clock was set, before the alarms that are due by then ring.
     """
 
     ring: Callable[[float], None]
@@ -56,11 +56,11 @@ Turns: TypeAlias = list[tuple[Participant, Turn]]
 
 
 UNNOTICED = 0.25
-"""Seconds after a check in which the clock is not checked again for a jump: none is that short."""
+"""Seconds after a check in which the clock is not checked again for a jump."""
 
 
 class ClockWatch:
-    """Notices that a clock was set."""
+    """Detects that a clock was set."""
 
     __slots__ = ("_looked", "clock")
 
@@ -81,19 +81,19 @@ class ClockWatch:
 
 
 class Rounds:
-    """The agents at work in a daemon, and those of them that are to have a turn.
+    """The active agents of a daemon, and those of them that wait for a turn.
 
-    `bell` is rung when there is something to do. Nothing is begun or performed unless `is_open`: a daemon
-    that shares its store is sure then of what it holds (G48).
+    `bell` is rung when there is something to do. Nothing begins or is performed unless `is_open`: then a
+    daemon that shares its store is sure of the agents that it holds (G48).
     """
 
     def __init__(
         self, clock: Clock, committer: Committer, bell: Bell, is_open: Callable[[], bool] = lambda: True
     ) -> None:
         self.participants: dict[Participant, None] = {}
-        """The agents at work."""
+        """The active agents."""
         self.turns = 0
-        """The turns that were recorded and performed since the start."""
+        """The number of turns that were recorded and performed since the start."""
         self.gone: NarvalError | None = None
         """The reason why there will be no more rounds; None if there will be."""
         self._clock_watch, self._committer, self._bell = ClockWatch(clock), committer, bell
@@ -101,7 +101,7 @@ class Rounds:
         self._is_open, self._performs = is_open, True
         self._traces: Traces | None = None
         self._held_back: Turns = []
-        """The recorded turns that are performed when it `is_open` again."""
+        """The recorded turns that are performed when `is_open` is true again."""
 
     @property
     def clock(self) -> Clock:
@@ -118,7 +118,7 @@ class Rounds:
         self.has_work(participant)
 
     def trace(self, traces: Traces) -> None:
-        """Make traces of all turns that are recorded from now on."""
+        """Trace all turns that are recorded from now on."""
         self._traces, now = traces, self.clock.now()
         for one in self.participants:
             traces.begin(one.loop.agent, one.dispatcher.identity, now)
@@ -132,13 +132,13 @@ class Rounds:
         self._deadlines.put(participant, None)
 
     def call_at(self, moment: float | None, alarm: Alarm) -> None:
-        """Ring an alarm in the round of a moment (seconds since 1970), instead of its earlier moment."""
+        """Ring an alarm in the round of a moment (seconds since 1970), instead of at its earlier moment."""
         if moment != self._deadlines.at(alarm):
             self._deadlines.put(alarm, moment)
             self._bell.ring()
 
     def has_work(self, participant: Participant) -> None:
-        """Let an agent have a turn in the next round."""
+        """Give an agent a turn in the next round."""
         self._shares.ready[participant] = None
         self._bell.ring()
 
@@ -157,7 +157,7 @@ class Rounds:
         return due <= now or bool(self._shares.ready)
 
     def next_moment(self) -> float | None:
-        """The moment at which the next round is due by itself, or None."""
+        """The moment at which the next round is due without a request, or None."""
         return self._deadlines.next() if self._is_open() else None
 
     async def recorded(self) -> None:
@@ -167,21 +167,21 @@ class Rounds:
             raise self.gone
 
     def give_up(self, error: NarvalError) -> None:
-        """Stop making rounds, and answer all who wait for one with `error`."""
+        """Stop making rounds, and answer everyone who waits for one with `error`."""
         if self.gone is None:
             self.gone = error
         for participant in self.participants:
             participant.give_up(error)
 
     def perform_no_more(self) -> None:
-        """Have agents perform nothing more of what they decide: the daemon is to stop."""
+        """Make agents perform nothing more of what they decide: the daemon is stopping."""
         self._performs = False
         for participant in self.participants:
             participant.dispatcher.stop()
 
     async def round(self) -> str:
-        """Make one round; the element that asks to stop, in words, or "". When it breaks down it is the last
-        one: memory may be ahead of the store.
+        """Make one round; return a description of the element that asks to stop, or "". A round that breaks
+        down is the last one: memory may be ahead of the store.
         """
         try:
             made, self._held_back = self._held_back, []
@@ -233,7 +233,7 @@ class Rounds:
     # --- inside ---------------------------------------------------------------------------------------
 
     def _decide(self) -> Turns:
-        """Make a turn for each of the ready agents, while there is time."""
+        """Make a turn for each ready agent, while there is time."""
         now = self._clock_watch.clock.now()
         if (jump := self._clock_watch.jump(now)) is not None:
             self._adjust_clocks(jump)
@@ -253,7 +253,7 @@ class Rounds:
         return made
 
     def _recorded_of(self, made: Turns, refused: Mapping[int, StoreError]) -> Turns:
-        """The recorded turns; those of agents that were refused have broken down (G17)."""
+        """The recorded turns; those of refused agents have broken down (G17)."""
         for participant, turn in made:
             refusal = refused.get(turn.transaction.batch.agent)
             if refusal is not None and not participant.broke_down(refusal):
@@ -270,7 +270,7 @@ class Rounds:
             alarm.clock_was_set(jump.by)
 
     def _await_moment(self, participant: Participant) -> None:
-        """Note the moment at which an agent that has come to rest is next due."""
+        """Schedule the next moment of an agent that has come to rest."""
         at = participant.loop.next_moment()
         if at != self._deadlines.at(participant):
             self._deadlines.put(participant, at)
@@ -282,7 +282,7 @@ class Rounds:
 
 
 def _ring(due: Alarm, now: float) -> None:
-    """Ring an alarm. Raises CutOffError where it was to read in the store."""
+    """Ring an alarm. Raises CutOffError if it could not read from the store."""
     try:
         due.ring(now)
     except StoreAwayError as error:
@@ -290,8 +290,8 @@ def _ring(due: Alarm, now: float) -> None:
 
 
 def _contain(participant: Participant, error: Exception) -> None:
-    """Contain the breakdown of a turn within its agent. Raises the error where that is the home's own,
-    CutOffError where it could not read in the store.
+    """Contain the breakdown of a turn within its agent. For the home's own agent, raises the error, or
+    CutOffError if it could not read from the store.
     """
     if participant.broke_down(error):
         return
@@ -300,17 +300,17 @@ def _contain(participant: Participant, error: Exception) -> None:
     raise error
 
 
-# --- what wakes the loop, and the commit of a round --------------------------------------------------------
+# --- waking the loop, and the commit of a round ------------------------------------------------------------
 
 
 class Bell:
-    """Ends a sleep: when it is rung, when a moment of the clock on the wall comes, or at a deadline."""
+    """Ends a sleep: when it is rung, at a moment of the wall clock, or at a deadline."""
 
     __slots__ = ("_rung", "_timer")
 
     def __init__(self, *, follows_wall_clock: bool) -> None:
-        """Make a bell; one that `follows_wall_clock` rings by itself when the moment given to `wait` comes,
-        and when the clock is set.
+        """Make a bell. One that `follows_wall_clock` rings by itself at the moment given to `wait`, and when
+        the clock is set.
         """
         self._rung = asyncio.Event()
         self._timer = wall_timer(asyncio.get_running_loop(), self.ring) if follows_wall_clock else None
@@ -329,7 +329,7 @@ class Bell:
             await asyncio.wait_for(self._rung.wait(), timeout)
 
     def close(self) -> None:
-        """Let the timer go."""
+        """Release the timer."""
         if self._timer is not None:
             self._timer.close()
 
@@ -340,15 +340,15 @@ run waits for both.
 """
 
 COMMITS_REMEMBERED = 8
-"""The approximate number of recent commits that count for the duration of one."""
+"""The approximate number of recent commits that determine the expected duration of one."""
 
 
 class Committer:
     """Commits the decisions of a round of turns, in the loop or beside it.
 
-    With `syncs` a writer thread commits while the disk is slow (`power`), and always where daemons share the
-    store: a commit may wait long for the server. Where the store refuses rows of one agent, the batches are
-    committed one by one, so that only those are refused. The same holds for an agent that another daemon has
+    With `syncs` a writer thread commits while the disk is slow (`power`), and always if daemons share the
+    store: a commit may wait long for the server. If the store refuses rows of one agent, the batches are
+    committed one by one, so that only those are refused. The same applies to an agent that another daemon has
     by now.
     """
 
@@ -356,7 +356,7 @@ class Committer:
 
     def __init__(self, store: Store, *, syncs: bool) -> None:
         self.refused: dict[int, RefusedRowsError | FencedError] = {}
-        """The reasons why batches of the last commit were not recorded, by agent; the others were."""
+        """The reasons why batches of the last commit were not recorded, by agent; the other batches were."""
         self._store = store
         has_writer = syncs or store.leases is not None
         self._writer = ThreadPoolExecutor(1, "narval-writer") if has_writer else None
@@ -366,9 +366,9 @@ class Committer:
         self._under_way: asyncio.Future[None] | None = None
 
     def commit(self, batches: Sequence[Batch]) -> Awaitable[None] | None:
-        """Record batches, all or nothing except for those `refused`: now, or once the answer is awaited.
+        """Record batches, all or nothing except for those `refused`: now, or when the result is awaited.
 
-        Raises StoreError, also where rows of the home's own agent are refused: then nothing is recorded.
+        Raises StoreError, also if rows of the home's own agent are refused: then nothing is recorded.
         """
         if self.refused:
             self.refused = {}
@@ -427,7 +427,7 @@ class Committer:
                 return
 
     def _without_lost(self, batches: Sequence[Batch], fenced: FencedError) -> list[Batch]:
-        """The batches of agents that this daemon still has. Raises `fenced` where it lost the home's own."""
+        """The batches of agents that this daemon still has. Raises `fenced` if it lost the home's own."""
         left = [batch for batch in batches if batch.agent not in fenced.agents]
         if self._store.own in fenced.agents or len(left) == len(batches):
             raise fenced
@@ -435,7 +435,7 @@ class Committer:
         return left
 
     def _commit_one_by_one(self, batches: Sequence[Batch]) -> None:
-        """Record all that the store takes. Raises the error where it refuses the home's own agent."""
+        """Record all batches that the store accepts. Raises the error if it refuses the home's own agent."""
         own = self._store.own
         for batch in sorted(batches, key=lambda batch: batch.agent != own):
             try:

@@ -1,4 +1,4 @@
-"""Settings in force: makes `etc/narval.toml` count for a daemon at work, now and after each change."""
+"""Settings in force: activates `etc/narval.toml` for a running daemon, now and after each change."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ log = logging.getLogger("narval.daemon")
 
 
 class SettingsInForce:
-    """The settings that count now; some are taken over only at a start."""
+    """The active settings; some take effect only at a start."""
 
     def __init__(self, current: CurrentSettings, calls: CallBook, stop: Stop, logbook: Logbook) -> None:
         self._current, self._calls, self._stop, self._logbook = current, calls, stop, logbook
 
     @property
     def now(self) -> Settings:
-        """The settings that count now."""
+        """The active settings."""
         return self._current.now
 
     def replace_workers(self) -> None:
-        """Retire the workers: modules have changed."""
+        """Retire the workers, because modules have changed."""
         executor = self._calls.executor
         for workers in (executor.workers, *executor.confined.values()):
             workers.replace()
 
     def use(self, settings: Settings) -> None:
-        """Take over other settings, as far as possible before the next start."""
+        """Apply other settings, except those that take effect only at a start."""
         kept = {name: getattr(self.now, name) for name in taken_at_start(Settings)}
         later = [name for name in kept if getattr(settings, name) != kept[name]]
         now, before = msgspec.structs.replace(settings, **kept), self.now

@@ -1,8 +1,8 @@
 """Shares: agents that have work get turns one after another, each for its share of processor time (G12).
 
-The method is deficit round robin. Each time it is an agent's turn, it is given time by its weight, and pays
-with it what its turns took beyond that. An agent that cannot pay is passed over. Where only one agent has
-work, time is not counted.
+The method is deficit round robin. Each time it is an agent's turn, it gets time by its weight, and pays off
+the time by which its earlier turns exceeded their share. An agent that cannot pay is skipped. If only one
+agent has work, time is not counted.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from narval.core.errors import NarvalError
 from narval.system import stopwatch
 
 SLICE = 0.005
-"""Seconds for which agents decide before what they decided is recorded; one turn at least."""
+"""Seconds for which agents decide before their decisions are recorded; at least one turn."""
 
 MOST_DIVIDED = 100
-"""The most weights among which a round is divided. If there are more, it ends before all agents have had a
-turn, for a share is worth a commit only if it is longer than a few events take.
+"""The most weights among which a round is divided. If there are more, the round ends before all agents have
+had a turn, because a share is worth a commit only if it is longer than a few events take.
 """
 
 
 class Participant(Protocol):
-    """An agent at work, as rounds see it."""
+    """An active agent, as rounds see it."""
 
     loop: Loop
     dispatcher: Dispatcher
@@ -36,35 +36,35 @@ class Participant(Protocol):
 
     @property
     def weight(self) -> int:
-        """Its part of the time, compared with others (1 to 100)."""
+        """Its share of the time relative to others (1 to 100)."""
 
     def perform(self, turn: Turn) -> None:
-        """Perform a turn that is recorded, and answer those who waited for it."""
+        """Perform a recorded turn, and answer those who waited for it."""
 
     def give_up(self, error: NarvalError) -> None:
-        """Stop making turns, and answer all who wait for one with `error`."""
+        """Stop making turns, and answer everyone who waits for one with `error`."""
 
     def broke_down(self, error: Exception) -> bool:
         """Handle the breakdown of its turn; True if no other agent is affected, and it left the rounds."""
 
 
 class Shares:
-    """The agents that are to have a turn, and their debts of time."""
+    """The agents that wait for a turn, and their debts of time."""
 
     def __init__(self) -> None:
         self.ready: dict[Participant, None] = {}
-        """The agents that are to have a turn, in order."""
+        """The agents that wait for a turn, in order."""
         self._debts: dict[Participant, float] = {}
-        """The seconds that an agent took beyond its share; below zero where it left some, which is lost."""
+        """The seconds that an agent took beyond its share; negative if it left some, which are lost."""
 
     def remove(self, agent: Participant) -> None:
-        """Remove an agent: it has no turn."""
+        """Remove an agent, so that it gets no turn."""
         self.ready.pop(agent, None)
         self._debts.pop(agent, None)
 
     def turns(self) -> Iterator[tuple[Participant, float | None]]:
         """The agents that have a turn in this round, with the seconds that each may take. An agent is charged
-        for the time until the next one is asked for, and stays ready until `rests`.
+        for the time until the next one is requested, and stays ready until `rests`.
         """
         waiting, self.ready = deque(self.ready), {}
         unit, until, is_over = SLICE / _divided(waiting), 0.0, False
@@ -81,7 +81,7 @@ class Shares:
                 now = stopwatch.seconds()
                 self.charge(agent, now - began)
                 is_over = now > until
-            elif not waiting and not until:  # nobody has had a turn
+            elif not waiting and not until:  # no agent has had a turn
                 waiting, visited = deque(visited), []
         there = (agent for agent in visited if agent in self._debts)
         self.ready = dict.fromkeys((*waiting, *there, *self.ready))
@@ -99,13 +99,13 @@ class Shares:
         self.ready.pop(agent, None)
 
     def charge(self, agent: Participant, seconds: float) -> None:
-        """Charge an agent for the time of its turn, where others wait."""
+        """Charge an agent for the time of its turn, if others wait."""
         if agent in self._debts:
             self._debts[agent] += seconds
 
 
 def _divided(agents: Iterable[Participant]) -> int:
-    """The sum of the weights, at most that among which a round is divided."""
+    """The sum of the weights, at most `MOST_DIVIDED`."""
     total = 0
     for agent in agents:
         total += agent.weight

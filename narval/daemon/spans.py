@@ -1,7 +1,7 @@
-"""Spans: what the journal says of runs, steps and calls, as spans of traces.
+"""Spans: the runs, steps and calls of the journal, as spans of traces.
 
-They are derived from recorded turns, in any thread; the agents are not asked. No span has the content of an
-element: spans have names, numbers and the types of errors.
+They are derived from recorded turns, in any thread, without access to the agents. No span has the content of
+an element: spans have names, numbers and the types of errors.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from narval.core.error_types import OTHER, OWN_TYPES
 from narval.store.batch import Advance, RunRow
 
 ABANDONED = "abandoned"
-"""The type of the error of a call that was given up."""
+"""The error type of a call that was given up."""
 
 Attributes = Mapping[str, str | int]
 
 
 class Span(NamedTuple):
-    """A run, a step or a call that has ended. Moments are seconds since 1970, ids hexadecimal digits."""
+    """An ended run, step or call. Moments are seconds since 1970, ids hexadecimal digits."""
 
     name: str
     """The definition, the step, or the target of the call."""
@@ -50,7 +50,7 @@ class Span(NamedTuple):
 
 
 class Beginning(NamedTuple):
-    """An agent as it begins to be traced, with what is under way then."""
+    """An agent when its tracing begins, with what is under way then."""
 
     agent: int
     """Its number in the store."""
@@ -61,7 +61,7 @@ class Beginning(NamedTuple):
     traces: Mapping[int, str] = {}
     """The traces of those runs that other agents have called, by eid."""
     calls: Mapping[int, tuple[Call, ...]] = {}
-    """The calls that the runs have in force, by eid."""
+    """The calls under way of the runs, by eid."""
 
 
 class Recorded(NamedTuple):
@@ -80,7 +80,7 @@ class _Step(msgspec.Struct):
     end: float
     calls: int = 0
     failed: dict[str, str] = {}
-    """The types of the errors of its calls, by call; without those that a retry has cleared."""
+    """The error types of its calls, by call, without those that a retry has cleared."""
 
 
 class _OpenCall(NamedTuple):
@@ -125,7 +125,7 @@ class SpanMaker:
         self._agents.pop(agent, None)
 
     def spans(self, recorded: Recorded) -> Iterator[Span]:
-        """The spans of all that a turn has ended."""
+        """The spans of everything that a turn has ended."""
         agent = self._agents.get(recorded.agent)
         if agent is None:
             return
@@ -149,7 +149,7 @@ class SpanMaker:
     def _begun(self, agent: _Agent, row: RunRow, asked_in: str) -> _Run:
         trace, parent = asked_in or trace_id(agent.id, row.eid), ""
         caller = agent.runs.get(row.parent_run) if row.parent_run else None
-        if caller is not None and is_standing(caller.row.kind):  # whose span would hardly end
+        if caller is not None and is_standing(caller.row.kind):  # its span would hardly ever end
             caller = None
         if row.parent_run == 0:
             parent = span_id("call", row.parent_call) if asked_in else ""
@@ -162,7 +162,7 @@ class SpanMaker:
         return run
 
     def _finished(self, agent: _Agent, run: _Run, end: Finish, at: float) -> Iterator[Span]:
-        """The spans of a run that has ended, and of all under way in it."""
+        """The spans of a run that has ended, and of everything under way in it."""
         for call in tuple(run.calls):
             yield from _ended(agent, run, call, at, ABANDONED)
         for name, step in run.steps.items():
@@ -178,7 +178,7 @@ class SpanMaker:
 
 
 def _error_of(event: Returned) -> str:
-    """The type of the error with which a call came back, if narval gives it itself; "" on success."""
+    """The error type of a returned call, if it is one of narval's own, else `OTHER`; "" on success."""
     if event.abandoned:
         return ABANDONED
     if event.problem is not None:
@@ -194,7 +194,7 @@ def _told(type: str) -> str:
 
 
 def _called(agent: _Agent, run: _Run, call: Call, event: int, at: float) -> Iterator[Span]:
-    """Note a call, or a retry of it; a first attempt ends a former step of its name without open calls."""
+    """Record a call, or a retry; a first attempt ends an earlier step of that name without open calls."""
     step = run.steps.get(call.step)
     if step is not None and not step.calls and call.attempt == 1:
         yield _of_step(agent, run, call.step, step)
@@ -207,7 +207,7 @@ def _called(agent: _Agent, run: _Run, call: Call, event: int, at: float) -> Iter
 
 
 def _ended(agent: _Agent, run: _Run, id: str, at: float, error: str) -> Iterator[Span]:
-    """The span of a call that has come back, and that of its step if the step has ended."""
+    """The span of a returned call, and that of its step if the step has ended."""
     call, start = run.calls.pop(id)
     step = run.steps.get(call.step)
     parent = step.id if step is not None else span_id("run", run_name(agent.id, run.row.eid))

@@ -1,4 +1,4 @@
-"""Runs that follow the newest version of their definition: standing runs, one for each loaded definition of
+"""Runs that follow the newest version of their definition: service runs, one for each loaded definition of
 some kinds, and runs that have taken nothing yet (N31).
 """
 
@@ -16,11 +16,11 @@ from narval.core.engines.events import Plain, Redefined, Signalled
 from narval.core.engines.registry import standing_kinds
 
 RELOAD = "reload"
-"""The signal that tells a standing run that its definition changed, or with `gone` that it was removed."""
+"""The signal that tells a service run that its definition changed, or with `gone` that it was removed."""
 
 
 def keep_standing(turn: Turn) -> None:
-    """Begin a standing run for each definition that has none, and tell those whose definition has changed,
+    """Start a service run for each definition that has none, and notify those whose definition has changed,
     has been removed, or has come back (K41, K70).
     """
     agent = turn.agent
@@ -52,8 +52,8 @@ def keep_standing(turn: Turn) -> None:
 
 
 def follow_newest(turn: Turn) -> None:
-    """Have each run that was not called, and that has taken nothing yet, continue with what is loaded now:
-    the newest versions of its definition and of what that calls.
+    """Make each run that was not called, and that has taken nothing yet, continue with what is loaded now:
+    the newest versions of its definition and of the definitions that this calls.
     """
     library = turn.agent.library
     for run in list(turn.agent.runs.active.values()):
@@ -61,7 +61,7 @@ def follow_newest(turn: Turn) -> None:
         if run.library is library or newest is None or run.caller is not None or run.state is None:
             continue
         if is_withheld(newest):
-            continue  # it goes on with what was granted
+            continue  # it continues with the granted version
         if has_taken_nothing(turn.agent, run):
             before = run.digest
             run.follow(newest, library)
@@ -71,7 +71,7 @@ def follow_newest(turn: Turn) -> None:
 
 
 def has_taken_nothing(agent: AgentState, run: Run) -> bool:
-    """True of a run that still waits at its beginning, of a kind whose engine knows."""
+    """True for a run that still waits at its beginning, if its engine can tell."""
     engine = redefinable(run.engine)
     if engine is None or run.state is None:
         return False
@@ -79,6 +79,6 @@ def has_taken_nothing(agent: AgentState, run: Run) -> bool:
 
 
 def _tell(turn: Turn, run: Run, **arguments: Plain) -> None:
-    """Tell a standing run of its definition; the sender is the run, so that nothing else can send this."""
+    """Notify a service run about its definition; the sender is the run: nothing else can send this."""
     told = Signalled(0, 0.0, "", RELOAD, arguments={**arguments, "from": run.eid}, sender=run.eid)
     turn.agent.queue.append((0, run.eid, told))

@@ -1,4 +1,4 @@
-"""Stop: a daemon comes to rest in good order."""
+"""The orderly stop of a daemon."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Stop:
     """The stop of a daemon: calls under way have `grace` seconds, then they are left to recovery (N34).
 
     Sources are released at once, and no further call begins. `begin` is called when the stop begins, `ring`
-    when the calls have ended, `give_up` when the time to record their outcomes has passed, whatever is
-    awaited.
+    when the calls have ended, and `give_up` when the time to record their outcomes has passed, regardless of
+    pending work.
     """
 
     __slots__ = ("_calls", "_give_up", "_latest", "_listeners", "_ring", "_task", "by", "grace")
@@ -34,15 +34,15 @@ class Stop:
     ) -> None:
         self._calls, self._ring, self._give_up = calls, ring, give_up
         self.grace = grace
-        """Seconds that calls have after a stop is requested from now on."""
+        """Seconds that calls have when a stop is requested."""
         self.by = ""
-        """The element that asked for the stop, in words; "" where a person, a signal or a program did."""
+        """A description of the element that asked for the stop; "" if a person, a signal or a program did."""
         self._listeners = [begin]
         self._task: asyncio.Task[None] | None = None
         self._latest = 0.0
 
     def set_grace(self, seconds: float) -> None:
-        """Give calls that many seconds when a stop is requested from now on."""
+        """Give calls `seconds` seconds when a stop is requested from now on."""
         self.grace = seconds
 
     def announce_to(self, listener: Callable[[], None]) -> None:
@@ -50,7 +50,7 @@ class Stop:
         self._listeners.append(listener)
 
     def request(self, *, by: str = "") -> None:
-        """Begin to stop, unless that has begun; `by` is the element that asks for it, in words."""
+        """Begin to stop, unless that has begun; `by` describes the element that asks for it."""
         if self._task is None:
             self.by = by
             for listener in self._listeners:
@@ -67,7 +67,7 @@ class Stop:
 
     @property
     def requested(self) -> bool:
-        """True once the daemon is to stop."""
+        """True once a stop is requested."""
         return self._task is not None
 
     @property
@@ -82,8 +82,8 @@ class Stop:
 
 
 def in_words(element: Element | None, agent: AgentState) -> str:
-    """An element that asks for the stop, and where it is from: `element 12 of inbox/q.xml (root)`; "" without
-    one.
+    """A description of an element that asks for the stop, with its origin: `element 12 of inbox/q.xml
+    (root)`; "" for None.
     """
     if element is None:
         return ""

@@ -1,6 +1,6 @@
-"""Traces: recorded turns go as spans to a collector of OpenTelemetry, through a thread of their own.
+"""Traces: recorded turns go as spans to an OpenTelemetry collector, through a separate thread.
 
-A turn costs the loop one entry of a queue. The thread makes spans of it and hands them to the SDK. While the
+A turn costs the loop one entry of a queue. The thread makes spans of it and passes them to the SDK. While the
 daemon has work, the thread takes a small share of the time, and turns beyond that are dropped and counted:
 traces may have gaps, but the work never waits for them.
 """
@@ -27,15 +27,15 @@ log = logging.getLogger("narval.traces")
 MOST_WAITING = 200_000
 """The most advances that wait to be made into spans."""
 GATHER = 0.2
-"""Seconds for which turns are gathered."""
+"""Seconds for which turns are collected."""
 SHARE = 0.02
 """The share of the time that spans may take while the daemon itself has work."""
 SLICE, LONG_SLICE = 0.005, 0.05
-"""Seconds of work after which the thread checks if the daemon is busy: while it is, and while it is not."""
+"""Seconds of work between checks whether the daemon is busy: while it is, and while it is not."""
 BUSY = 0.3
 """The share of a core from which the daemon counts as busy."""
 TOGETHER = 256
-"""The spans that are exported at once."""
+"""The number of spans that are exported together."""
 PATIENCE = 3.0
 """Seconds that the last spans have when the daemon ends."""
 
@@ -45,18 +45,18 @@ class SdkMissingError(Exception):
 
 
 class Traces:
-    """The traces of all agents of a daemon, given to an `exporter` of the SDK; None: the one that the
-    environment names. Raises SdkMissingError, ValueError for an environment that cannot be followed.
+    """The traces of all agents of a daemon, passed to an `exporter` of the SDK; None: the one that the
+    environment names. Raises SdkMissingError, and ValueError for an invalid environment.
     """
 
     def __init__(self, exporter: Any = None) -> None:
         self._sdk = _Sdk(exporter)
         self._waiting: deque[Beginning | Recorded | int] = deque()
-        """Recorded turns, and agents that come and go; an agent that goes is its number."""
+        """Recorded turns, and agents that begin or end to be traced; one that ends is given by its number."""
         self._noted = self._taken = 0
-        """The advances put there, counted by the loop, and those taken from there, counted by the thread."""
+        """The numbers of advances added there, counted by the loop, and taken, counted by the thread."""
         self._lost = 0
-        """The advances that found no room since this was last reported."""
+        """The number of advances that found no room since the last report."""
         self._is_broken = False
         """True once the thread has lost its knowledge of runs under way."""
         self._agents: dict[int, tuple[AgentState, AgentRow]] = {}
@@ -83,7 +83,7 @@ class Traces:
             self._waiting.append(row.agent)
 
     def note(self, batch: Batch) -> None:
-        """Take a recorded turn."""
+        """Queue a recorded turn."""
         if not batch.journal:
             return
         if self._noted - self._taken > MOST_WAITING:
@@ -97,7 +97,7 @@ class Traces:
             self._wake.set()
 
     def _begin_anew(self, now: float) -> None:
-        """Continue after a gap: what is under way is registered again; what ended meanwhile has no span."""
+        """Continue after a gap: all that is under way is registered again; what ended in it has no span."""
         if self._lost:
             log.warning("%d advances have no spans: more is done than traces may cost", self._lost)
         self._lost, self._is_broken = 0, False
@@ -133,7 +133,7 @@ class Traces:
                 log.exception("spans could not be made")
 
     def _drain(self, maker: SpanMaker, *, is_busy: bool) -> None:
-        """Make spans of all that waits, within the share while the daemon itself is busy."""
+        """Make spans of everything queued, within the share while the daemon itself is busy."""
         began, made = time.thread_time(), 0
         while self._waiting:
             recorded = self._waiting.popleft()
@@ -154,14 +154,14 @@ class Traces:
                     began = time.thread_time()
 
     def _pause(self, seconds: float) -> bool:
-        """Do nothing for `seconds` seconds, or until the end; True if the daemon was busy meanwhile."""
+        """Sleep for `seconds` seconds, or until the end; True if the daemon was busy in that time."""
         at, cpu = time.monotonic(), time.process_time()
         self._closed.wait(seconds)
         return time.process_time() - cpu > BUSY * (time.monotonic() - at)
 
 
 class _Sdk:
-    """The SDK of OpenTelemetry: its provider, whose resource and sampler are those of the environment, and
+    """The SDK of OpenTelemetry: its provider, with the resource and sampler that the environment names, and
     the processor that exports. Only this class imports it.
     """
 
@@ -190,7 +190,7 @@ class _Sdk:
         return bool(decision.is_sampled())
 
     def export(self, span: Span) -> None:
-        """Hand over a span, if its trace is exported."""
+        """Pass a span to the processor, if its trace is exported."""
         if not self.samples(span.trace):
             return
         trace, error = self._trace, span.error
@@ -210,7 +210,7 @@ class _Sdk:
         )
 
     def flush(self) -> None:
-        """Export what was handed over."""
+        """Export the spans passed so far."""
         self._processor.force_flush()
 
     def close(self) -> None:

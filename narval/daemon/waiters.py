@@ -31,7 +31,7 @@ class Waiters:
 
     @contextmanager
     def end_of(self, run: int) -> Iterator[asyncio.Future[None]]:
-        """A future that is done when the run has ended; it exists as long as somebody waits for it."""
+        """A future that is done when the run has ended; it exists only within the `with` block."""
         made = future()
         waiters = self._over.setdefault(run, set())
         waiters.add(made)
@@ -67,7 +67,7 @@ class Waiters:
             settle(waiting)
 
     def turned(self, batch: Batch, at: float) -> None:
-        """Answer those who wait for a turn, now that it is recorded."""
+        """Wake those who wait for a turn, which is now recorded."""
         if self._turned is not None:
             self._turned.set()
         if self.news.is_kept:

@@ -1,4 +1,4 @@
-"""Watcher: files added to a home, changed or removed take effect while the daemon runs (N31).
+"""The watcher: added, changed and removed files of a home take effect while the daemon runs (N31).
 
     file event -> 200 ms of quiet -> read and check, in a thread -> swap, in one turn
 
@@ -29,13 +29,13 @@ from narval.system.file_events import Debounce, FileEvents
 log = logging.getLogger("narval.files")
 
 SETTLE = 0.2
-"""Seconds of quiet before files are read: most programs write in several strokes."""
+"""Seconds of quiet before files are read: most programs write in several steps."""
 
 MOST = 5.0
-"""Seconds after which they are read even if they never rest."""
+"""Seconds after which files are read even if they keep changing."""
 
 RESCAN = 30.0
-"""Seconds between two scans where the system has no room to watch."""
+"""Seconds between two scans if the system has no room to watch."""
 
 PARTS = {
     "recipes": True,
@@ -47,11 +47,11 @@ PARTS = {
     FOLDER: True,
     WORK_FOLDER: True,
 }
-"""The folders that are watched; True: with all folders below them."""
+"""The watched folders; True: with all folders below them."""
 
 
 class FileWatcher:
-    """Watches the files of a home, and has them read when they have rested for a moment.
+    """Watches the files of a home, and has them read after a moment without changes.
 
     `host` is woken when nothing is left to read.
     """
@@ -72,7 +72,7 @@ class FileWatcher:
 
     @property
     def untaken(self) -> list[str]:
-        """The reasons why something that was dropped cannot be taken at present, a sentence for each."""
+        """The reasons why dropped files cannot be taken at present, one sentence each."""
         return list(chain(*self._inboxes.untaken.values(), *self._work.untaken.values()))
 
     async def close(self) -> None:
@@ -101,7 +101,7 @@ class FileWatcher:
 
     async def _look(self, at_rest: bool) -> None:
         """Watch first, then read, so that no change in between is missed. Files read while they changed may
-        be incomplete: they count only where the files never rest.
+        be incomplete; they are used only if the files never stop changing.
         """
         try:
             await asyncio.to_thread(self._events.arm)
@@ -112,7 +112,7 @@ class FileWatcher:
         self._work.look()
         try:
             if await self._reloader.reload(lambda: not at_rest or self._settling.settled):
-                self._inboxes.look()  # that of an agent that has just come
+                self._inboxes.look()  # for the inbox of an agent that was just added
         except NarvalError as error:
             log.error("the files of the home were not read again: %s", error)
         except Exception:

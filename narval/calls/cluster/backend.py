@@ -1,8 +1,8 @@
-"""Calls answered on a cluster (G65-G73): each goes there when it has a place, and comes back once.
+"""Calls answered on a cluster (G65-G73): each goes there when there is a place for it, and returns once.
 
-The cluster has at most twice as many tasks as threads, so that a free thread has work at once; the others
-wait here, agents in turn. Calls that begin together go in one message, and short ones in groups. Nothing of
-dask is imported here: the link does that, in a thread of its own.
+The cluster has at most twice as many tasks as threads, so that a free thread has work at once. The others
+wait here, and agents take turns. Calls that begin together go in one message, and short ones in groups. This
+module imports nothing of dask: the link does that, in its own thread.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Cluster(QueuedBackend):
         return super().waits_for(record)
 
     def waits_in_vain(self, record: CallRecord) -> bool:
-        """True if a call waits for a cluster that cannot be there until somebody does something about it."""
+        """True if a call waits for a cluster that cannot exist until somebody acts."""
         return bool(self.connection.missing) and record.call.target.where == "cluster" and not record.has_room
 
     def shown(self) -> dict[str, Any]:
@@ -95,14 +95,14 @@ class Cluster(QueuedBackend):
         return self.connection.shown(len(self._tasks), self.queued)
 
     def limit(self, limits: CallLimits) -> None:
-        """Apply other limits from now on; if they name another cluster, calls are made again there."""
+        """Apply other limits from now on. If they name another cluster, calls are made again there."""
         self._limits = limits
         if self.connection.use(limits.cluster) and (self._tasks or self.queued):
             self.away(self.connection.why)
             self.connection.open()
 
     def look_again(self) -> None:
-        """Look again for what calls wait for in vain."""
+        """Look again for a missing cluster that calls wait for."""
         if self.connection.missing and self.queued:
             self.connection.open()
 
@@ -134,12 +134,12 @@ class Cluster(QueuedBackend):
                 key = f"{first.call.target.action}-group-{secrets.token_hex(16)}"
             self._tasks.add(TaskUnderWay(key, calls))
             for record in calls:
-                # its time limit is kept on the cluster, where it may wait for a thread first
+                # the cluster keeps its time limit, as it may wait there for a thread first
                 if record.begin():
                     self.go(record)
 
     def _short_ones(self, full: Container[str]) -> Iterator[CallRecord]:
-        """Take the short calls whose turn it is for a group, but leave some for the other threads."""
+        """Take the short calls that are next in turn for a group, but leave some for the other threads."""
         most = min(_MOST_IN_GROUP, len(self._waiting) // self.connection.size.threads) - 1
         for _ in range(most):
             if not self._waiting.has_but(full) or not self._short.has(self._waiting.first(full)):
@@ -147,7 +147,7 @@ class Cluster(QueuedBackend):
             yield self._waiting.next(full)
 
     def go(self, record: CallRecord) -> None:
-        """Send the task of a call, together with those of the same turn, once all of its calls may begin."""
+        """Send the task of a call, with those of the same turn, as soon as all its calls may begin."""
         task: TaskUnderWay = record.place
         if not all(record.state == "running" for record in task.living()):
             return
@@ -182,7 +182,7 @@ class Cluster(QueuedBackend):
         return is_last
 
     def _stop(self, record: CallRecord, outcome: Outcome) -> None:
-        """Kill the call's worker, and remove the call from the cluster if it is alone in its task."""
+        """Kill the call's worker, and remove the task from the cluster if the call was its last."""
         task: TaskUnderWay = record.place
         key = key_of(record)
         is_last = self._over(record, outcome)
@@ -212,14 +212,14 @@ class Cluster(QueuedBackend):
         self._end(record, Outcome(problem=Failure("timeout", message)))
 
     def _recorded(self, task: TaskUnderWay, *, once: bool) -> None:
-        """Have a task dropped, once the outcomes of all its calls are recorded."""
+        """Have a task dropped as soon as the outcomes of all its calls are recorded."""
         if task.recorded() and self.connection.link is not None:
             self.connection.link.settled(task.key, once=once)
 
-    # --- what is told of the cluster ------------------------------------------------------------------
+    # --- reports from the cluster ---------------------------------------------------------------------
 
     def joined(self, size: ClusterSize) -> None:
-        """Send all pending tasks to a cluster that has come or changed its size; it knows which it has."""
+        """Send all pending tasks to a cluster that has joined or changed its size; it knows which it has."""
         for record in (*self._waiting, *self._lacking, *self._tasks.calls()):
             if limit_runs_from(record) is None:
                 record.stop_timer()
@@ -241,7 +241,7 @@ class Cluster(QueuedBackend):
     def replied(self, key: str, replies: list[ClusterReply] | Failure) -> None:
         """Answer the calls of a task."""
         task = self._tasks.task(key)
-        if task is None:  # given up meanwhile
+        if task is None:  # given up by now
             return
         recorded = partial(self._recorded, task, once=is_once(task.first))
         for record, outcome, seconds in task.outcomes(replies):
@@ -250,7 +250,7 @@ class Cluster(QueuedBackend):
             self._over(record, outcome)
 
     def told(self, news: News) -> None:
-        """Handle news of a task or a call; the limit of one that begins again is then enforced here."""
+        """Handle news of a task or a call; the limit of a call that begins again is then enforced here."""
         self._tasks.told(news, self._loop.time())
         task = self._tasks.task(news.key) if isinstance(news, Begun) else None
         if task is not None and len(task.begun) > 1 and task.limit_runs_from is not None:

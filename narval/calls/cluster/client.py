@@ -1,7 +1,7 @@
-"""The client of a cluster, as narval uses it: on the loop of its link's thread, until the scheduler is lost.
+"""The client of a cluster as narval uses it: on the loop of its link's thread, until the scheduler is lost.
 
-A task is known by its key: submitted twice it runs once. One that is kept is also published, under a name
-with its key, so that the scheduler retains it when this daemon is gone, and the next one finds it (G69).
+A task is known by its key: submitted twice, it runs once. A kept task is also published under a name that
+contains its key. So the scheduler retains it when this daemon is gone, and the next daemon finds it (G69).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from narval.files.outside.cluster import CERTIFICATES
 log = logging.getLogger("narval.cluster")
 
 _CONNECTING, _LOOK, _FAREWELL = 10.0, 1.0, 1.0
-"""Seconds that connecting may take, between checks of the size of the cluster, and for leaving it."""
+"""Seconds that connecting may take, between checks of the cluster's size, and for leaving it."""
 
 
 class FinishedTasks:
@@ -52,23 +52,23 @@ class FinishedTasks:
         self._given: dict[str, int] = {}
         """The bytes of each result handed out."""
         self.results: dict[str, bytes] = {}
-        """The results that came with news, by key."""
+        """The results that arrived with news, by key."""
         self._some = asyncio.Event()
 
     def add(self, key: str) -> None:
-        """Add a task that is finished."""
+        """Add a finished task."""
         self._keys[key] = None
         self._some.set()
 
     async def take(self) -> list[str]:
-        """Wait until there is a new result, or room; return all that are finished, in order."""
+        """Wait until there is a new result, or room; return the keys of all finished tasks, in order."""
         await self._some.wait()
         self._some.clear()
         keys, self._keys = list(self._keys), {}
         return keys
 
     def fitting(self, sizes: dict[str, int]) -> list[str]:
-        """The keys of results for whose bytes there is room; the others stay finished."""
+        """The keys of results that fit into the remaining room; the others stay finished."""
         found, held = list[str](), sum(self._given.values())
         for key, size in sizes.items():
             if held and held + size > self._memory:
@@ -135,11 +135,11 @@ class ClusterClient:
             with suppress(OSError, TimeoutError, asyncio.CancelledError):
                 await self._client.close(timeout=_FAREWELL)
 
-    # --- what the daemon asks -------------------------------------------------------------------------
+    # --- requests of the daemon -----------------------------------------------------------------------
 
     def submit(self, tasks: list[ClusterTask]) -> None:
-        """Have tasks answered, in one message for each set of resources. Those whose keys are already under
-        way, here or on the cluster, are not begun again.
+        """Have tasks answered, in one message for each set of resources. Tasks whose keys are already under
+        way, here or on the cluster, are not started again.
         """
         asked = [task for task in tasks if task.key not in self._futures]
         for task in asked:
@@ -160,7 +160,7 @@ class ClusterClient:
             self._begin(self._watch(task.key))
 
     def end(self, task: str, calls: list[str], worker: str, *, whole: bool) -> None:
-        """Kill the workers of calls, at the cluster worker that has their task if that is known; if `whole`,
+        """Kill the workers of calls, at the cluster worker that has their task if it is known; if `whole`,
         give up the task.
         """
         future = self._futures.get(task)
@@ -190,8 +190,8 @@ class ClusterClient:
         task.add_done_callback(self._work.discard)
 
     async def _done(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do some work. If the scheduler does not answer, or anything fails, treat it as lost, so that
-        another client begins again: otherwise calls would wait for ever.
+        """Do some work. If the scheduler does not answer or anything fails, treat the scheduler as lost, so
+        that another client starts again: otherwise calls would wait for ever.
         """
         try:
             await work
@@ -226,7 +226,7 @@ class ClusterClient:
             self._finished.add(key)
 
     async def _collect(self) -> None:
-        """Hand out results as they come and as there is room for them, and failures."""
+        """Hand out failures, and results as they arrive and as there is room for them."""
         while True:
             finished = [key for key in await self._finished.take() if key in self._futures]
             erred = [key for key in finished if self._futures[key].status == "error"]
@@ -249,7 +249,7 @@ class ClusterClient:
         for key in asked:
             if key in found:
                 self._reply(key, _replies(found[key]))
-            else:  # its worker was lost meanwhile: it runs again
+            else:  # its worker was lost: it runs again
                 self._finished.settle(key)
                 self._begin(self._watch(key))
 
@@ -260,7 +260,7 @@ class ClusterClient:
         await self._client.run(remote.end, calls, workers=workers, on_error="ignore")
 
     async def _follow_size(self) -> None:
-        """Report the size of the cluster, at first and whenever it changes."""
+        """Report the size of the cluster, at first and after each change."""
         known: ClusterSize | None = None
         while True:
             found = await self._client.scheduler.identity(n_workers=-1)
@@ -273,7 +273,7 @@ class ClusterClient:
             await asyncio.sleep(_LOOK)
 
     def _heard(self, event: tuple[float, object]) -> None:
-        with suppress(FrameError):  # another program's
+        with suppress(FrameError):  # from another program
             news = read_news(event[1])
             if not isinstance(news, Replied):
                 self._tell(methodcaller("told", news))
@@ -286,7 +286,7 @@ def _resources(task: ClusterTask) -> Any:
 
 
 def _failure(error: BaseException) -> Failure:
-    """The failure of a task that dask could not have answered."""
+    """The failure of a task that dask could not get answered."""
     if isinstance(error, KilledWorker):
         lost = f"{error.allowed_failures + 1} workers of the cluster were lost while they had the call"
         return Failure("crashed", lost)
@@ -295,7 +295,7 @@ def _failure(error: BaseException) -> Failure:
 
 
 def _replies(found: object) -> list[ClusterReply] | Failure:
-    """The replies that a task gave, checked."""
+    """The replies that a task returned, checked."""
     try:
         return [read_reply(body) for body in parted(found)]
     except FrameError as error:

@@ -1,4 +1,4 @@
-"""The way to a cluster: opened when a call needs it, closed when none does (G65)."""
+"""The connection to a cluster: opened when a call needs it, closed when none does (G65)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ log = logging.getLogger("narval.cluster")
 _NONE_SET = 'none is set; write cluster = "local", or the address of a scheduler, into etc/narval.toml'
 _STARTING, _NO_WORKERS, _CONNECTING = "it is starting", "it has no workers", "connecting"
 _SOON = 0.5
-"""Seconds until an ended local cluster is started again."""
+"""Seconds until a local cluster that ended is started again."""
 
 
 class ClusterConnection:
     """The link to the cluster that the settings name, and the local cluster if they name that.
 
-    `listener` is told what the link tells. `why` is the reason why there is no cluster, "" while there is
-    one; `since` is the moment of the monotonic clock since which that is so.
+    `listener` gets the reports of the link. `why` is the reason why there is no cluster, "" while there is
+    one; `since` is the time of the monotonic clock at which that began.
     """
 
     def __init__(self, programs: ProgramBackend, settings: ClusterSettings, listener: LinkListener) -> None:
@@ -38,16 +38,16 @@ class ClusterConnection:
         self.since = 0.0
         self.link: ClusterLink | None = None
         self.missing = ""
-        """The reason why there can be no cluster until somebody does something about it; "" if there can."""
+        """The reason why there can be no cluster until somebody acts; "" if there can."""
         self._local: LocalCluster | None = None
         self._again: asyncio.TimerHandle | None = None
         self._rest: asyncio.TimerHandle | None = None
         self._ending: asyncio.Future[None] | None = None
-        """The end of the previous local cluster, which may not be gone yet."""
+        """The end of the previous local cluster, which may still be ending."""
 
     def open(self) -> None:
-        """Provide a cluster, now or as soon as possible; the listener is told. What was missing is looked for
-        again: nothing tells that it came.
+        """Provide a cluster, now or as soon as possible, and tell the listener. Check again whatever was
+        missing: nothing reports its arrival.
         """
         if self._rest is not None:
             self._rest.cancel()
@@ -75,7 +75,7 @@ class ClusterConnection:
             self.away(f"{_CONNECTING} to {self.settings.address}")
 
     def close_after(self, seconds: float) -> None:
-        """Leave the cluster after some seconds, unless it is opened again before."""
+        """Leave the cluster after `seconds` seconds, unless it is opened again before."""
         if self._rest is None:
             self._rest = asyncio.get_running_loop().call_later(seconds, self.leave)
 
@@ -101,7 +101,7 @@ class ClusterConnection:
             await asyncio.wait([self._ending])
 
     def use(self, settings: ClusterSettings) -> bool:
-        """Take other settings; True if the cluster was left for them."""
+        """Use other settings; True if the cluster was left for them."""
         is_other, self.settings = settings != self.settings, settings
         if is_other:
             self.leave()
@@ -133,10 +133,10 @@ class ClusterConnection:
         self._again = asyncio.get_running_loop().call_later(_SOON, self._open_again)
         self.away(why)
 
-    # --- what the link tells --------------------------------------------------------------------------
+    # --- reports of the link --------------------------------------------------------------------------
 
     def joined(self, size: ClusterSize) -> None:
-        """Record that the cluster is there, or has another size now."""
+        """Record that the cluster has joined or changed its size."""
         if not size.threads:
             self.away(_NO_WORKERS)
             return
@@ -148,7 +148,7 @@ class ClusterConnection:
     def away(self, why: str) -> None:
         """Record that there is no cluster, or no longer one."""
         if why != self.why:
-            is_new = self._local is not None and self.why == _STARTING  # its workers come after it
+            is_new = self._local is not None and self.why == _STARTING  # its workers follow
             is_coming = why.startswith((_STARTING, _CONNECTING)) or (is_new and why == _NO_WORKERS)
             self.since = time.monotonic()
             log.log(logging.INFO if is_coming else logging.WARNING, "there is no cluster: %s", why)

@@ -1,7 +1,7 @@
 """Frames between a daemon and a cluster: bytes, checked against their types at both ends (G66).
 
-A call goes to the cluster as `SentCall`, and comes back as `ClusterReply`. Meanwhile a worker of the cluster
-sends `News`, on the topic of the daemon's home, where small replies come too. dask carries the bytes without
+A call goes to the cluster as `SentCall`, and returns as `ClusterReply`. In between, a worker of the cluster
+sends `News` on the topic of the daemon's home; small replies arrive there too. dask carries the bytes without
 interpreting them.
 """
 
@@ -18,8 +18,8 @@ from narval.calls.workers.frames import MOST, CallFrame, FrameError
 class SentCall(msgspec.Struct, frozen=True):
     """To the cluster: answer this call, within `timeout` seconds from when it begins (None: no limit).
 
-    It is known by its `key`. If it is `once`, it must not begin twice. `memory` is the bytes that its worker
-    may add to what it has at its start (None: no limit).
+    `key` identifies the call. If it is `once`, it must not begin twice. `memory` is the number of bytes that
+    its worker may add to what it has at its start (None: no limit).
     """
 
     key: str
@@ -37,7 +37,7 @@ class ClusterReply(msgspec.Struct, frozen=True):
 
 
 class Begun(msgspec.Struct, frozen=True, tag=True):
-    """From the cluster: a task (a call or a group of calls) begins at the worker of this address."""
+    """From the cluster: a task (a call or a group of calls) begins at the worker with this address."""
 
     key: str
     worker: str
@@ -59,7 +59,7 @@ class Printed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Replied(msgspec.Struct, frozen=True, tag=True):
-    """From the cluster: a task has ended; its replies, joined, which are small."""
+    """From the cluster: a task has ended; its replies are small, and joined."""
 
     key: str
     replies: bytes
@@ -76,7 +76,7 @@ _bodies = msgspec.msgpack.Decoder(list[bytes])
 
 
 def written(message: SentCall | ClusterReply | News | Replied) -> bytes:
-    """A message as bytes. Raises FrameError when it is too large."""
+    """A message as bytes. Raises FrameError if it is too large."""
     body = _encoder.encode(message)
     if len(body) > MOST:
         raise FrameError(
@@ -87,12 +87,12 @@ def written(message: SentCall | ClusterReply | News | Replied) -> bytes:
 
 
 def joined(bodies: list[bytes]) -> bytes:
-    """The calls of a task, or the replies to them, as one text: dask takes 4 ms for a list of a hundred."""
+    """The calls of a task, or its replies, as one byte string: dask takes 4 ms for a list of a hundred."""
     return _encoder.encode(bodies)
 
 
 def parted(text: object) -> list[bytes]:
-    """The bodies that were joined. Raises FrameError."""
+    """The bodies that `joined` joined. Raises FrameError."""
     return _read(_bodies, text)
 
 
@@ -107,7 +107,7 @@ def read_reply(body: object) -> ClusterReply:
 
 
 def read_news(body: object) -> News | Replied:
-    """The news in these bytes, or the replies. Raises FrameError."""
+    """The news or replies in these bytes. Raises FrameError."""
     return _read(_news, body)
 
 

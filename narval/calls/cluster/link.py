@@ -1,8 +1,8 @@
-"""The daemon's side of a cluster: a client of dask on a loop of its own, in a thread (G67).
+"""The daemon's side of a cluster: a client of dask on its own loop, in a thread (G67).
 
-In that thread importing dask (half a second), TLS and reading large results delay nothing else. A link is
-called, and calls its listener, on the daemon's loop. Any client that can connect to a cluster can have
-anything unpickled by all its members, so both sides always show certificates.
+In that thread, importing dask (half a second), TLS and reading large results delay nothing else. A link is
+called, and calls its listener, on the daemon's loop. Any client that can connect to a cluster can make all
+its members unpickle anything, so both sides always show certificates.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _REACHING = 10.0
 
 
 class ClusterLink:
-    """The thread in which the client lives, from when it is made until `close`.
+    """The thread in which the client lives, from its creation until `close`.
 
     It tries to connect until that succeeds, and again when the cluster is lost. At most `memory` bytes of
-    unsettled results are handed out. News of its tasks come on the `topic`.
+    unsettled results are handed out. News of its tasks arrive on the `topic`.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class ClusterLink:
         self._asked = (address, certificates, self._tell, topic, memory)
         self._inner = asyncio.new_event_loop()
         self._client: ClusterClient | None = None
-        """Set while it is connected; used in its thread alone."""
+        """Set while connected; used only in the link's thread."""
         self._closed = False
         self._work = self._inner.create_task(self._serve())
         threading.Thread(target=self._live, name="narval-cluster", daemon=True).start()
 
     def submit(self, tasks: list[ClusterTask]) -> None:
-        """Have tasks answered; those that the cluster already has are waited for."""
+        """Have tasks answered, and wait for those that the cluster already has."""
         self._ask(lambda client: client.submit(tasks))
 
     def end(self, task: str, calls: list[str], worker: str, *, whole: bool) -> None:

@@ -1,4 +1,4 @@
-"""The cluster of this machine, which the daemon starts when it is needed, and its reaper ends (G65)."""
+"""The cluster on this machine, which the daemon starts when it is needed, and its reaper ends (G65)."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _LOG = "cluster.log"
 
 
 class LocalCluster:
-    """A program that is a scheduler and starts workers, from when it is made until `close`.
+    """A program that is a scheduler and starts workers, from its creation until `end`.
 
-    `started` is called with its address and the folder of its certificates, which is made for this program
-    below `folder` (None: among temporary files); `ended` is called with the reason if it ends by itself. It
-    begins `after` another is gone.
+    `started` is called with its address and the folder of its certificates. The folder is made for this
+    program below `folder` (None: among temporary files). `ended` is called with the reason if the program
+    ends by itself. It begins as soon as `after` is done: the end of a previous one.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class LocalCluster:
         self._program = asyncio.ensure_future(self._live(commands, settings, folder))
 
     def end(self) -> asyncio.Future[None]:
-        """End it, and return a future that is done when all of it is gone."""
+        """End the program, and return a future that is done when all of it is gone."""
         self._program.cancel()
         return self._program
 
@@ -87,7 +87,7 @@ class LocalCluster:
 
 
 def _made(above: Path | None) -> Path:
-    """Make the folder of a cluster, readable by us alone, and remove leftovers of a former one."""
+    """Make the folder of a cluster, readable by this user alone, and remove leftovers of a former one."""
     if above is None:
         return Path(tempfile.mkdtemp(prefix="narval-cluster-"))
     folder = above / "cluster"

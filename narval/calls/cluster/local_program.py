@@ -30,7 +30,7 @@ _CALM = {
     "distributed.admin.system-monitor.interval": "5s",
     "distributed.admin.tick.interval": "500ms",
 }
-"""Settings of dask without unused pages, and with less activity while it is idle."""
+"""Settings of dask that leave out unused pages and reduce its activity while it is idle."""
 
 
 def main() -> None:

@@ -43,10 +43,10 @@ class LinkListener(Protocol):
     """The owner of a link to a cluster."""
 
     def joined(self, size: ClusterSize) -> None:
-        """Handle that the cluster is there, or has another size now."""
+        """Handle that the cluster has joined or changed its size."""
 
     def away(self, why: str) -> None:
-        """Handle that there is no cluster, or no longer one; what it had may be lost."""
+        """Handle that there is no cluster, or no longer one; its tasks may be lost."""
 
     def replied(self, key: str, replies: list[ClusterReply] | Failure) -> None:
         """Handle the replies to a task's calls, or the reason why there are none."""
@@ -56,7 +56,7 @@ class LinkListener(Protocol):
 
 
 Tell = Callable[[Callable[[LinkListener], None]], None]
-"""Takes a function, which is called with the listener of a link on the daemon's loop."""
+"""Takes a function, which is called with the listener of a link, on the daemon's loop."""
 
 LOST = Failure(
     INTERRUPTED,
@@ -67,5 +67,5 @@ LOST = Failure(
 
 
 def mark_of(key: str) -> str:
-    """The name of the scheduler's variable that says that a call has begun."""
+    """The name of the scheduler's variable that records that a call has begun."""
     return f"narval-begun-{key}"

@@ -1,4 +1,4 @@
-"""Tasks that outlive the daemon that asked for them: published on the cluster under names of ours (G69)."""
+"""Tasks that outlive the daemon that asked for them: published on the cluster under narval's names (G69)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from distributed import Future
 
 _DAY = 86400.0
 _NO_MORE = ("memory", "erred", "forgotten", None)
-"""The states of tasks in dask that are final."""
+"""The final states of tasks in dask."""
 _OURS, _ASKED, _OVER = "narval", "asked", "over"
 
 
 class PublishedTask(NamedTuple):
-    """A published task: the moment (seconds since 1970), and whether it had ended by then."""
+    """A published task: when it was published (seconds since 1970), and whether it had ended by then."""
 
     key: str
     at: int
@@ -36,10 +36,10 @@ class PublishedTask(NamedTuple):
 
 
 class Publisher:
-    """The tasks that are published, by key, and those that are about to be published or withdrawn.
+    """The published tasks by key, including those that are about to be published or withdrawn.
 
-    `run` tells the scheduler in batches and in order: a task that ends before its turn is never published.
-    `known` are those that are published already.
+    `run` updates the scheduler in batches and in order: a task that ends before its turn is never published.
+    `known` are the tasks that are published already.
     """
 
     def __init__(self, client: Any, known: dict[str, PublishedTask]) -> None:
@@ -52,7 +52,7 @@ class Publisher:
         return key in self._published
 
     def add(self, key: str, future: Any) -> None:
-        """Publish a task, unless it is published."""
+        """Publish a task, unless it is already published."""
         if key not in self._published:
             self._published[key] = PublishedTask(key, int(time.time()), over=False)
             self._coming[key] = future
@@ -66,13 +66,13 @@ class Publisher:
             self._some.set()
 
     async def run(self) -> None:
-        """Tell the scheduler, until cancelled."""
+        """Update the scheduler, until cancelled."""
         while True:
             await self._some.wait()
             await self.flush()
 
     async def flush(self) -> None:
-        """Tell the scheduler what is pending."""
+        """Send the pending changes to the scheduler."""
         self._some.clear()
         coming, self._coming = self._coming, {}
         going, self._going = self._going, []
@@ -84,7 +84,7 @@ class Publisher:
 
 
 async def find_published(client: Any) -> dict[str, PublishedTask]:
-    """The tasks that are published, by key; those that ended a day ago and were not collected are dropped."""
+    """The published tasks, by key. Drop those that ended a day ago and were not collected."""
     names = await client.list_datasets()
     known = {found.key: found for name in names if (found := PublishedTask.of(name)) is not None}
     old = [found for found in known.values() if found.at < time.time() - _DAY]

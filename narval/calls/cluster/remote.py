@@ -1,7 +1,7 @@
 """The part that runs in a worker of the cluster: it has calls answered by narval's workers there (G68).
 
-Its functions are sent to dask by name. They never raise. A call's worker is a program of its own, so a crash,
-a hang or too much memory costs that call alone.
+Its functions are sent to dask by name, and never raise. Each call's worker is a separate program, so a crash,
+a hang or too much memory affects that call alone.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _ENDED = Failure("cancelled", "the call was given up", final=True)
 _MOST_ENDED, _MOST_WORKERS = 10_000, 1_000
 _LOOK, _UNTOLD = 0.01, 0.05
 """Seconds for which the scheduler is asked whether a call has begun before, and after which it is told where
-a task is: most have ended by then.
+a task is. Most tasks have ended by then.
 """
 _SMALL = 16 * 1024
-"""Bytes up to which a result is sent with the news and need not be fetched; the scheduler keeps the last
-thousand news.
+"""The largest result in bytes that is sent with the news and need not be fetched. The scheduler keeps the
+last thousand news.
 """
 
 
 class RemoteWorkers(Workers):
     """The workers of one home within one worker of the cluster, and the calls that they answer.
 
-    News of them go to the home's topic. At most as many are at work as dask has threads, so there is always a
-    place.
+    News of the calls go to the home's topic. At most as many workers are busy as dask has threads, so there
+    is always a place.
     """
 
     def __init__(self, worker: distributed.Worker, topic: str, limits: CallLimits) -> None:
@@ -51,7 +51,7 @@ class RemoteWorkers(Workers):
         self._keys: dict[CallRecord, str] = {}
 
     async def outcome(self, sent: frames.SentCall) -> Outcome:
-        """The outcome of a call, once it has ended."""
+        """Return the outcome of a call when it has ended."""
         done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         call = unpacked_call(sent.frame, sent.timeout)
         call.attach(partial(self._progressed, sent.key))
@@ -79,8 +79,8 @@ class RemoteWorkers(Workers):
 
 
 class CallsHere:
-    """The workers at work in this worker of the cluster, by their home's topic and the memory they may add,
-    and the latest calls that were given up.
+    """The workers in this worker of the cluster, by their home's topic and the memory they may add, and the
+    latest calls that were given up.
     """
 
     def __init__(self, worker: distributed.Worker) -> None:
@@ -96,7 +96,7 @@ class CallsHere:
         return self._workers[topic, memory]
 
     def end(self, keys: list[str]) -> None:
-        """Kill the workers of calls, and keep those that have not begun from beginning."""
+        """Kill the workers of calls, and keep calls that have not begun from beginning."""
         for key in keys:
             self.ended[key] = None
             for workers in self._workers.values():
@@ -114,9 +114,9 @@ def _at_work(worker: distributed.Worker) -> CallsHere:
 async def answer(task: bytes, calls: bytes, topic: str) -> bytes:
     """Answer the calls of a task one after another: bytes in, bytes out.
 
-    News of them go to the topic, and so does a small result, which then need not be fetched after dask's own
-    message that the task has ended. The key of the task comes as bytes, because dask replaces a text that is
-    the key of a task by its result.
+    News of the calls go to the topic. So does a small result, which then need not be fetched after dask's own
+    message that the task has ended. The task's key comes as bytes, because dask replaces a string that is the
+    key of a task by its result.
     """
     worker, key = distributed.get_worker(), task.decode()
     begun = partial(_tell, worker, topic, frames.Begun(key, worker.address))
@@ -133,7 +133,7 @@ async def answer(task: bytes, calls: bytes, topic: str) -> bytes:
 
 
 async def end(keys: list[str], dask_worker: distributed.Worker) -> None:
-    """Give up calls, by their keys."""
+    """Give up the calls with these keys."""
     _at_work(dask_worker).end(keys)
 
 
@@ -151,7 +151,7 @@ async def _replied(worker: distributed.Worker, body: bytes, topic: str) -> bytes
 
 
 def _refusal(error: FrameError) -> bytes:
-    """The reply to bytes that are no call."""
+    """The reply to bytes that are not a valid call."""
     return frames.written(
         frames.ClusterReply(Outcome(problem=Failure(error.kind, str(error), final=True)), 0.0)
     )
@@ -168,9 +168,9 @@ async def _outcome(worker: distributed.Worker, sent: frames.SentCall, topic: str
 
 
 async def _has_begun(worker: distributed.Worker, key: str) -> bool:
-    """True if a call that must not be made twice has begun before; from now on it has.
+    """True if a call that must not be made twice has begun before; record that it has begun now.
 
-    The scheduler keeps this, because a lost worker takes its knowledge with it.
+    The scheduler keeps the record, because a lost worker takes its knowledge with it.
     """
     scheduler: Any = worker.scheduler
     with suppress(TimeoutError):

@@ -1,4 +1,4 @@
-"""The tasks that a daemon has on a cluster: single calls, and short ones in groups (G71)."""
+"""The tasks that a daemon has on a cluster: single calls, and groups of short ones (G71)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _SHORT = 0.005
 class TaskUnderWay:
     """A task on the cluster, or on its way there: its calls in order, None for those that have ended.
 
-    `worker` is the address of the worker that has it, "" while that is not known; `begun` are the moments of
-    the event loop at which a worker began it. `sent` is None until it is recorded that its call begins.
+    `worker` is the address of the worker that has it, "" while unknown. `begun` are the event loop's times at
+    which a worker began it. `sent` is None until the start of its calls is recorded.
     """
 
     def __init__(self, key: str, calls: list[CallRecord]) -> None:
@@ -48,18 +48,18 @@ class TaskUnderWay:
 
     @property
     def limit_runs_from(self) -> float | None:
-        """The moment from which the limit of its call counts; None if the call has not begun, and for a
+        """The time from which the time limit of its call runs. None if the call has not begun, and for a
         group, where it is unknown which calls have begun.
         """
         return self.begun[0] if self.begun and len(self.calls) == 1 else None
 
     def begin(self, worker: str, at: float) -> None:
-        """Record that a worker has the task since a moment of the event loop."""
+        """Record that a worker began the task at a time of the event loop."""
         self.worker = worker
         self.begun.append(at)
 
     def lost(self) -> None:
-        """Record that the cluster is lost: a task that must not begin twice is from then on only looked for
+        """Record that the cluster is lost. From then on, a task that must not begin twice is only looked for
         there.
         """
         self.worker = ""
@@ -67,7 +67,7 @@ class TaskUnderWay:
             self.sent = self.sent._replace(only_found=True)
 
     def outcomes(self, replies: list[ClusterReply] | Failure) -> Iterator[tuple[CallRecord, Outcome, float]]:
-        """The outcome of each of its calls that have not ended, and the seconds it took."""
+        """The outcome and duration in seconds of each call that has not ended."""
         if not isinstance(replies, Failure) and len(replies) != len(self.calls):
             wanted = f"expected {len(self.calls)} replies of the cluster, got {len(replies)}"
             replies = Failure("no-worker", wanted)
@@ -120,7 +120,7 @@ class TasksUnderWay:
         return iter(tuple(self._calls.values()))
 
     def told(self, news: News, at: float) -> None:
-        """Handle news of a task or a call; news of what has ended are dropped."""
+        """Handle news of a task or a call; drop news of those that have ended."""
         if isinstance(news, Begun):
             if (task := self._tasks.get(news.key)) is not None:
                 task.begin(news.worker, at)
@@ -143,7 +143,7 @@ class TasksUnderWay:
 
 
 class ShortCalls:
-    """The actions whose last call was short: their next calls go in groups."""
+    """The actions whose last call was short. Their next calls go in groups."""
 
     def __init__(self) -> None:
         self._actions: set[str] = set()
@@ -156,23 +156,24 @@ class ShortCalls:
             self._actions.discard(record.call.target.action)
 
     def has(self, record: CallRecord) -> bool:
-        """True if a call may go in a group: it is most likely short, and needs nothing of its own."""
+        """True if a call may go in a group: it is most likely short, and has no special requirements."""
         target = record.call.target
         alone = target.resources or is_once(record) or record.is_announced
         return target.action in self._actions and not alone
 
 
 def body_of(record: CallRecord, limits: CallLimits) -> bytes:
-    """A call as it is sent. Raises FrameError if it is too large."""
+    """A call in the form that is sent. Raises FrameError if it is too large."""
     frame = frame_of(record.call, limits)
     kept_to = (record.call.timeout, is_once(record), limits.worker_memory)
     return written(SentCall(key_of(record), frame, *kept_to))
 
 
 def key_of(record: CallRecord) -> str:
-    """The key of a call on a cluster: the same when it is made again, another when it is tried again.
+    """The key of a call on a cluster: the same when the daemon makes it again after a loss, another for each
+    retry.
 
-    dask sums up durations by the text before the first hyphen, which is the action.
+    dask adds up durations by the text before the first hyphen, which is the action.
     """
     call = record.call
     again = f"#{call.attempt}" if call.attempt > 1 else ""
@@ -185,14 +186,14 @@ def is_once(record: CallRecord) -> bool:
 
 
 def limit_runs_from(record: CallRecord) -> float | None:
-    """The moment of the event loop from which the limit of a call on a cluster counts, once it has begun."""
+    """The event loop's time from which the limit of a call on a cluster runs; None before it begins."""
     task: TaskUnderWay | None = record.place
     return None if task is None else task.limit_runs_from
 
 
 def run_limit(record: CallRecord, now: float, expire: Callable[[CallRecord], None]) -> None:
-    """Start the time limit of a call here, unless it runs already: from when the call first began, or from
-    now.
+    """Start the time limit of a call here, unless it runs already. It counts from when the call first began,
+    else from now.
     """
     if record.call.timeout is None or record.timer is not None:
         return

@@ -1,1 +1,1 @@
-"""MCP servers: a backend of calls. Each server has a child program, the bridge, that speaks with it."""
+"""MCP servers: a backend of calls. For each server, a child program, the bridge, speaks with it."""

@@ -1,9 +1,8 @@
-"""Calls answered by MCP servers: each server has a bridge, started with its first call and ended when it is
-idle.
+"""Calls answered by MCP servers. Each server has a bridge, started by the first call and ended when idle.
 
 A server dies with its bridge, and a bridge with its server. A call under way then fails, or is made again if
-its tool or the settings say that it may be called twice. A call begins when it is sent: while its server
-starts it waits, and the next daemon makes it again.
+its tool or the settings say that it may be called twice. A call begins when it is sent. It waits while its
+server starts; if the daemon stops before that, the next daemon makes it again.
 """
 
 from __future__ import annotations
@@ -40,16 +39,16 @@ from narval.files.outside.mcp_servers import MCP, McpServer
 from narval.files.settings import CallLimits
 
 TRIES = 3
-"""The number of times that a call of a tool that may be called twice is made while its server dies."""
+"""The most attempts to call a tool that may be called twice, if its server dies each time."""
 
 SOON = 2.0
-"""Seconds to wait for a lost server, so that its last prints can be reported."""
+"""Seconds to wait for a lost server, so that its last output can be reported."""
 
 log = logging.getLogger("narval.mcp")
 
 
 class McpServers(Coroutines):
-    """The servers that are at work, by name; calls of their tools are tasks of the loop."""
+    """The running servers, by name. Calls of their tools are tasks of the loop."""
 
     def __init__(
         self,
@@ -62,18 +61,18 @@ class McpServers(Coroutines):
         self._limits, self._reaper, self._files = limits, client, KeptFiles(MCP_FILES, mentions)
         self._connections: dict[str, Connection] = {}
         self._changed: dict[tuple[str, str], ChangedTool] = {}
-        """The tools that their servers describe otherwise than was accepted."""
+        """The tools whose servers describe them differently than was accepted."""
         self._logins: dict[str, WantedLogin] = {}
         self._announced: dict[CallRecord, asyncio.Future[None]] = {}
-        """The calls that are being announced, and what is done when that is recorded."""
+        """The calls that are being announced, each with a future that is done when that is recorded."""
 
     def start(self, record: CallRecord) -> None:
-        """Answer a call: it begins when its server has started; its time limit runs meanwhile too."""
+        """Answer a call. It begins when its server has started; its time limit includes the start."""
         record.start_clock(self.expire)
         super().go(record)
 
     def go(self, record: CallRecord) -> None:
-        """Send a call, now that it is recorded that it begins."""
+        """Send a call whose start is recorded."""
         if (recorded := self._announced.pop(record, None)) is not None and not recorded.done():
             recorded.set_result(None)
 
@@ -108,16 +107,16 @@ class McpServers(Coroutines):
         self._connections.clear()
 
     def shown(self, library: Library) -> dict[str, Any]:
-        """The servers at work, and the tools that are not as they were accepted, with the reason."""
+        """The running servers, and the tools that differ from what was accepted, with the reason."""
         changed = [{"tool": f"{one.server}.{one.tool.name}", "why": one.why} for one in self.changed(library)]
         return {"running": sorted(self._connections), "changed": changed}
 
     def changed(self, library: Library) -> list[ChangedTool]:
-        """The tools that are not as they were accepted, without those accepted again since."""
+        """The tools that differ from what was accepted, without those accepted again since."""
         return [one for one in self._changed.values() if one.is_that_of(library)]
 
     def wanted_logins(self) -> list[WantedLogin]:
-        """The logins that servers want, without those that have been made since."""
+        """The logins that servers want, without those made since."""
         self._logins = {name: login for name, login in self._logins.items() if not login.is_over()}
         return [*self._logins.values()]
 
@@ -133,7 +132,7 @@ class McpServers(Coroutines):
             end_prints(record.call.id)
 
     async def _begin(self, record: CallRecord) -> None:
-        """Begin a call, and return when it may be sent: an announced one when that is recorded."""
+        """Begin a call, and return when it may be sent; for an announced call, when its start is recorded."""
         if record.has_room:  # an earlier try has begun it
             return
         recorded = self._announced[record] = self._loop.create_future()
@@ -144,7 +143,7 @@ class McpServers(Coroutines):
             self._announced.pop(record, None)
 
     async def _called(self, record: CallRecord) -> bytes:
-        """The element that a tool gives. Raises ActionError."""
+        """The element that a tool returns. Raises ActionError."""
         call = record.call
         tool: Tool = call.target.function
         server = self._server(call.target.action.partition(".")[0], tool)
@@ -162,7 +161,7 @@ class McpServers(Coroutines):
             except TimeoutError:
                 message = f"{call.target.action} did not come back within {server.timeout:g} s"
                 raise ActionError(message, "timeout") from None
-            if answer.kind == LOST:  # the next call has it started again
+            if answer.kind == LOST:  # the next call starts it again
                 self._drop(connection)
                 connection.retire_when_idle()
                 await connection.wait_for_its_end(SOON)
@@ -187,11 +186,11 @@ class McpServers(Coroutines):
 
     @staticmethod
     def _is_repeatable(tool: Tool, server: McpServer) -> bool:
-        """True if a tool may be called again where it is not known whether it was called."""
+        """True if a tool may be called again when it is unknown whether it was called."""
         return tool.is_repeatable or tool.name in server.idempotent
 
     def _server(self, name: str, tool: Tool) -> McpServer:
-        """The server of a tool, as the settings have it now. Raises ActionError."""
+        """The server of a tool, with its current settings. Raises ActionError."""
         server = next((one for one in self._limits.mcp if one.name == name), None)
         if server is None:
             there = closest(name, [one.name for one in self._limits.mcp])
@@ -203,7 +202,7 @@ class McpServers(Coroutines):
         return server
 
     def _connection(self, server: McpServer, home: Path | None) -> Connection:
-        """The connection to a server, which is begun if there is none."""
+        """The connection to a server; it is started if there is none."""
         there = self._connections.get(server.name)
         if there is None or there.is_over:
             start = self._limits.worker_start
@@ -216,14 +215,14 @@ class McpServers(Coroutines):
             del self._connections[connection.server.name]
 
     def _note_login(self, answer: frames.ToolAnswered, server: McpServer, home: Path | None) -> None:
-        """Record, once, that a person has to log in at a server."""
+        """Record, once, that a person must log in at a server."""
         if answer.kind == LOGIN_WANTED and home is not None and server.name not in self._logins:
             file = login_file(home, server.name)
             self._logins[server.name] = WantedLogin(server.name, answer.message, time.time(), file)
             log.warning("%s: %s", server.name, answer.message)
 
     def _note_change(self, server: McpServer, tool: Tool, why: str) -> None:
-        """Record why a tool is not as it was accepted; "" if it is."""
+        """Record why a tool differs from what was accepted; "" if it does not."""
         key = server.name, tool.name
         there = self._changed.get(key)
         if not why:
@@ -250,7 +249,7 @@ class McpServers(Coroutines):
 
 
 class ChangedTool(NamedTuple):
-    """An accepted tool that its server now describes otherwise: why, and since when."""
+    """An accepted tool that its server now describes differently: why, and since when."""
 
     server: str
     tool: Tool
@@ -266,7 +265,7 @@ class ChangedTool(NamedTuple):
 
 
 class WantedLogin(NamedTuple):
-    """A login that a server wants: its name, why, since when, and the file where it will be."""
+    """A login that a server wants: the server's name, why, since when, and the file for the login."""
 
     server: str
     why: str

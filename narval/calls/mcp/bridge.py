@@ -2,9 +2,9 @@
 
     python -m narval.calls.mcp.bridge PARENT
 
-It is a program of its own, because the library takes seconds to import, and so that what a server sends costs
-the daemon nothing until it is a result. It leads a group that includes the server's program, and ends with
-all of its group when the pipe to the daemon is closed.
+It is a separate program because the library takes seconds to import, and so that data from a server costs the
+daemon nothing until it is a result. It leads a group that includes the server's program. When the pipe to the
+daemon is closed, it ends, with all of its group.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _BETWEEN_PROGRESS = 0.05
 _BETWEEN_LOOKS = 1.0
 
 _SOON = 1.0
-"""Seconds after which a program whose pipes are closed is known to have ended."""
+"""Seconds after which a program whose pipes are closed has certainly ended."""
 
 
 class Bridge:
@@ -64,7 +64,7 @@ class Bridge:
         self._buffer = bytearray()
 
     async def run(self) -> None:
-        """Connect, and answer calls until there are no more, or no server."""
+        """Connect, and answer calls until the server or the daemon is gone."""
         loop = asyncio.get_running_loop()
         frames: asyncio.Queue[Any] = asyncio.Queue()
         os.set_blocking(self._requests, False)
@@ -83,7 +83,7 @@ class Bridge:
                     if request.done():
                         self._take(request.result(), opened)
                 looking.cancel()
-                if self._tasks:  # they are told too
+                if self._tasks:  # they report it too
                     await asyncio.wait(self._tasks.values(), timeout=2 * _SOON)
                 raise opened.end.cause() or SessionError(LOST, "it ended")
         except Exception as error:
@@ -102,7 +102,7 @@ class Bridge:
             await asyncio.sleep(_BETWEEN_LOOKS)
 
     def _read(self, frames: asyncio.Queue[Any]) -> None:
-        """Queue requests as they come; when the pipe is closed, end with all of the group."""
+        """Queue requests as they arrive; when the pipe is closed, end with all of the group."""
         with contextlib.suppress(BlockingIOError):
             data = os.read(self._requests, 256 * 1024)
             if not data:
@@ -154,7 +154,7 @@ class Bridge:
             self._send(ToolAnswered(request.call, kind=cause.kind, message=str(cause), final=cause.final))
 
     def _reporter(self, call: str) -> Any:
-        """A callback for progress, which sends it no more often than a person could look."""
+        """A progress callback, limited to the rate at which a person can read."""
         latest, is_over = 0.0, False
 
         async def report(done: float, total: float | None, message: str | None = None) -> None:
@@ -170,7 +170,7 @@ class Bridge:
 
 
 async def _called(request: CallTool, opened: McpSession, report: Any) -> ToolAnswered:
-    """The answer to a call. Raises whatever keeps it from being made."""
+    """The answer to a call. Raises the error that keeps it from being made."""
     if opened.is_outdated:
         await opened.list_tools()
     tool = opened.tools.get(request.tool)
@@ -195,7 +195,7 @@ async def _called(request: CallTool, opened: McpSession, report: Any) -> ToolAns
 
 
 def _login(server: Connect) -> Any:
-    """The login at a server that has one, or may want one; its code is not imported for other servers."""
+    """The login at a server that has or may want one. Its code is not imported for other servers."""
     if not server.login:
         return None
     from narval.calls.mcp.kept_login import kept_login
@@ -208,9 +208,7 @@ def _digests(opened: McpSession) -> dict[str, str]:
 
 
 def _kind(error: BaseException) -> str:
-    """The stable word for an error: the server is lost, refuses, or returns a result that does not fit its
-    schema.
-    """
+    """The error type: the server is lost, refuses, or returns a result that does not fit its schema."""
     from mcp.shared.exceptions import MCPError
     from mcp_types import CONNECTION_CLOSED
 

@@ -1,4 +1,4 @@
-"""Connecting to a server of the settings, and the tools that it offers when a command asks it."""
+"""The connection to a server of the settings, and the tools that it offers when a command asks for them."""
 
 from __future__ import annotations
 
@@ -21,24 +21,25 @@ from narval.files.outside.mcp_logins import login_file
 from narval.files.outside.mcp_servers import McpServer
 
 LONGEST_START = 60.0
-"""Seconds that a server has to start and to list its tools."""
+"""Seconds that a server has to start and list its tools."""
 
 
 LAST_LINES, LONGEST_LAST = 3, 300
-"""The lines of a server's standard error that are reported when it is lost, and the most
+"""The number of last lines of a server's standard error that are reported when it is lost, and the most
 characters of each.
 """
 
 
 class Offered(NamedTuple):
-    """The tools that a server offers, by name, and those that cannot be actions, with the reason."""
+    """The tools that a server offers, by name, and the tools that cannot be actions, with the reason."""
 
     tools: Mapping[str, Tool]
     left_out: Mapping[str, str]
 
 
 def connect_to(server: McpServer, home: Path | None, marks: Mapping[str, str]) -> Connect:
-    """The request by which a bridge connects to a server; its program gets the `marks` as variables.
+    """The request that makes a bridge connect to a server, whose program gets the `marks` as environment
+    variables.
 
     Raises ActionError (`no-secret`, final).
     """
@@ -55,7 +56,7 @@ def connect_to(server: McpServer, home: Path | None, marks: Mapping[str, str]) -
 
 
 def quiet_library() -> None:
-    """Keep the library's logs of a server out of the output of a command."""
+    """Keep the library's logs about a server out of a command's output."""
     for name in ("client", "mcp"):
         logging.getLogger(name).addHandler(logging.NullHandler())
 
@@ -96,7 +97,7 @@ def last_lines(prints: Iterable[str]) -> str:
 
 
 def told_last(prints: str, server: McpServer) -> str:
-    """The end of a message about a lost server: its last prints, and what to do if it does not trust a
+    """The end of a message about a lost server: its last output, and what to do if it does not trust a
     certificate; "" if it printed nothing.
     """
     if not prints:
@@ -113,17 +114,17 @@ _UNTRUSTED = re.compile(
     "unable to verify the first certificate|self.signed.cert",
     re.IGNORECASE,
 )
-"""The words by which programs say that they do not trust a certificate."""
+"""Phrases by which programs report that they do not trust a certificate."""
 
 _OF_CERTIFICATES = {
     **dict.fromkeys(("uv", "uvx"), 'UV_SYSTEM_CERTS = "true"'),
     **dict.fromkeys(("npm", "npx", "node"), 'NODE_EXTRA_CA_CERTS = "/etc/ssl/certs/ca-certificates.crt"'),
 }
-"""The variables by which programs trust the certificates of the system."""
+"""The variables that make programs trust the certificates of the system."""
 
 
 def _printed(prints: IO[bytes], server: McpServer) -> str:
-    """The last lines that a server has printed into a file, as the end of a message."""
+    """The last lines that a server has printed to a file, as the end of a message."""
     prints.seek(max(0, prints.seek(0, os.SEEK_END) - _MOST_PRINTS))
     return told_last(last_lines(prints.read().decode("utf-8", "replace").splitlines()), server)
 

@@ -1,4 +1,4 @@
-"""The connection to one MCP server at work: its bridge, and the calls under way."""
+"""The connection to one running MCP server: its bridge, and the calls under way."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ REST = 300.0
 """Seconds for which a server is kept after its last call."""
 
 MOST_CALLS = 32
-"""The most calls at once of one server; others wait."""
+"""The most concurrent calls of one server; others wait."""
 
 log = logging.getLogger("narval.mcp")
 
 
 class Connection:
-    """One server at work: its bridge, and the calls under way."""
+    """One running server: its bridge, and the calls under way."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Connection:
         self._loop, self.server, self._reaper, self._over = loop, server, client, over
         self._compared = compared
         self._called: dict[str, Tool] = {}
-        """The tools that were called, as they were accepted, by name."""
+        """The called tools by name, as they were accepted."""
         self._digests: dict[str, str] = {}
         self.is_over = False
         self._is_retired = False
@@ -82,8 +82,8 @@ class Connection:
     async def call(
         self, call: CallContext, tool: Tool, arguments: bytes, begin: Callable[[], Awaitable[None]]
     ) -> tuple[frames.ToolAnswered, bool]:
-        """The answer to a call, or the error of the server, and whether the call was sent. `begin` is awaited
-        before it is sent.
+        """Return the answer to a call, or the error of the server, and whether the call was sent. `begin` is
+        awaited before it is sent.
         """
         answered: asyncio.Future[frames.ToolAnswered] = self._loop.create_future()
         self._waiting[call.id] = call, answered
@@ -109,7 +109,7 @@ class Connection:
             self._rest()
 
     def why_changed(self, tool: Tool) -> str:
-        """The reason why a tool is not as it was accepted, by the server's latest list; "" if it is."""
+        """The reason why a tool differs, in the server's latest list, from what was accepted; "" if not."""
         return frames.why_changed(tool.name, self._digests.get(tool.name), tool.digest)
 
     @property
@@ -118,19 +118,19 @@ class Connection:
         return last_lines(self._child.prints.last)
 
     async def wait_for_its_end(self, seconds: float) -> None:
-        """Wait, at most `seconds`, until its bridge has ended and everything that the server printed has
+        """Wait, at most `seconds` seconds, until the bridge has ended and all output of the server has
         arrived.
         """
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._ended.wait(), seconds)
 
     def retire_when_idle(self) -> None:
-        """End it when it has no calls."""
+        """End the server when it has no calls."""
         self._is_retired = True
         self._rest()
 
     def end(self) -> None:
-        """End it now."""
+        """End the server now."""
         if not self.is_over:
             self.is_over = True
             self._child.end()
@@ -143,10 +143,10 @@ class Connection:
             else:
                 self._child.after(REST, self._child.retire)
 
-    # --- what the bridge says -------------------------------------------------------------------------
+    # --- messages of the bridge -----------------------------------------------------------------------
 
     def child_said(self, child: Child, message: frames.FromBridge) -> None:
-        """Take a message of the bridge."""
+        """Handle a message of the bridge."""
         if isinstance(message, frames.Connected):
             child.stop_timer()
             if not self._begun.done():

@@ -1,7 +1,7 @@
-"""Conversion of results of tools to elements.
+"""Conversion of tools' results to elements.
 
-Scalars become attributes, objects children, arrays children of one name. Bytes, such as a picture, are kept
-as a file of the home, which the element names.
+Scalars become attributes, objects become children, and arrays become children of one name. Bytes, such as a
+picture, are kept as a file of the home, which the element names.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def result_of(
     content: Iterable[Mapping[str, Any]],
     home: Path | None = None,
 ) -> bytes:
-    """The element of a result: of its structured part, or else of its texts; and of its bytes, which are kept
-    as files of the home.
+    """The element for a result: from its structured part, or else from its texts. Its bytes are kept as files
+    of the home.
 
-    Raises ActionError: `bad-output` (final) if it is too deep, has too many parts, or bytes that are no
-    base64; `unwritable-file` if these cannot be kept.
+    Raises ActionError: `bad-output` (final) if it is too deep, has too many parts, or has bytes that are not
+    valid base64; `unwritable-file` if the bytes cannot be kept.
     """
     root = etree.Element(name)
     count = [0]
@@ -52,7 +52,7 @@ def result_of(
 
 
 def has_bytes(part: Mapping[str, Any]) -> bool:
-    """True for a part of a result that is bytes: a picture, a sound, or a resource that is not text."""
+    """True for a binary part of a result: a picture, a sound, or a resource that is not text."""
     return _encoded(_source(part)) is not None
 
 
@@ -127,7 +127,7 @@ def _write_content(root: etree._Element, content: list[Mapping[str, Any]], home:
 
 
 def _kept(kind: str, mime_type: str, encoded: str, home: Path | None) -> dict[str, str]:
-    """The size, digest and file of bytes; a home in memory keeps no file. Raises ActionError."""
+    """The size, digest and file of bytes; for a home in memory no file is kept. Raises ActionError."""
     try:
         data = base64.b64decode("".join(encoded.split()), validate=True)
     except ValueError as error:

@@ -1,6 +1,6 @@
-"""Messages between the daemon and a bridge: msgpack in frames, each after its length in four bytes.
+"""Messages between the daemon and a bridge: msgpack in frames, each preceded by its length in four bytes.
 
-The bridge has to stay small beside the library that it needs, so this module imports almost nothing.
+The bridge must stay small beside the library that it needs, so this module imports almost nothing.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import struct
 import msgspec
 
 MOST = 8 * 1024 * 1024
-"""The most bytes that one frame may have."""
+"""The most bytes of one frame."""
 
 LENGTH = struct.Struct("!I")
 
 
 class Connect(msgspec.Struct, frozen=True, tag=True):
-    """To a bridge, first: the server it is to speak with."""
+    """To a bridge, first: the server with which it must speak."""
 
     name: str
     """The name of the server in the settings."""
@@ -25,21 +25,21 @@ class Connect(msgspec.Struct, frozen=True, tag=True):
     folder: str
     """The folder in which its program is started."""
     variables: dict[str, str]
-    """The only variables that its program sees."""
+    """The only environment variables that its program sees."""
     url: str
     """The address of a server that runs elsewhere; "" for a program."""
     token: str
     """The secret that is sent as `Authorization: Bearer`; "" for none."""
     login: str = ""
-    """The file of the login, whose tokens a server with a `url` gets."""
+    """The file of the login whose tokens a server with a `url` gets; "" for none."""
     headers: dict[str, str] = {}
     """Additional headers of each request to a server with a `url`."""
     ca: str = ""
-    """The file with the trusted certificates of authorities; "": those of this machine."""
+    """The file with the trusted certificates of authorities; "" for those of this machine."""
 
 
 class CallTool(msgspec.Struct, frozen=True, tag=True):
-    """To a bridge: call a tool, if it is as it was accepted. `arguments` are JSON."""
+    """To a bridge: call a tool, if it is unchanged since it was accepted. `arguments` are JSON."""
 
     call: str
     tool: str
@@ -48,19 +48,19 @@ class CallTool(msgspec.Struct, frozen=True, tag=True):
 
 
 class CancelTool(msgspec.Struct, frozen=True, tag=True):
-    """To a bridge: give a call up."""
+    """To a bridge: give up a call."""
 
     call: str
 
 
 class Connected(msgspec.Struct, frozen=True, tag=True):
-    """From a bridge: the server answers, or its tools have changed; their digests, by name."""
+    """From a bridge: the server answers, or its tools have changed; the digests of its tools, by name."""
 
     tools: dict[str, str]
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
-    """From a bridge, last: there is no connection to the server, or no longer."""
+    """From a bridge, last: there is no connection to the server, or no longer one."""
 
     kind: str
     message: str
@@ -76,7 +76,7 @@ class ToolProgressed(msgspec.Struct, frozen=True, tag=True):
 
 
 class ToolAnswered(msgspec.Struct, frozen=True, tag=True):
-    """From a bridge: the result of a call as JSON, or the kind and text of what went wrong."""
+    """From a bridge: the result of a call as JSON, or the type and message of an error."""
 
     call: str
     structured: bytes = b""
@@ -95,7 +95,7 @@ _from_bridge: msgspec.msgpack.Decoder[FromBridge] = msgspec.msgpack.Decoder(From
 
 
 def packed(message: ToBridge | FromBridge) -> bytes:
-    """A message as a frame. Raises ValueError when it is too large."""
+    """A message as a frame. Raises ValueError if it is too large."""
     body = _encoder.encode(message)
     if len(body) > MOST:
         raise ValueError(f"expected at most {MOST:,} bytes, got {len(body):,}")
@@ -103,8 +103,8 @@ def packed(message: ToBridge | FromBridge) -> bytes:
 
 
 def why_changed(tool: str, digest: str | None, accepted: str) -> str:
-    """The reason why a tool is not called, "" if there is none. It compares the digest of what its server
-    says of it (None if it does not offer it) with the accepted one.
+    """The reason not to call a tool, "" if there is none. Compares the digest of the server's description
+    (None if it does not offer the tool) with the accepted digest.
     """
     if digest == accepted:
         return ""

@@ -1,4 +1,4 @@
-"""The token of a login on each request to an MCP server, renewed when it has expired or is refused."""
+"""A login's token on each request to an MCP server, renewed when it has expired or is refused."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL + 1)  # it logs a
 
 
 def scopes_of(text: str | None) -> str:
-    """Scopes that a server names; "" if it names none, or invalid ones."""
+    """The scopes that a server names; "" if it names none, or invalid ones."""
     return text if text and _SCOPES.fullmatch(text) else ""
 
 
 class Storage:
-    """The start of an OAuth flow, and the tokens that it gets (a `TokenStorage` of the library)."""
+    """The input of an OAuth flow, and the tokens that it obtains (a `TokenStorage` of the library)."""
 
     def __init__(self, client: OAuthClientInformationFull | None, token: OAuthToken | None = None) -> None:
         self.client, self.token = client, token
         self.is_new = False
-        """True once it has got tokens."""
+        """True once it has received tokens."""
 
     async def get_tokens(self) -> OAuthToken | None:
-        """The tokens to begin with."""
+        """The initial tokens."""
         return self.token
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Take tokens."""
+        """Store tokens."""
         self.token, self.is_new = tokens, True
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
@@ -67,18 +67,18 @@ class Storage:
         return self.client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Take the record of a registration."""
+        """Store the record of a registration."""
         self.client = client_info
 
 
 def expiry(token: OAuthToken) -> float | None:
-    """The moment at which a token received now expires; None if that is not said."""
+    """The time at which a token received now expires; None if unknown."""
     return None if token.expires_in is None else time.time() + token.expires_in
 
 
 class KeptLogin(httpx2.Auth):
-    """The login of a file, on the requests to its server. A fault of it is recorded at the end of the
-    streams, and the request continues with the server's answer.
+    """The login stored in a file, applied to the requests to its server. A fault of the login is recorded at
+    the end of the streams, and the request continues with the server's answer.
     """
 
     def __init__(self, name: str, file: Path, url: str, end: StreamEnd) -> None:
@@ -126,7 +126,7 @@ class KeptLogin(httpx2.Auth):
             return None
 
     async def _note(self, response: httpx2.Response, login: McpLogin | None) -> None:
-        """Record that a request was refused for lack of a login, or of one with more scopes."""
+        """Record that a request was refused because it lacks a login, or its login lacks scopes."""
         log_in = f"log in: narval mcp login {self._name}"
         if response.status_code == 401:
             why = "it wants a login" if login is None else "the login has expired, or was withdrawn"
@@ -163,7 +163,7 @@ def _renewing(login: McpLogin, request: httpx2.Request) -> tuple[Any, Storage]:
 
 
 def kept_login(server: Connect) -> Callable[[StreamEnd], KeptLogin]:
-    """The kept login of a server, as a session takes it."""
+    """The kept login of a server, in the form that a session takes."""
     return lambda end: KeptLogin(server.name, Path(server.login), server.url, end)
 
 

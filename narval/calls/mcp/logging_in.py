@@ -1,9 +1,8 @@
-"""Logging in at an MCP server: its user agrees in a browser, which is redirected to a listener on this
-machine.
+"""Login at an MCP server: its user agrees in a browser, which is redirected to a listener on this machine.
 
 The library implements OAuth: it finds the addresses, registers narval, proves that the program that asks for
 tokens is the one that began (PKCE, `state`), and checks every issuer against the expected one. This module
-does the rest: where requests may go, which redirects are accepted, and where the tokens are kept.
+decides where requests may go, which redirects are accepted, and where the tokens are kept.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ from narval.files.outside.mcp_servers import McpServer
 from narval.files.outside.services import is_in_the_clear
 
 REFUSED = "login-refused"
-"""The error of a failed login."""
+"""The error type of a failed login."""
 
 PATIENCE = 600.0
-"""Seconds that a person has to log in."""
+"""The time limit in seconds for a person to log in."""
 
 LONGEST_REQUEST = 16 * 1024
 """The most bytes of the head of a redirected request."""
@@ -85,7 +84,7 @@ async def _log_in(server: McpServer, home: Path, show: Callable[[str], None], po
 
 
 def _client(server: McpServer, secret: str | None, redirect: str) -> OAuthClientInformationFull | None:
-    """The client as which narval was registered by hand; None if it has to register itself."""
+    """The client as which narval was registered by hand; None if it must register itself."""
     if not server.client_id:
         return None
     return OAuthClientInformationFull.model_validate(
@@ -116,14 +115,14 @@ class LoginFlow(httpx2.Auth):
         )
 
     def of(self, end: StreamEnd) -> LoginFlow:
-        """This flow, which records faults at an end of streams."""
+        """Record faults at an end of streams from now on; return this flow."""
         self._end = end
         return self
 
     async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Take the requests of a login from the library, and check where each may go."""
+        """Get the requests of a login from the library, and check that each may go to its URL."""
         flow = self._provider.async_auth_flow(request)
         try:
             outgoing = await anext(flow)
@@ -131,7 +130,7 @@ class LoginFlow(httpx2.Auth):
                 self._may_go(str(outgoing.url))
                 response = yield outgoing
                 if outgoing is request and response.is_success and not self._storage.is_new:
-                    self._is_asked = False  # it may want a login for its tools alone
+                    self._is_asked = False  # it may want a login only for its tools
                     response = httpx2.Response(401, request=request)
                 outgoing = await flow.asend(response)
         except StopAsyncIteration:
@@ -210,7 +209,7 @@ def _dumped(model: Any) -> dict[str, Any]:
     return dumped
 
 
-# --- the way back -------------------------------------------------------------------------------------------
+# --- the redirect -------------------------------------------------------------------------------------------
 
 
 class Redirects:
@@ -234,21 +233,21 @@ class Redirects:
     async def __aexit__(self, *error: object) -> None:
         if self._server is not None:
             self._server.close()
-        if self._answering:  # the user is to read the result
+        if self._answering:  # so that the user can read the result
             await asyncio.wait(self._answering, timeout=2.0)
 
     def expect(self, state: str) -> None:
-        """Accept only what comes back with this state."""
+        """Accept only answers with this state."""
         self._state = state
         if self._came.done():
             self._came = asyncio.get_running_loop().create_future()
 
     async def came(self) -> AuthorizationCodeResult:
-        """The answer that came back. Raises ValueError for a refusal."""
+        """The answer of the redirect. Raises ValueError for a refusal."""
         return await self._came
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer a request of a browser, without showing anything it sends."""
+        """Answer a browser's request, without showing anything it sends."""
         task = asyncio.current_task()
         assert task is not None
         self._answering.add(task)
@@ -270,7 +269,7 @@ class Redirects:
         writer.close()
 
     def _take(self, fields: dict[str, list[str]]) -> tuple[str, str]:
-        """The status and the text for a request that came back."""
+        """The status and text for a redirected request."""
         state, code = fields.get("state", [""])[-1], fields.get("code", [""])[-1]
         if not self._state or state != self._state or self._came.done():
             return "400 Bad Request", "narval waits for no such answer."
@@ -288,7 +287,7 @@ class Redirects:
 
 
 class LoggedOut(NamedTuple):
-    """The outcome of logging out: there was a login, and its server has been told to forget it."""
+    """The outcome of logging out: whether there was a login, and whether its server has revoked it."""
 
     was_there: bool
     is_revoked: bool
@@ -306,7 +305,7 @@ def log_out(server: McpServer, home: Path) -> LoggedOut:
 
 
 async def _revoked(login: McpLogin, server: McpServer, home: Path) -> bool:
-    """True once the server that issued the tokens has revoked them."""
+    """True if the server that issued the tokens has revoked them."""
     endpoint = login.authorization.get("revocation_endpoint")
     if not endpoint or is_in_the_clear(str(endpoint)):
         return False

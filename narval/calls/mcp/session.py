@@ -1,6 +1,6 @@
-"""A session with an MCP server, by the library `mcp`: its tools, whose number is limited.
+"""A session with an MCP server, through the library `mcp`: a limited number of tools.
 
-Requests of a server itself (for a language model, folders, input of the user) are refused.
+Requests by a server itself (for a language model, folders, input of the user) are refused.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ PAGES = 100
 """The most pages of tools that are read."""
 
 CHANGED = "tool-changed"
-"""The error of a tool that is not as it was accepted."""
+"""The error type of a tool that differs from what was accepted."""
 
 LOGIN_WANTED = "login-wanted"
-"""The error of a server that wants a login by the owner of the home, or a different one."""
+"""The error type of a server that wants a login, or a different one, by the owner of the home."""
 
 _NOT_SUPPORTED_VERSION = -32022
 
@@ -51,10 +51,10 @@ class McpSession:
         self.is_outdated = True
         """True if the server has said that its tools changed since they were listed."""
         self.announced = asyncio.Event()
-        """Set when the server says that they changed."""
+        """Set when the server says that its tools changed."""
 
     async def list_tools(self) -> None:
-        """List the tools again. Raises SessionError for too many."""
+        """List the tools again. Raises SessionError if there are too many."""
         self.is_outdated = False
         try:
             await self._list_tools()
@@ -88,7 +88,7 @@ class McpSession:
 def import_client_alone() -> None:
     """Make the client of `mcp` importable without its servers, in a program that needs only the client.
 
-    Its packages import everything, which takes twenty megabytes and a second more than the client needs.
+    Its packages import everything, which takes a second and twenty megabytes more than the client needs.
     """
     _import_without("mcp", "mcp.client")
 
@@ -122,9 +122,9 @@ def _import_without(*names: str) -> None:
 async def session(
     server: Connect, prints: IO[bytes] | None = None, login: Any = None
 ) -> AsyncIterator[McpSession]:
-    """A session with a server, while it is open; its program prints into the file `prints`, or for None into
-    our own standard error. `login` takes the end of the streams, and returns the httpx2.Auth of requests to
-    an HTTP server. Raises SessionError.
+    """An open session with a server. Its program prints to the file `prints`; for None, to our own standard
+    error. `login` takes the end of the streams, and returns the httpx2.Auth of requests to an HTTP server.
+    Raises SessionError.
     """
     if "mcp" not in sys.modules and importlib.util.find_spec("mcp") is None:
         why = f"what speaks with MCP servers is not installed: {install_command('mcp')}"
@@ -135,7 +135,7 @@ async def session(
     try:
         async with opening as (read, write), _session(read, write, end, server) as made:
             yield made
-    except BaseExceptionGroup:  # of tasks beside the one that asks
+    except BaseExceptionGroup:  # of tasks beside the caller's
         cause = end.cause()
         if cause is None or cause.kind == LOST:
             raise
@@ -174,8 +174,8 @@ async def _session(read: Any, write: Any, end: StreamEnd, server: Connect) -> As
 
 
 async def _begin(client: ClientSession, *, probes: bool) -> None:
-    """Agree on a revision. With `probes`, ask first for those without a handshake: an HTTP server may have
-    only these; but the first request to a program must be one that it knows.
+    """Agree on a protocol revision. With `probes`, first ask for those without a handshake, because an HTTP
+    server may have only these. The first request to a program must be one that it knows.
     """
     from mcp.client._probe import negotiate_auto
     from mcp.shared.exceptions import MCPError
@@ -206,7 +206,7 @@ def tool_of(listed: Any) -> Tool:
 
 
 def session_error(error: BaseException) -> SessionError:
-    """The error of a session for an exception; for several at once, the most telling one."""
+    """The error of a session for an exception; for several at once, the most informative one."""
     if isinstance(error, BaseExceptionGroup):
         sessions = error.subgroup(SessionError)
         error = sessions if sessions is not None else error
@@ -216,7 +216,7 @@ def session_error(error: BaseException) -> SessionError:
 
 
 def shown_error(error: BaseException) -> str:
-    """An error, for people; for several at once, the first."""
+    """The text of an error, for people; for several at once, of the first."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
     return str(error)[:2_000] or type(error).__name__

@@ -1,6 +1,6 @@
 """Transports: the streams to an MCP server, over the pipes of a program or over HTTP.
 
-Everything that a server sends is bounded: the bytes of a message, and output that is no message.
+Everything that a server sends is limited: the bytes of a message, and output that is not a message.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ MOST_MESSAGE = 4 * 1024 * 1024
 """The most bytes of one message of a server."""
 
 MOST_SKIPPED = 16 * MOST_MESSAGE
-"""The most bytes of a message that is too long and is skipped; one that goes on ends the connection."""
+"""The most bytes of an overlong message that are skipped; a longer one ends the connection."""
 
 MOST_RUBBISH = 100
-"""The most lines that are no messages, before the connection to a server is ended."""
+"""The most lines that are not messages, before the connection to a server is ended."""
 
 FAREWELL = 2.0
-"""Seconds that a program has to end when its input is closed."""
+"""Seconds that a program has to end after its input is closed."""
 
 TOO_LONG = -32_090
-"""The code of the error that stands for an answer that was too long."""
+"""The error code in place of an answer that was too long."""
 
 LOST, CANNOT_START = "server-lost", "cannot-start"
-"""The errors of a server that died or does not answer, and of a program that cannot be started."""
+"""The error types of a server that died or does not answer, and of a program that cannot be started."""
 
 TOO_LARGE = "too-large"
-"""The error of an answer that is too large."""
+"""The error type of an answer that is too large."""
 
 
 class SessionError(Exception):
-    """An unusable server: the stable word, and the reason."""
+    """An unusable server: the error type, and the reason."""
 
     def __init__(self, kind: str, message: str, *, final: bool = False) -> None:
         super().__init__(message)
@@ -54,7 +54,7 @@ class StreamEnd:
         self.why = ""
 
     def begin_request(self) -> None:
-        """Begin a request of this task, whose refusal concerns no other."""
+        """Start a request of this task, whose refusal affects no other."""
         _REFUSAL.set(Refusal())
 
     def refuse(self, kind: str, why: str) -> None:
@@ -64,7 +64,7 @@ class StreamEnd:
             refusal.kind, refusal.why = kind if why else LOST, why
 
     def note(self, why: str) -> None:
-        """Record that they are closed."""
+        """Record that the streams are closed."""
         self.why = self.why or why
         self.came.set()
 
@@ -77,19 +77,19 @@ class StreamEnd:
 
 
 class Refusal:
-    """The refusal of a request: the stable word, and why; "" if there is none."""
+    """The refusal of a request: the error type, and why; "" if there is none."""
 
     def __init__(self) -> None:
         self.kind, self.why = LOST, ""
 
 
 _REFUSAL: ContextVar[Refusal] = ContextVar("refusal")
-"""The refusal of the current request: the library sends each in the context of the task that asks."""
+"""The refusal of the current request: the library sends each in the context of the task that makes it."""
 
 
 @contextlib.asynccontextmanager
 async def program_streams(server: Connect, end: StreamEnd, prints: IO[bytes] | None) -> AsyncIterator[Any]:
-    """The streams to a program, which is started and ended with the session."""
+    """Open the streams to a program, which is started and ended with the session."""
     import anyio
 
     try:
@@ -145,7 +145,7 @@ _PROGRAMS = {
     "node": "Node.js (https://nodejs.org)",
     "docker": "Docker (https://docs.docker.com/get-docker/)",
 }
-"""The programs by which many servers are started, and where to get them."""
+"""The programs that start many servers, and where to get them."""
 
 
 async def _listen(program: asyncio.subprocess.Process, to_session: Any, end: StreamEnd) -> None:
@@ -192,11 +192,11 @@ _ANSWERS = re.compile(
 )
 _ID_LAST = re.compile(rb',\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 _END = 200
-"""The bytes at an end of a message within which the number of its request is looked for."""
+"""The bytes at either end of a message that are searched for the number of its request."""
 
 
 class _TooLongError(Exception):
-    """A message that was too long, and the number of the request that it answers; None if that is unknown."""
+    """A message that was too long, and the number of the request that it answers; None if unknown."""
 
     def __init__(self, request: int | None) -> None:
         super().__init__(f"a message of more than {MOST_MESSAGE:,} bytes")
@@ -224,7 +224,7 @@ async def _line(stream: asyncio.StreamReader) -> bytes:
 
 
 async def _speak(stdin: asyncio.StreamWriter, to_server: Any) -> None:
-    """Write the messages of a session to a program, a line each, until it closes its input."""
+    """Write the messages of a session to a program, one a line, until it closes its input."""
     async with to_server:
         async for sent in to_server:
             text = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
@@ -237,7 +237,7 @@ async def _speak(stdin: asyncio.StreamWriter, to_server: Any) -> None:
 
 @contextlib.asynccontextmanager
 async def http_streams(server: Connect, end: StreamEnd, login: Any) -> AsyncIterator[Any]:
-    """The streams to a server that speaks HTTP."""
+    """Open the streams to a server that speaks HTTP."""
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
 

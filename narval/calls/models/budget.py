@@ -1,5 +1,5 @@
-"""Budgets: the daily cost of language models, written to `var/models.db` before each call, so that no crash
-loses it.
+"""Budgets: the daily cost of language models, written to `var/models.db` before each call, so that a crash
+loses nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def tokens_of(text: str) -> int:
 
 
 class Budget:
-    """The cost of one model on the present day in the zone of the home, and its limits."""
+    """The cost of one model on the present day in the home's time zone, and its limits."""
 
     def __init__(self, model: LanguageModel, home: Path | None) -> None:
         self._model, self._home = model, home
@@ -43,7 +43,7 @@ class Budget:
         self._day = self._now.date().isoformat()
 
     def reserve(self, prompt: int, answered: int) -> int:
-        """Count a call by an estimate before it is made, and return its number. Raises ActionError
+        """Record an estimated cost before a call is made, and return its number. Raises ActionError
         (`over-budget`).
         """
         model, tokens = self._model, prompt + answered
@@ -66,7 +66,7 @@ class Budget:
             ledger.execute("UPDATE spent SET tokens = ?, money = ? WHERE call = ?", row)
 
     def told(self) -> dict[str, str]:
-        """The attributes that describe it."""
+        """The attributes that describe the budget."""
         with self._ledger() as ledger:
             tokens, money = self._spent(ledger)
         said = {"model": self._model.name, "day": self._day, "tokens": str(tokens), "money": f"{money:.6g}"}

@@ -1,4 +1,4 @@
-"""The OpenAI chat protocol: an answer is read as it comes, up to the tokens asked for."""
+"""The OpenAI chat protocol: an answer is read as it arrives, up to the requested number of tokens."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ MOST_BYTES = 4_000_000
 """The most bytes of an answer, including the protocol's overhead."""
 LONGEST_LINE = 200_000
 TOLD_EVERY = 200
-"""Characters between two reports of progress."""
+"""Characters between two progress reports."""
 LONGEST_WAIT = 60.0
 """Seconds that a model may ask to wait within one call."""
 MOST_WAITS = 3
 USUAL_SECONDS = 120.0
-"""The seconds that one answer may take, if the settings do not say."""
+"""Seconds that one answer may take, if the settings do not say."""
 
 
 class Reply:
@@ -35,12 +35,12 @@ class Reply:
         self.text = ""
         self.is_over = self.is_cut = False
         self.is_free = True
-        """True while the model has certainly not worked: nothing was sent, or what was sent was refused."""
+        """True while the model has certainly not worked: nothing was sent, or it was refused."""
         self._said: tuple[int, int] | None = None
         self._told = 0
 
     def take(self, message: object) -> None:
-        """Take in a whole answer, or a piece of a stream. Raises ActionError for what is neither."""
+        """Add a whole answer, or a piece of a stream. Raises ActionError for anything else."""
         if not isinstance(message, dict):
             raise _failed("it answered something that is no message of the protocol")
         if message.get("error"):
@@ -51,7 +51,7 @@ class Reply:
         self.note_usage(message)
 
     def note_usage(self, message: Mapping[str, Any]) -> None:
-        """Note the cost that a message reports, if it does."""
+        """Record the cost that a message reports, if any."""
         usage = message.get("usage")
         if isinstance(usage, dict):
             sent, came = usage.get("prompt_tokens"), usage.get("completion_tokens")
@@ -67,8 +67,8 @@ class Reply:
             self.is_over, self.is_cut = True, reason == "length"
 
     def used(self, prompt: int) -> tuple[int, int]:
-        """The tokens sent and answered; never much fewer than the text received, and none for a request that
-        was refused.
+        """The tokens sent and answered: never far fewer than the text received suggests, and none for a
+        refused request.
         """
         if self.is_free and not self.text:
             return self._said or (0, 0)
@@ -76,27 +76,27 @@ class Reply:
         return max(sent, prompt // 8), max(came, tokens_of(self.text) // 8)
 
     def tell(self) -> None:
-        """Report how many characters have come."""
+        """Report the number of characters received."""
         if len(self.text) - self._told >= TOLD_EVERY:
             self._told = len(self.text)
             call().progress(self._told)
 
 
 class _OverError(Exception):
-    """The answer is complete, and nothing more is awaited."""
+    """The answer is complete; stop reading."""
 
 
 class _Stream:
-    """The pieces of an answer as they come: lines of `data:`, or one JSON object."""
+    """The pieces of an answer as they arrive: lines of `data:`, or one JSON object."""
 
     def __init__(self, reply: Reply, most: int) -> None:
         self._reply, self._most, self._rest = reply, most, bytearray()
         self.is_stream = False
 
     def hear(self, piece: bytes) -> None:
-        """Take in some bytes. Raises _OverError at the end of a stream, ActionError for an invalid one."""
+        """Add some bytes. Raises _OverError at the end of a stream, ActionError for an invalid one."""
         first, *others = piece.split(b"\n")
-        self._rest += first  # in place: a server may send each byte by itself
+        self._rest += first  # in place: a server may send single bytes
         for other in others:
             self._line(bytes(self._rest).strip())
             self._rest = bytearray(other)
@@ -118,7 +118,7 @@ class _Stream:
 
 
 class Chat:
-    """Asks one model of the settings, with a time limit for each answer."""
+    """A client of one model of the settings, with a time limit for each answer."""
 
     def __init__(self, model: LanguageModel, seconds: float) -> None:
         self._model, self._seconds = model, seconds
@@ -128,7 +128,7 @@ class Chat:
     ) -> None:
         """Have messages answered in at most `tokens` tokens, by a JSON Schema if there is one.
 
-        Raises ActionError; what had come by then is in the reply.
+        Raises ActionError; the reply then has what had arrived.
         """
         form: dict[str, Any] = {"max_tokens": tokens, "stream_options": {"include_usage": True}}
         if schema is not None:
@@ -142,7 +142,7 @@ class Chat:
                 return
             wait = _patience(answer)
             if answer.status in (400, 422) and form:
-                form = {}  # many servers know only a part of the protocol
+                form = {}  # many servers support only part of the protocol
             elif wait is not None and waits < MOST_WAITS:
                 waits += 1
                 await sleep(wait)
@@ -150,9 +150,9 @@ class Chat:
                 raise self._refused(answer)
 
     async def _posted(self, body: dict[str, Any], reply: Reply, most: int) -> Fetched | None:
-        """Post a request; None once it is answered, else the answer of another status."""
+        """Post a request; return None if it was answered, else the answer with another status."""
         stream = _Stream(reply, most)
-        reply.is_free = False  # also where this is cut off
+        reply.is_free = False  # also if this is interrupted
         try:
             answer = await fetch(
                 "chat/completions",
@@ -186,7 +186,7 @@ class Chat:
         return None
 
     def _refused(self, answer: Fetched) -> ActionError:
-        """The error for an answer of an error status."""
+        """The error for an answer with an error status."""
         try:
             said = _words(json.loads(answer.body)["error"])
         except (ValueError, LookupError, TypeError, RecursionError):
@@ -212,7 +212,7 @@ async def ask_model(
     tokens, by a JSON Schema if there is one. The cost is estimated before, and corrected afterwards.
 
     Raises ActionError: `over-budget`, `model-refused` (final); `model-busy`, `model-failed`, `unreachable` if
-    another try may help. A `reply` then has what had come.
+    another try may help. A `reply` then has what had arrived.
     """
     reply, budget = reply or Reply(), Budget(model, call().home)
     sent = sum(tokens_of(message["content"]) for message in messages)
@@ -242,7 +242,7 @@ def _parsed(data: bytes) -> object:
 
 
 def _words(said: object) -> str:
-    """The message of an error that a server reports, in one line of at most 300 characters."""
+    """The message of an error that a server reports, on one line of at most 300 characters."""
     if isinstance(said, dict):
         said = said.get("message")
     return " ".join(str(said).split())[:300]

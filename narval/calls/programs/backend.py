@@ -1,4 +1,4 @@
-"""Answers calls of programs (A2): each is started, and its outcome comes when all of its group is gone."""
+"""Backend for calls of programs (A2): each is started, and answered when all of its group is gone."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _EXPIRED = Outcome(value={"timeout": 1})
 _SKIPPED = Outcome(value={"status": 0, "skipped": 1})
 
 Over = Callable[[ProgramOutput, int], None]
-"""Called with the output of a program that is gone, and its status."""
+"""Called with the output and the status of a program that is gone."""
 
 
 class ProcessLimits:
@@ -52,13 +52,13 @@ class ProcessLimits:
     def __init__(self, owner: str, own_group: Callable[[], Path] = cgroup.own_group) -> None:
         self._owner, self._own_group = owner, own_group
         self._entered: Counter[Path] = Counter()
-        """The number of programs for which each group is kept."""
+        """The number of programs that need each group."""
 
     def enter(self, program: Program, run: str, call: str) -> Path | None:
         """The group for a program that is about to start; None if nothing limits it. Raises CannotStartError.
 
-        If a run is limited, all its programs are in one group; those with a limit of their own are in one
-        within it.
+        If a run is limited, all its programs are in one group. Programs with their own limit are in a
+        subgroup of it.
         """
         if program.processes is None and program.run_processes is None:
             return None
@@ -76,7 +76,7 @@ class ProcessLimits:
         return group
 
     def leave(self, group: Path) -> None:
-        """Remove the group of a program that is gone, if no other program is in it or about to be."""
+        """Remove the group of a program that is gone, if no other program is or will be in it."""
         while group in self._entered:
             self._entered[group] -= 1
             if self._entered[group] <= 0:
@@ -89,7 +89,7 @@ class ProgramBackend(Backend):
     """All programs under way.
 
     `directory` is the folder of programs that name none; `outputs` keeps what programs print; `created` are
-    the files that they create; `limits` bounds the number of their processes.
+    the files that they create; `limits` limits the number of their processes.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class ProgramBackend(Backend):
         self._readers: Readers = Descriptors(loop) if sys.platform == "linux" else loop
         self._limits = limits or ProcessLimits(self.reaper.owner)
         self._gone: asyncio.Event | None = None
-        """Set when a program is gone; None until the backend closes."""
+        """Set whenever a program is gone; None until the backend closes."""
 
     @cached_property
     def commands(self) -> CommandRunner:
@@ -122,24 +122,24 @@ class ProgramBackend(Backend):
         return CommandRunner(self._loop, self._readers, self.reaper, self._ending)
 
     def redirect(self, directory: Path, listen: Listen) -> None:
-        """Run programs in another folder from now on, and have `listen` get their output."""
+        """Run programs in another folder from now on, and send their output to `listen`."""
         self._directory = str(directory)
         self._created = CreatedFiles(directory / ".narval-unfinished")
         self.outputs.redirect(listen)
 
     def start(self, record: CallRecord) -> None:
-        """Answer a call: at once when its files are up to date (A9)."""
+        """Answer a call, at once if its files are up to date (A9)."""
         if record.begin(self._expire):
             self.go(record)
 
     def abandon(self, record: CallRecord) -> None:
-        """End the call's program; the answer comes when all of its group is gone (A4)."""
+        """End the call's program; it is answered when all of its group is gone (A4)."""
         self._end(record, ABANDONED)
 
     def is_up_to_date(
         self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...], times: FileTimes
     ) -> bool:
-        """True if the files that a program would create are whole, and none that it needs is newer."""
+        """True if the files that a program would create are complete, and none that it needs is newer."""
         return self._created.are_up_to_date(self._absolute(directory), creates, needs, times)
 
     async def close(self) -> None:
@@ -163,11 +163,11 @@ class ProgramBackend(Backend):
         return os.path.normpath(os.path.join(self._directory, os.path.expanduser(directory)))
 
     def go(self, record: CallRecord) -> None:
-        """Start the program of a call, unless its files are up to date or its test says that it is done."""
+        """Start the program of a call, unless its files are up to date or its test program succeeds."""
         call, program = record.call, _program(record.call)
         directory = self._absolute(program.directory)
         if program.creates and self._created.are_up_to_date(directory, program.creates, program.needs, {}):
-            record.answer(_SKIPPED)  # up to date since it was asked for: another program made it
+            record.answer(_SKIPPED)  # another program has made them since the call was asked for
             return
         try:
             environment = environment_of(call, program, seen_by(call, self._environment))
@@ -184,7 +184,7 @@ class ProgramBackend(Backend):
             start()
 
     def _tested(self, record: CallRecord, start: Callable[[], None], _: ProgramOutput, status: int) -> None:
-        """Skip or start a program, by the status of its test program (A9)."""
+        """Skip or start a program, depending on the status of its test program (A9)."""
         if status == 0:
             record.answer(_SKIPPED)
         else:
@@ -289,8 +289,8 @@ class ProgramBackend(Backend):
 def programs_of(
     home: Home | None, own: AgentRow, known_runs: Callable[[], IsKnown], *, record_only: bool
 ) -> ProgramBackend:
-    """The programs of a home whose own agent is `own`; they run in its folder, and the output of `known_runs`
-    is kept. A home that is opened `record_only` keeps nothing.
+    """The programs of a home whose own agent is `own`. They run in its folder, and the output of `known_runs`
+    is kept. A home opened `record_only` keeps nothing.
     """
     loop = asyncio.get_running_loop()
     if home is None or record_only:
@@ -324,7 +324,7 @@ LONGEST_VARIABLE = 100_000
 
 
 def seen_by(call: CallContext, daemon: Mapping[str, str]) -> Mapping[str, str]:
-    """The variables of the daemon that a program sees; of a confined one, the secrets it declares."""
+    """The daemon's variables that a program sees; a confined one sees a few, and its declared secrets."""
     if call.reaches is None:
         return daemon
     secrets = {name: os.environ[name] for name in call.reaches.secrets if name in os.environ}
@@ -332,7 +332,7 @@ def seen_by(call: CallContext, daemon: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def environment_of(call: CallContext, program: Program, daemon: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a program: the daemon's, the zone of the home, its own. Raises ValueError."""
+    """The environment of a program: the daemon's, the zone of the home, and its own. Raises ValueError."""
     found = {
         **daemon,
         **call.zone_variable(),
@@ -353,7 +353,7 @@ def environment_of(call: CallContext, program: Program, daemon: Mapping[str, str
 
 
 def standard_input(call: CallContext, program: Program) -> bytes:
-    """The text of the program, unchanged; or the elements it is given, within a `memory` (A13)."""
+    """The program's text, unchanged; or the elements it is given, within a `memory` (A13)."""
     given = call.inputs.get("")
     if not isinstance(given, list):
         return program.text.encode("utf-8")
@@ -362,7 +362,7 @@ def standard_input(call: CallContext, program: Program) -> bytes:
 
 def _text_of(name: str, element: Element, expression: str) -> str:
     """The text that an expression selects in an element, as a variable. Raises ValueError if it is not a
-    valid one.
+    valid value.
     """
     text = str(etree.XPath(expression)(parse(element.xml)))
     if "\0" in text or len(text.encode("utf-8")) > LONGEST_VARIABLE:

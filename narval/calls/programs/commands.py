@@ -14,7 +14,7 @@ from narval.calls.programs.reaper_client import ReaperClient
 from narval.system.pipes import Readers
 
 GRACE = 0.5
-"""Seconds between SIGTERM and SIGKILL: a call that is cancelled has a second to clean up."""
+"""Seconds between SIGTERM and SIGKILL: a cancelled call has a second to clean up."""
 
 _PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR")
 """The variables of the daemon that a command sees, besides those with `LC_`."""
@@ -25,7 +25,7 @@ class EndedWithLease(BaseException):
 
 
 class CommandRunner:
-    """Runs commands in the loop of a daemon, whose reaper ends them should the daemon die."""
+    """Runs commands in the loop of a daemon, whose reaper ends them if the daemon dies."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, readers: Readers, client: ReaperClient, ending: EndingGroups
@@ -43,9 +43,9 @@ class CommandRunner:
         directory: str,
         text: bytes = b"",
     ) -> int:
-        """Run a program for a call; return its status, negative for a signal, once all of its group is gone.
+        """Run a program for a call; return its status, negative for a signal, when all of its group is gone.
 
-        `hear` is given its output as it comes, and True for its standard error. Raises CannotStartError,
+        `hear` is given its output as it arrives, with True for standard error. Raises CannotStartError,
         EndedWithLease, and TimeoutError after `seconds` seconds; then, and when cancelled, the group is ended
         first.
         """

@@ -16,22 +16,22 @@ from narval.system.whole_file import write_whole
 _WILD = frozenset("*?[")
 
 _BEGUN, _DONE = "+", "-"
-"""The first characters of the lines of files that may be half made, and that are not any more."""
+"""The first character of a line: the file that it names may be half made, or no longer may be."""
 
 logger = logging.getLogger("narval.program")
 
 
 MOST_LINES = 10_000
-"""The lines after which the file is written anew, with what still may be half made."""
+"""The lines after which the record is rewritten with only the files that may still be half made."""
 
 
 class CreatedFiles:
     """The files that programs create. Those of a program that did not end with 0 may be half made, and are
     made again.
 
-    `file` says which these are, so that it outlives the daemon: a line is appended for each before its
-    program begins, and when one has ended with 0. None: it need not be recorded. Programs that share a file
-    hold it by a lock, and who is alone with it writes it anew or removes it.
+    `file` records these, so that the record outlives the daemon: a line is appended for each file before its
+    program begins, and when it has ended with 0. None: nothing is recorded. Programs that share the record
+    hold it by a lock; one that is alone with it rewrites or removes it.
     """
 
     def __init__(self, file: Path | None) -> None:
@@ -46,7 +46,7 @@ class CreatedFiles:
     def are_up_to_date(
         self, directory: str, creates: Iterable[str], needs: Iterable[str], times: FileTimes
     ) -> bool:
-        """True if all are there and whole, and none that is needed is newer."""
+        """True if all files exist and are complete, and no needed file is newer."""
         if not is_up_to_date(directory, creates, needs, times):
             return False
         unfinished = self._unfinished
@@ -67,7 +67,7 @@ class CreatedFiles:
             self._record(_DONE, name)
 
     def close(self) -> None:
-        """Stop recording, for now or for good; nothing is left of the file if no file may be half made."""
+        """Stop recording, for now or for good. Remove the record if no file may be half made."""
         descriptor, self._descriptor, self._lines = self._descriptor, None, 0
         if descriptor is None or self._file is None:
             return
@@ -78,7 +78,7 @@ class CreatedFiles:
                 write_whole(self._file, os.fsencode(lines))
             else:
                 self._file.unlink(missing_ok=True)
-        except BlockingIOError:  # another program goes on with it
+        except BlockingIOError:  # another program is using it
             pass
         except OSError as error:
             logger.warning("%s cannot be rewritten: %s", self._file, error)
@@ -93,7 +93,7 @@ class CreatedFiles:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
                 self._descriptor = os.open(self._file, flags, 0o600)
                 fcntl.flock(self._descriptor, fcntl.LOCK_SH)
-                os.write(self._descriptor, b"\n")  # ends what a loss of power may have cut off
+                os.write(self._descriptor, b"\n")  # ends a line that a power loss may have cut off
             os.write(self._descriptor, os.fsencode(f"{sign}{name}\n"))
             self._lines += 1
             if self._lines >= MOST_LINES:
@@ -103,7 +103,7 @@ class CreatedFiles:
 
 
 def _read(file: Path) -> set[str]:
-    """The files that may be half made, by what is recorded; none where nothing can be read."""
+    """The files that may be half made, according to the record; none if it cannot be read."""
     unfinished = set[str]()
     try:
         text = file.read_text("utf-8", "surrogateescape")
@@ -118,12 +118,12 @@ def _read(file: Path) -> set[str]:
 
 
 def lacking(directory: str, creates: Iterable[str], needs: Iterable[str]) -> list[str]:
-    """Needs of a program that creates files, which no file fits: it is never up to date."""
+    """The needs that match no file, of a program that creates files: it is never up to date."""
     return [pattern for pattern in needs if _look(directory, pattern, {})[1] < 0] if any(creates) else []
 
 
 def _path(directory: str, pattern: str) -> str:
-    # os.path.join takes as long as a look at the file
+    # os.path.join takes as long as examining the file
     return pattern if pattern.startswith("/") else f"{directory}/{pattern}"
 
 
@@ -132,7 +132,7 @@ def _name(directory: str, pattern: str) -> str:
 
 
 def is_up_to_date(directory: str, creates: Iterable[str], needs: Iterable[str], times: FileTimes) -> bool:
-    """True if all files exist and none that is needed is newer; False for a program that creates none.
+    """True if all files exist and no needed file is newer; False for a program that creates none.
 
     Files in `times` are not examined; the others are added.
     """
@@ -152,7 +152,7 @@ def is_up_to_date(directory: str, creates: Iterable[str], needs: Iterable[str], 
 
 
 def _look(directory: str, pattern: str, times: FileTimes) -> tuple[int, int]:
-    """The first and last modification times of the files that fit a pattern, recorded in `times`."""
+    """The first and last modification times of the files that match a pattern, recorded in `times`."""
     path, span = _path(directory, pattern), (-1, -1)
     try:
         if _WILD.isdisjoint(pattern):

@@ -1,7 +1,8 @@
-"""The end of groups of programs: SIGTERM, after a grace SIGKILL, until all of a group is gone (A4).
+"""The end of groups of programs: SIGTERM, then SIGKILL after a grace period, until all of a group is gone
+(A4).
 
-Only the system knows which programs exist, and asking takes milliseconds: one look serves all awaited groups,
-and looks take a bounded part of the time.
+Only the system knows which programs exist, and asking takes milliseconds. So one look serves all awaited
+groups, and looks take a limited share of the time.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ given up.
 
 
 class GroupEnd:
-    """Ends a group, and calls `gone` once nothing of it is left.
+    """Ends a group, and calls `gone` when nothing of it is left.
 
     `mark` has the variables by which programs that have left the group are found; `grace` is in seconds.
     """
@@ -42,12 +43,12 @@ class GroupEnd:
     ) -> None:
         self._ending, self.pid, self.mark, self._grace, self._gone = ending, pid, mark, grace, gone
         self.on_request = False
-        """True if programs that have left the group are to be ended too."""
+        """True if programs that have left the group must be ended too."""
         self._killed_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     def end(self, *, on_request: bool = False) -> None:
-        """Send SIGTERM, and SIGKILL after the grace; on request, end what has left the group too."""
+        """Send SIGTERM, and SIGKILL after the grace; on request, also end what has left the group."""
         self.on_request = self.on_request or on_request
         if self._timer is None:
             self._signal(signal.SIGTERM)
@@ -55,8 +56,8 @@ class GroupEnd:
             self._timer = self._ending.loop.call_later(self._grace, self._kill)
 
     def leader_died(self) -> None:
-        """End what the leader has left running. `gone` is called when nothing is left, or when programs that
-        cannot be ended are given up.
+        """End the programs that the leader left running. `gone` is called when none is left, or when programs
+        that cannot be ended are given up.
         """
         if reaper.send(self.pid, 0, os.killpg):
             self.end()
@@ -66,9 +67,7 @@ class GroupEnd:
         self._ending.add(self)
 
     def is_given_up(self, *, carried: bool) -> bool:
-        """True if it was killed long ago; `carried` says that programs that have left the group
-        were found.
-        """
+        """True if it was killed long ago. `carried`: programs that have left the group were found."""
         now = self._ending.loop.time()
         if carried and not self._killed_at:
             self._killed_at = now
@@ -89,14 +88,14 @@ class GroupEnd:
 
 
 class EndingGroups:
-    """The groups whose leader has ended, but which may have programs left."""
+    """The groups whose leader has ended, but which may still have programs."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self._groups: list[GroupEnd] = []
         self._pause = _LOOK_AGAIN
         self._rested = 0.0
-        """The moment before which there is no look."""
+        """The earliest time of the next look."""
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, group: GroupEnd) -> None:
@@ -106,7 +105,7 @@ class EndingGroups:
         self._plan(0.0)
 
     def _plan(self, pause: float) -> None:
-        """Schedule a look after a pause, unless one is scheduled before."""
+        """Schedule a look after a pause, unless one is scheduled earlier."""
         moment = max(self.loop.time() + pause, self._rested)
         if self._timer is not None and self._timer.when() <= moment:
             return
@@ -115,7 +114,7 @@ class EndingGroups:
         self._timer = self.loop.call_at(moment, self._look)
 
     def _look(self) -> None:
-        """Finish the groups that are gone, or are given up; look again while others are left."""
+        """Finish the groups that are gone or given up; look again while others are left."""
         self._timer = None
         began = self.loop.time()
         living = reaper.living_groups()

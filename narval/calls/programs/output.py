@@ -1,4 +1,4 @@
-"""The output of programs: the last lines, a bounded part of the rest in a file, and all of it live (A13)."""
+"""The output of programs: the last lines, a limited part of the rest in a file, and all of it live (A13)."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ TAIL_BYTES, TAIL_LINES = 4096, 40
 IN_MEMORY = 16 * 1024
 """Bytes of output that are kept in memory; longer output goes to a file."""
 FILE_BYTES = 1024 * 1024
-"""The size in bytes at which a file is set aside, and the one set aside before is dropped."""
+"""The size in bytes at which a file is set aside; the file set aside before is dropped."""
 LINES_A_SECOND = 200
-"""The most lines of one program that are logged in a second; of further ones only the number is logged."""
+"""The most lines of one program that are logged in a second; of further lines only the number is logged."""
 
 SWEEP_EVERY = 3600.0
 """Seconds between two sweeps of the output of forgotten runs."""
 
 Hear = Callable[[bytes, bool], None]
-"""Called with the output of a program as it comes, and True for its standard error; b"" at its end."""
+"""Called with a program's output as it arrives, with True for standard error; with b"" at the end."""
 Listen = Callable[[CallContext], Hear]
 IsKnown = Callable[[str, int], bool]
 """Tells whether an agent, by its name, has a run of that number."""
 
 
 class ProgramOutput:
-    """The output of one program so far. `path` gives the file for output that is too long for
-    memory; None: there is none.
+    """The output of one program so far. `path` returns the file for output that is too long for memory; None
+    if there is none.
     """
 
     def __init__(self, hear: Hear, path: Callable[[], Path] | None) -> None:
@@ -48,7 +48,7 @@ class ProgramOutput:
         self._written = 0
 
     def add(self, data: bytes, is_error: bool) -> None:
-        """Take in output."""
+        """Add output."""
         self._hear(data, is_error)
         self._tail = (self._tail + data[-TAIL_BYTES:])[-TAIL_BYTES:]
         if self._path is None:
@@ -101,11 +101,11 @@ def logged(call: CallContext) -> Hear:
 
 
 class OutputFolder:
-    """The folder in which the output of programs is kept, by run and step; None: nowhere.
+    """The folder that keeps the output of programs, by run and step; None if nothing is kept.
 
     Output of the agent `own` is in the folder itself, that of any other in a folder of its name. `listen`
-    returns the function that gets a call's output live. `known_runs` is asked for the runs whose output is
-    kept; the files of any other are removed (A13).
+    returns the function that gets a call's output live. `known_runs` returns a test for the runs whose output
+    is kept; the files of any other are removed (A13).
     """
 
     def __init__(
@@ -153,7 +153,7 @@ def _sweep_run(agent: str, folder: Path, is_known: IsKnown) -> None:
 
 
 class _Logged:
-    """The log of a program's output; most programs print nothing, so it is made with the first output."""
+    """The log of a program's output, created with the first output: most programs print nothing."""
 
     def __init__(self, call: CallContext) -> None:
         self._call = call

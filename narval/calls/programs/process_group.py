@@ -1,7 +1,7 @@
-"""One program under way, with all that it starts: fed, read, and ended as one group (A2, A4).
+"""One program under way, with everything that it starts: fed, read, and ended as one group (A2, A4).
 
 It has ended when all of the group is gone. When the first program ends by itself, others of the group that
-still run are ended; a program that has left the group continues, unless the call was ended on request.
+still run are ended. A program that has left the group continues, unless the call was ended on request.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ with the daemon's lease.
 class ProcessGroup:
     """A program that was started, and those that it has started.
 
-    `mark` are variables of its environment that only it and the programs it started have. `grace` is in
-    seconds, between SIGTERM and SIGKILL. `readers` watches its pipes and its end, `ending` waits until all of
+    `mark` are environment variables that only it and the programs it started have. `grace` is the time in
+    seconds between SIGTERM and SIGKILL. `readers` watches its pipes and its end; `ending` waits until all of
     it is gone.
     """
 
@@ -49,7 +49,7 @@ class ProcessGroup:
         self._loop, self._reaper, self._output, self._over = loop, reaper_client, output, over
         self._readers, self._ending, self._grace, self._mark = readers, ending, grace, mark
         self._pipes: dict[int, bool] = {}
-        """The pipes that are read; True for a standard error."""
+        """The pipes that are read; True for standard error."""
         self._input: PipeWriter | None = None
         self._status = 0
 
@@ -63,7 +63,7 @@ class ProcessGroup:
     ) -> None:
         """Start the program, from a thread that `confine`, if given, has confined.
 
-        Raises CannotStartError, or OSError when the system has no pipe left.
+        Raises CannotStartError, or OSError if the system has no pipe left.
         """
         theirs: list[int] = []
         try:
@@ -87,14 +87,14 @@ class ProcessGroup:
         self._watch = ProgramEnd(self._readers, program.pid, self._died)
 
     def end(self) -> None:
-        """End it on request, with programs that have left its group: SIGTERM, and SIGKILL after the grace."""
+        """End the group, and programs that have left it, on request: SIGTERM, and SIGKILL after the grace."""
         self._group_end.end(on_request=True)
 
     # --- its pipes ------------------------------------------------------------------------------------
 
     def _open_input(self, text: bytes) -> int:
-        """Open its standard input: text that fits into a pipe is written before it starts, the
-        rest follows.
+        """Open its standard input. Text that fits into a pipe is written before the program starts; the rest
+        follows.
         """
         given, feed = os.pipe()
         self._input = PipeWriter(self._loop, feed)
@@ -108,7 +108,7 @@ class ProcessGroup:
         return their
 
     def _read(self, pipe: int) -> bool:
-        """Read the bytes that are there; False when there are none now, or none will come."""
+        """Read the available bytes; False when there are none now, or none will come."""
         data = read_pipe(pipe)
         if data:
             self._output.add(data, self._pipes[pipe])
@@ -129,8 +129,8 @@ class ProcessGroup:
     # --- its end --------------------------------------------------------------------------------------
 
     def _died(self) -> None:
-        """Read its last output, and end the programs that it has left running."""
-        self._watch.close()  # before anything that may fail: its end is reported once
+        """Read its last output, and end the programs that it left running."""
+        self._watch.close()  # first, as the rest may fail: its end is reported once
         self._status = self._program.status()
         for pipe in tuple(self._pipes):
             for _ in range(_MOST_CHUNKS):

@@ -1,15 +1,15 @@
-"""The reaper ends the programs of a daemon that is gone (A12); also run as a program of its own.
+"""The reaper, which ends the programs of a daemon that is gone (A12); also run as a separate program.
 
     python -I -S reaper.py OWNER LOCK FOLDER
 
 Groups are reported to its standard input: `+123` when one begins, `-123` when it is gone. `=4711.5` is the
-moment of the monotonic clock until which the daemon is sure of its agents. If that moment comes and no later
-one was reported, all groups are killed at once, though the daemon may only have been stopped; before that
-they are written to the standard output, so that the daemon can tell whose end was not their own. When the
-input ends, the daemon has ended: all groups left get SIGTERM and then SIGKILL, and so do programs that have
-left their group but carry the owner in their environment. The lock is held meanwhile, so that the next daemon
-can wait for it. FOLDER has the control groups in which programs of the owner were counted (A19); they are
-then removed. It imports modules that Python has loaded anyway, and little more.
+time of the monotonic clock until which the daemon is sure of its agents. If that time comes before a later
+one is reported, all groups are killed at once, though the daemon may only have been stopped. Their numbers
+are first written to the standard output, so that the daemon knows which programs it killed. When the input
+ends, the daemon has ended: all remaining groups get SIGTERM and then SIGKILL, and so do programs that have
+left their group but carry the owner in their environment. The reaper holds the lock until then, so that the
+next daemon can wait for it. FOLDER has the control groups that account for the owner's programs (A19); they
+are removed at the end. The reaper imports modules that Python has loaded anyway, and little more.
 """
 
 import contextlib
@@ -23,16 +23,16 @@ from collections.abc import Callable, Iterable, Iterator
 OWNER = "NARVAL_OWNER"
 """The variable that names the daemon, and its life, to which a program belongs."""
 CALL = "NARVAL_CALL"
-"""The variable with the call that a program answers, the same when the call is made again after a crash."""
+"""The variable with the call that a program answers, the same when the call is repeated after a crash."""
 GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL."""
 _PAUSE, _NAP = 0.02, 0.05
 _LOOKS = 2
-"""The looks in a row that must find nothing: one can miss a program that is just being started."""
+"""Consecutive looks that must find nothing: one can miss a program that is just being started."""
 
 
 def end_groups(groups: Iterable[int]) -> None:
-    """End these groups of programs, and wait until they are gone, or cannot be ended."""
+    """End these groups of programs, and wait until they are gone or prove impossible to end."""
     left = set(groups)
     for number in (signal.SIGTERM, signal.SIGKILL):
         left = {group for group in left if send(group, number, os.killpg)}
@@ -43,7 +43,7 @@ def end_groups(groups: Iterable[int]) -> None:
 
 
 def kill_groups(groups: Iterable[int]) -> None:
-    """Kill these groups at once, and report each before."""
+    """Kill these groups at once, and report each first."""
     for group in groups:
         with contextlib.suppress(OSError):  # the daemon is gone, or has not read for long
             os.write(1, b"%d\n" % group)
@@ -51,7 +51,7 @@ def kill_groups(groups: Iterable[int]) -> None:
 
 
 def end_carriers(is_owned: Callable[[frozenset[bytes]], bool]) -> None:
-    """Kill all programs whose environment says that they are owned; wait until none is left."""
+    """Kill all programs whose environment `is_owned` accepts; wait until none is left."""
     deadline, clean = time.monotonic() + GRACE, 0
     while clean < _LOOKS and time.monotonic() < deadline:
         found = list(carriers(is_owned))
@@ -67,7 +67,7 @@ def living_groups() -> set[int]:
 
 
 def carriers(is_owned: Callable[[frozenset[bytes]], bool]) -> Iterator[int]:
-    """The other programs whose environment, as a set of variables, says that they are owned."""
+    """The other programs whose environment, as a set of variables, `is_owned` accepts."""
     for program in _all():
         if program == os.getpid():
             continue
@@ -81,7 +81,7 @@ def carriers(is_owned: Callable[[frozenset[bytes]], bool]) -> Iterator[int]:
 
 
 def send(program: int, number: int, kill: Callable[[int, int], None] = os.kill) -> bool:
-    """Send a signal to a program, or by `os.killpg` to a group; True if it exists."""
+    """Send a signal to a program, or with `os.killpg` to a group; True if it exists."""
     try:
         kill(program, number)
     except ProcessLookupError:
@@ -92,12 +92,12 @@ def send(program: int, number: int, kill: Callable[[int, int], None] = os.kill) 
 
 
 def group_name(owner: str) -> str:
-    """The prefix of the names of the control groups of an owner, or of several with a common prefix."""
+    """The prefix of the control groups' names of an owner, or of several owners with a common prefix."""
     return f"narval-{owner}"
 
 
 def remove_groups(folder: str, owner: str) -> None:
-    """Remove the control groups of an owner, or of several with a common prefix, in a folder."""
+    """Remove the control groups of an owner, or of several owners with a common prefix, in a folder."""
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             if name.startswith(group_name(owner)):
@@ -105,7 +105,7 @@ def remove_groups(folder: str, owner: str) -> None:
 
 
 def remove_group(path: str) -> None:
-    """Remove a control group and those within it, unless a program is still there."""
+    """Remove a control group and its subgroups, unless a program is still in it."""
     with contextlib.suppress(OSError):
         for found in os.scandir(path):
             if found.is_dir(follow_symlinks=False):
@@ -167,7 +167,7 @@ def main(owner: str, lock: str, folder: str) -> None:
                 deadline = float(line[1:])
             else:
                 (groups.add if line[:1] == b"+" else groups.discard)(int(line[1:]))
-        time.sleep(_NAP)  # what is written meanwhile waits in the pipe, and wakes no one
+        time.sleep(_NAP)  # lines written during the nap wait in the pipe, and wake nothing
     end_groups(groups)
     wanted = f"{OWNER}={owner}".encode()
     end_carriers(lambda environment: wanted in environment)

@@ -1,8 +1,8 @@
-"""The daemon's side of the reaper, which is told of every group, and restarted if it dies (A12).
+"""The daemon's side of the reaper: it reports every group to the reaper, and restarts it if it dies (A12).
 
-Linux can signal a program when its parent dies, but that would not reach the programs that it has started,
-and needs one more program for each to ask for it. The reaper is one for all, reaches whole groups, and needs
-only a pipe.
+Linux can signal a program when its parent dies. But that would not reach the programs that it has started,
+and needs an extra program for each to request it. One reaper serves all, reaches whole groups, and needs only
+a pipe.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from narval.system.cgroup import obstacle, own_group
 from narval.system.pipes import read_pipe
 
 _SOON = 0.2
-"""Seconds within which the reaper is told of groups that are gone."""
+"""Seconds within which groups that are gone are reported to the reaper."""
 LONGEST_WAIT = 6.0
 """Seconds for which a daemon waits for the reaper of the previous one."""
 
 
 class ReaperClient:
-    """Groups under way, and the reaper that knows them; it is started with the first.
+    """The groups under way, and the reaper that knows them, started with the first.
 
-    `store` says whose programs they are, by its agent and place (`store_of`), and `folder` is where their
-    reaper holds its lock; a home in memory has neither.
+    `store` identifies the owner of the programs by its agent and place (`store_of`). `folder` is where their
+    reaper holds its lock. A home in memory has neither.
     """
 
     def __init__(self, store: str = "", folder: Path | None = None) -> None:
         self.store, self.folder = store or secrets.token_hex(8), folder
         self.owner = f"{self.store}.{secrets.token_hex(8)}"
-        """The name of this life of the daemon, which programs carry in their environment."""
+        """The name of this life of the daemon, which its programs carry in their environment."""
         self._lock = folder / "reaper" if folder is not None else None
         self._groups: set[int] = set()
         self._gone: set[int] = set()
@@ -52,11 +52,11 @@ class ReaperClient:
 
     @property
     def pid(self) -> int | None:
-        """The process id of the reaper at work, or None."""
+        """The process id of the running reaper, or None."""
         return self._program.pid if self._program is not None else None
 
     def end_former(self) -> None:
-        """End the programs that the last daemon of this home has left, if its reaper was killed too."""
+        """End the programs that the last daemon of this home left running, if its reaper was killed too."""
         if self._lock is None or not self._lock.exists():
             return
         former, own = f"{reaper.OWNER}={self.store}.".encode(), f"{reaper.OWNER}={self.owner}".encode()
@@ -75,7 +75,7 @@ class ReaperClient:
             self._start()
 
     def hold_until(self, moment: float) -> None:
-        """Have all groups ended at a moment of the monotonic clock, unless a later one is given by then."""
+        """Have all groups ended at a time of the monotonic clock, unless a later time is given by then."""
         self._deadline = b"=%f\n" % moment
         if self._groups or self._gone:
             self._report(self._deadline)
@@ -87,8 +87,8 @@ class ReaperClient:
         self._report(self._deadline + b"+%d\n" % group)
 
     def ended(self, group: int) -> None:
-        """Forget a group that is gone; the reaper is told with the next one, or soon, because waking it costs
-        time.
+        """Forget a group that is gone. The reaper is told with the next report, or soon, because waking it
+        costs time.
         """
         self._groups.discard(group)
         self._killed.discard(group)
@@ -103,8 +103,8 @@ class ReaperClient:
         return group in self._killed
 
     def guard(self, group: int) -> None:
-        """Record a worker, if groups are to be ended at a moment: it dies with the daemon by itself, but does
-        not stop when the daemon is stopped.
+        """Record a worker, if groups must be ended at a set time. A worker dies with the daemon by itself,
+        but is not stopped when the daemon is stopped.
         """
         if self._deadline:
             self.began(group)
@@ -115,7 +115,7 @@ class ReaperClient:
             self.ended(group)
 
     def close(self) -> None:
-        """Have the reaper end programs that have left their group, and then itself; no call may follow."""
+        """Make the reaper end programs that have left their group, and then itself; no call may follow."""
         self._is_closed = True
         if self._program is None:
             return
@@ -175,7 +175,7 @@ class ReaperClient:
             self._start()
 
     def _hear(self) -> None:
-        """Read which groups it has killed."""
+        """Read which groups the reaper has killed."""
         if self._program is None:
             return
         assert self._program.stdout is not None
@@ -183,7 +183,7 @@ class ReaperClient:
             self._killed.update(map(int, data.split()))
 
     def _write(self, line: bytes) -> bool:
-        """Write a line to it; False if it is dead. A stopped one finds by itself what it missed."""
+        """Write a line to the reaper; False if it is dead. A stopped one finds by itself what it missed."""
         assert self._program is not None
         assert self._program.stdin is not None
         try:
@@ -208,7 +208,7 @@ def store_of(agent: str, home: Home) -> str:
 
 
 def _groups_folder() -> str:
-    """The folder of the control groups in which programs are counted (A19); "" if there is none."""
+    """The folder of the control groups that account for programs (A19); "" if there is none."""
     return "" if obstacle() else str(own_group())
 
 

@@ -1,4 +1,4 @@
-"""Starting of a program in a group of its own, without ever running Python in it (A2, A14)."""
+"""Start of a program in its own group, without ever running Python in it (A2, A14)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
-"""The statuses that shells give to a command that does not exist, or cannot be run."""
+"""The statuses that shells give a command that does not exist, or cannot be run."""
 
 LIMITING = "/bin/sh"
 """The program that sets limits."""
@@ -44,14 +44,14 @@ Confine = Callable[[], None]
 
 
 class StartedProgram(NamedTuple):
-    """A started program: its number, which is also its group's, and a function that returns its status."""
+    """A started program: its process id, also that of its group, and a function that returns its status."""
 
     pid: int
     status: Callable[[], int]
 
 
 class Pipes(NamedTuple):
-    """The standard input, output and error of a program. Without an `input` it reads nothing."""
+    """The standard input, output and error of a program. Without `input`, the input is empty."""
 
     input: int | None
     output: int
@@ -61,10 +61,11 @@ class Pipes(NamedTuple):
 def limited(
     words: Sequence[str], cpu: int | None, memory: int | None, files: int | None, group: Path | None
 ) -> list[str]:
-    """The command that sets its own limits before it becomes the program, so that no program runs without.
+    """A command that sets its own limits before it becomes the program, so that no program runs without
+    limits.
 
-    `group` is the control group in which it is counted (A19), or None. Limits set from outside, once it runs,
-    would come too late for programs that it starts at once.
+    `group` is the control group that accounts for it (A19), or None. Limits set from outside, after the
+    start, would come too late for programs that it starts at once.
     """
     if cpu is None and memory is None and files is None and group is None:
         return list(words)
@@ -93,7 +94,7 @@ def start(
     pipes: Pipes,
     confine: Confine | None = None,
 ) -> StartedProgram:
-    """Start a program in a folder; with `confine`, from a thread that `confine` has confined first. Raises
+    """Start a program in a folder; with `confine`, from a thread that it has confined first. Raises
     CannotStartError.
     """
     searched = environment.get("PATH", os.defpath)
@@ -111,10 +112,10 @@ def start(
 
 
 def _in_a_thread(confine: Confine, begin: Callable[[], StartedProgram]) -> StartedProgram:
-    """Start a program from a temporary thread that has given up what the program may not reach.
+    """Start a program from a temporary thread that has given up access to whatever the program may not reach.
 
-    A thread gives up access only for itself and what it starts. So no Python runs in the program, and it is
-    never unconfined.
+    A thread gives up access only for itself and what it starts. So no Python runs in the program, and the
+    program is never unconfined.
     """
     started: list[StartedProgram] = []
     failed: list[Exception] = []
@@ -170,19 +171,19 @@ def _started_in(
 
 
 def _path_of(name: str, path: str, directory: str) -> str:
-    """The path of the program; it may not be there. Raises CannotStartError if PATH has no such program."""
+    """The path of the program, which may not exist. Raises CannotStartError if PATH has no such program."""
     if "/" in name:
         return os.path.join(directory, name)
     there = _search(name, path)
     if there is None:
-        _search.cache_clear()  # it may be there the next time
+        _search.cache_clear()  # it may exist the next time
         raise CannotStartError(NOT_FOUND, f"{name}: no such program in {path or 'an empty PATH'}")
     return there
 
 
 def _examine(name: str, path: str, directory: str) -> None:
-    """Raise CannotStartError, with the reason, if the program or its folder is none. Only a start that has
-    failed asks, so that no other pays for it.
+    """Raise CannotStartError, with the reason, if the program or its folder is invalid. Called only after a
+    failed start, so that no other start pays for it.
     """
     if not os.path.isdir(directory):
         raise CannotStartError(NOT_FOUND, f"{directory}: there is no such folder to run {name} in")

@@ -1,7 +1,7 @@
 """The daemon's side of a worker: a program, the pipes to it, and how it ended (N33).
 
 Requests go to its standard input, answers come from its standard output, and all prints of its actions, even
-those of C code, from its standard error. It leads a session of its own, so that it can be killed with all
+those of C code, from its standard error. It leads its own session, so that it can be killed with everything
 that it started.
 """
 
@@ -32,9 +32,9 @@ from narval.system.secret import without_given
 
 _MOST_CHUNKS = 64
 _FLOOD, _PAUSE = 32 * 1024, 0.1
-"""The bytes printed at once after which a program has to wait, and the seconds for which it waits."""
+"""The bytes printed at once after which a program must wait, and the seconds for which it waits."""
 _FAREWELL = 5.0
-"""Seconds a program may take to end when nothing more will come; a stopped one never would."""
+"""Seconds that a program may take to end after its requests end; a stopped program would never end."""
 _LAST_LINES = 20
 _FOLDER = str(Path(narval.__file__).parent.parent)
 
@@ -43,18 +43,18 @@ class Listener(Protocol):
     """The owner of a child, which gets its messages, on the loop's thread."""
 
     def child_said(self, child: Child, message: Any) -> None:
-        """Take a message."""
+        """Handle a message."""
 
     def child_printed(self, child: Child, line: str) -> None:
-        """Take a line that was printed in it."""
+        """Handle a line that the child printed."""
 
     def child_ended(self, child: Child, how: str) -> None:
-        """Take its end; `how` is for people: "was killed by SIGSEGV", "exited with status 3"."""
+        """Handle its end; `how` is for people: "was killed by SIGSEGV", "exited with status 3"."""
 
 
 class Child:
-    """One worker program, or another program of narval: its `words` follow those that start Python, it sees
-    only the variables of its `environment`, and `read` reads its messages.
+    """One worker program, or another program of narval. Its `words` follow those that start Python; it sees
+    only the variables of its `environment`; `read` parses its messages.
     """
 
     def __init__(
@@ -74,14 +74,14 @@ class Child:
         self.record: CallRecord | None = None
         """The call that it answers."""
         self.is_stale = False
-        """True if it is to end with its call."""
+        """True if it must end with its call."""
         self._timer: asyncio.TimerHandle | None = None
         self._killing: asyncio.TimerHandle | None = None
         self._watch = ProgramEnd(loop, self._program.pid, self._ended)
 
     @property
     def pid(self) -> int:
-        """The number of the program, and of the group that it leads."""
+        """The process id of the program, and of the group that it leads."""
         return self._program.pid
 
     def take(self, record: CallRecord | None) -> None:
@@ -129,11 +129,11 @@ class Child:
             self._killing.cancel()
 
     def _read_answers(self) -> bool:
-        """Read the answers that are there; False when there are none."""
+        """Read the available answers; False if there are none."""
         data = read_pipe(self._answers)
         if data == b"":
             self._loop.remove_reader(self._answers)
-            # it is about to end, most likely; if not, it can never answer again
+            # most likely it is about to end; if not, it can never answer again
             self._kill_after(1.0, "closed its pipe to narval")
         try:
             for body in self._frames.feed(data or b""):
@@ -147,8 +147,8 @@ class Child:
         return bool(data)
 
     def after(self, seconds: float, act: Callable[[], None]) -> None:
-        """Call `act` after some seconds, unless the pipes are closed first; it replaces the act
-        set before.
+        """Call `act` after `seconds` seconds, unless the pipes are closed first. This replaces the previous
+        `act`.
         """
         self.stop_timer()
         self._timer = self._loop.call_later(seconds, act)
@@ -164,7 +164,7 @@ class Child:
             self._killing = self._loop.call_later(seconds, self.kill, why)
 
     def _ended(self) -> None:
-        """Read its last messages and prints, end the programs it left running, and tell the listener."""
+        """Read its last messages and prints, end the programs that it left running, and tell the listener."""
         if self._answers < 0:  # closed
             return
         self.kill()
@@ -186,7 +186,7 @@ class Prints:
         loop.add_reader(pipe, self._read)
 
     def finish(self) -> None:
-        """Read the prints that have come, and complete an unfinished line."""
+        """Read the prints received so far, and complete an unfinished line."""
         _drain(self._read)
         self._lines.end()
 
@@ -219,7 +219,7 @@ class Prints:
 
 
 def worker_words(memory: int | None, confined: Confined | None) -> list[str]:
-    """The words by which Python becomes a worker, which may be confined."""
+    """The arguments that make Python a worker, which may be confined."""
     limits = [msgspec.json.encode(confined).decode()] if confined is not None else []
     return ["narval.calls.workers.worker", str(os.getpid()), os.getcwd(), str(memory or 0), *limits]
 
@@ -253,7 +253,7 @@ def _started(
 
 
 def _drain(read: Callable[[], bool]) -> None:
-    """Read all that is there, but not for ever: a program that it started may keep writing."""
+    """Read everything available, but not for ever: a program that it started may keep writing."""
     for _ in range(_MOST_CHUNKS):
         if not read():
             return

@@ -1,7 +1,7 @@
-"""Confined: what a worker gives up before it loads foreign code.
+"""Confinement of a worker, before it loads foreign code.
 
-The system confines it where it can: folders, programs and TCP by Landlock, other sockets by seccomp. The
-audit hook is for the rest: it knows hosts by name, and without Landlock there is nothing else. It sees what
+The system enforces it where it can: folders, programs and TCP by Landlock, other sockets by seccomp. The
+audit hook does the rest: it knows hosts by name, and without Landlock there is nothing else. It sees what
 Python does, and does not stop code that tries to circumvent it.
 """
 
@@ -26,7 +26,7 @@ Found = TypeVar("Found")
 class Confined(msgspec.Struct, frozen=True):
     """The places that a worker may reach, with hosts by name; `by_hook` if only the audit hook enforces them.
 
-    `hosts` are as in grants: `host smtp.example.org:587`. `environment` has the secrets that are granted.
+    `hosts` are written as in grants: `host smtp.example.org:587`. `environment` has the granted secrets.
     """
 
     limits: Confinement
@@ -36,7 +36,7 @@ class Confined(msgspec.Struct, frozen=True):
 
 
 def confine(confined: Confined) -> None:
-    """Confine this program permanently, while it has one thread."""
+    """Confine this program permanently, while it has only one thread."""
     if not confined.by_hook:
         confine_thread(confined.limits, has_hosts=bool(confined.hosts))
     guard = _Guard(confined)
@@ -55,7 +55,7 @@ _REFUSED = frozenset(
     {"os.fork", "os.forkpty", "pty.spawn", "ctypes.dlopen", "ctypes.dlsym", "ctypes.dlsym/handle",
      "ctypes.cdata", "ctypes.call_function", "os.kill", "os.killpg"}
 )  # fmt: skip
-"""The events by which code would circumvent a hook, or reach another program."""
+"""The events by which code could circumvent a hook, or reach another program."""
 
 
 class _Guard:
@@ -113,7 +113,7 @@ class _Guard:
             raise PermissionError(1, f"not granted: {event}")
 
     def _program(self, name: Any) -> Any:
-        """The path of a program, or its name if there is none of that name."""
+        """The path of a program, or its name as a path if there is no such program."""
         text = os.fsdecode(name)
         return name if "/" in text else shutil.which(text) or f"/{text}"
 

@@ -1,4 +1,4 @@
-"""Messages between the daemon and a worker: msgpack in frames, each after its length in four bytes.
+"""Messages between the daemon and a worker: msgpack in frames, each preceded by its length in four bytes.
 
 A length beyond `MOST` is refused before anything is read, and every message is checked against its type.
 """
@@ -25,13 +25,13 @@ if TYPE_CHECKING:  # a worker reads no settings
     from narval.files.settings import CallLimits
 
 MOST = 128 * 1024 * 1024
-"""The most bytes that one frame may have."""
+"""The most bytes of one frame."""
 
 _LENGTH = struct.Struct("!I")
 
 
 class FrameError(ActionError):
-    """Bytes received, or a message to send, that are no acceptable frame."""
+    """Received bytes, or a message to send, that are not a valid frame."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, "too-large", final=True)
@@ -43,12 +43,12 @@ class Given(msgspec.Struct, frozen=True, array_like=True):
     elements: tuple[tuple[int, bytes, float], ...]
     listed: bool
     senders: tuple[str, ...] = ()
-    """The agent that sent each of them, "" if none did; () if none was sent by an agent."""
+    """The agent that sent each element, "" if none did; () if no agent sent any."""
 
 
 class Allowance(msgspec.Struct, frozen=True, array_like=True):
-    """Limits of foreign code: folders that may be read, bytes of memory, places inside that may be fetched,
-    services that may be asked.
+    """Limits of foreign code: folders that it may read, bytes of memory, places inside from which it may
+    fetch, and services that it may ask.
     """
 
     folders: tuple[str, ...]
@@ -60,7 +60,7 @@ class Allowance(msgspec.Struct, frozen=True, array_like=True):
 class CallFrame(msgspec.Struct, frozen=True, tag=True):
     """To a worker: answer this call, whose target has no `function` there.
 
-    `zone` is its time zone, `moment` the time of a simulated clock, which stands still.
+    `zone` is its time zone, `moment` the time of a simulated clock, which does not advance.
     """
 
     call: str
@@ -116,7 +116,7 @@ _messages: msgspec.msgpack.Decoder[WorkerMessage] = msgspec.msgpack.Decoder(Work
 
 
 def pack(message: CallFrame | WorkerMessage) -> bytes:
-    """A message as a frame. Raises FrameError when it is too large."""
+    """A message as a frame. Raises FrameError if it is too large."""
     body = _encoder.encode(message)
     if len(body) > MOST:
         raise FrameError(
@@ -139,7 +139,7 @@ def read_message(body: bytes) -> WorkerMessage:
 
 
 class FrameReader:
-    """Assembles bytes, as they come, into complete frames."""
+    """Assembles received bytes into complete frames."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
@@ -162,7 +162,7 @@ class FrameReader:
 
 
 def frame_of(call: CallContext, limits: CallLimits) -> CallFrame:
-    """The frame by which a call goes to a worker."""
+    """The frame that sends a call to a worker."""
     clock = call.clock or RunClock(SystemClock())
     return CallFrame(
         call=call.id,
@@ -184,7 +184,7 @@ def frame_of(call: CallContext, limits: CallLimits) -> CallFrame:
 
 
 def unpacked_call(frame: CallFrame, timeout: float | None = None) -> CallContext:
-    """The call that a frame asks for, as it is answered here; `timeout` is in seconds, None for none."""
+    """The call in a frame, as it is answered here; `timeout` is in seconds, None for none."""
     clock = RunClock(SystemClock() if frame.moment is None else SimulatedClock(frame.moment), frame.zone)
     call = CallContext(
         frame.call,

@@ -1,7 +1,8 @@
-"""Calls answered in child programs, and transforms, which may loop (N32, N33).
+"""Calls answered in child programs; also transforms, which may loop (N32, N33).
 
 A worker answers one call at a time. If its call exceeds its time limit, or is given up, the worker is killed
-with all that it started. The crash of a worker costs only its call, and another is started when it is needed.
+with everything that it started. The crash of a worker costs only its call, and another is started when it is
+needed.
 """
 
 from __future__ import annotations
@@ -23,31 +24,31 @@ from narval.core.engines.events import Failure
 from narval.files.settings import CallLimits
 
 SPARE = 1
-"""The idle workers that may live besides those that may be at work: else calls that alternate between two
-places would end, with one worker, each other's worker every time.
+"""The idle workers that may live in addition to the busy ones. Otherwise, with one worker, calls that
+alternate between two sets of places would end each other's worker every time.
 """
 
 
 class WorkerBudget:
-    """The workers that may be at work at once, `most` of them: all pools of a home share it, so that the
-    number of programs does not grow with the places to which calls are confined.
+    """The workers that may be busy at once, `most` of them. All pools of a home share it, so that the number
+    of programs does not grow with the places to which calls are confined.
 
-    Each pool in which calls wait gets one worker first, then an equal share, for which idle workers of others
-    end. The pool that was served longest ago has its turn first.
+    Each pool with waiting calls first gets one worker, then an equal share; idle workers of other pools end
+    for it. The pool that was served longest ago is next.
     """
 
     def __init__(self, most: int) -> None:
         self.most, self.restarts = most, 0
-        """The most workers, and the number of those that died or were killed."""
+        """The most workers, and the number of workers that died or were killed."""
         self._pools: dict[Workers, None] = {}
-        """The pools, the one that was served last at the end."""
+        """The pools, the most recently served at the end."""
 
     def add(self, pool: Workers) -> None:
         """Let a pool share the budget."""
         self._pools[pool] = None
 
     def drop(self, pool: Workers) -> None:
-        """Stop counting the workers of a pool, which is used no more."""
+        """Stop counting the workers of a pool that is no longer used."""
         self._pools.pop(pool, None)
 
     def limit(self, most: int) -> None:
@@ -59,13 +60,13 @@ class WorkerBudget:
         self.restarts += 1
 
     def serve(self, pool: Workers) -> None:
-        """Let all other pools have their turn before this one, to which a call was just given."""
+        """Move this pool, to which a call was just given, behind all others."""
         del self._pools[pool]
         self._pools[pool] = None
 
     @property
     def may_work(self) -> bool:
-        """True if one more worker may be at work: have a call, or start for one."""
+        """True if one more worker may be busy: have a call, or start for one."""
         return sum(pool.size - len(pool._idle) for pool in self._pools) < self.most
 
     def taken(self) -> Iterator[CallRecord]:
@@ -73,7 +74,7 @@ class WorkerBudget:
         return chain.from_iterable(pool._busy for pool in self._pools)
 
     def hand_out(self) -> None:
-        """Give waiting calls to idle workers, and start others while there may be more."""
+        """Give waiting calls to idle workers, and start others while the budget allows."""
         waiting = [pool for pool in self._pools if pool.queued]
         share = max(1, self.most // max(1, len(waiting)))
         for pool in waiting:
@@ -92,7 +93,7 @@ class WorkerBudget:
                 pool.start_worker()
 
     def _has_room(self) -> bool:
-        """True if one more worker may be started for a call; an idle one ends for it where too many live."""
+        """True if one more worker may be started for a call. If too many live, an idle one ends for it."""
         if not self.may_work:
             return False
         has_room = sum(pool.size for pool in self._pools) < self.most + SPARE
@@ -100,8 +101,8 @@ class WorkerBudget:
 
 
 class Workers(QueuedBackend):
-    """A pool of programs, each started when it is first needed, and confined if `confined` is given. It has
-    as many as its `budget` lets it; without one, `limits.workers`.
+    """A pool of programs, each started when it is first needed, and confined if `confined` is given. Its
+    `budget` limits their number; without one, `limits.workers` does.
     """
 
     def __init__(
@@ -129,8 +130,8 @@ class Workers(QueuedBackend):
         self.budget.hand_out()
 
     def replace(self) -> None:
-        """Retire the workers, which may have imported changed modules: idle ones now, the others when their
-        call has ended. No call is disturbed.
+        """Retire the workers, which may have imported changed modules: idle ones now, the others after their
+        call. No call is disturbed.
         """
         for child in self._children - self._starting:
             child.outdate()
@@ -138,7 +139,7 @@ class Workers(QueuedBackend):
             self._retire(child)
 
     def leave(self) -> None:
-        """Retire the workers of a pool that is used no more."""
+        """Retire the workers of a pool that is no longer used."""
         self.budget.drop(self)
         self.replace()
 
@@ -168,28 +169,28 @@ class Workers(QueuedBackend):
 
     @property
     def size(self) -> int:
-        """The workers that live, without those that are to end."""
+        """The number of workers that live, without those that must end."""
         return len(self._busy) + len(self._idle) + len(self._starting)
 
     @property
     def lacks_workers(self) -> bool:
-        """True while more calls wait than there are workers idle or starting for them."""
+        """True while more calls wait than there are idle or starting workers."""
         is_more = len(self._idle) + len(self._starting) < len(self._waiting)
         return is_more and self._waiting.has_but(self._full())
 
     def give_to_idle(self) -> None:
-        """Give waiting calls to idle workers, as far as these may be at work."""
+        """Give waiting calls to idle workers, as far as the budget allows."""
         while self._idle and self.budget.may_work and self._waiting.has_but(full := self._full()):
             self._give(self._idle.pop(), self._waiting.next(full))
 
     def retire_one(self) -> bool:
-        """End a worker that is idle, the one that was used first; False if none is."""
+        """End the least recently used idle worker; False if none is idle."""
         if idle := self._idle[:1]:
             self._retire(idle[0])
         return bool(idle)
 
     def start_worker(self) -> None:
-        """Start a worker; where that fails, the call whose turn it is is answered so."""
+        """Start a worker; if that fails, the next call in turn is answered with the error."""
         confined = self._confined
         environment = None if confined is None else {**small_environment(), **dict(confined.environment)}
         words = worker_words(self._limits.worker_memory, confined)
@@ -254,21 +255,21 @@ class Workers(QueuedBackend):
         self.budget.hand_out()
 
     def _fail(self, outcome: Outcome) -> None:
-        """Answer the call whose turn it is, for which a worker was to be started."""
+        """Answer the next call in turn, for which a worker should have started."""
         if self._waiting:
             self._waiting.next().answer(outcome)
 
-    # --- what children say ----------------------------------------------------------------------------
+    # --- messages of children -------------------------------------------------------------------------
 
     def child_said(self, child: Child, message: WorkerMessage) -> None:
-        """Take a message of a worker: it is ready, reports progress, or answers."""
+        """Handle a message of a worker: it is ready, reports progress, or answers."""
         record = child.record
         if isinstance(message, Ready):
             if child in self._starting:
                 self._starting.discard(child)
                 child.stop_timer()
                 self._set_free(child)
-                self.give_to_idle()  # it answers at least one before it may end for another pool
+                self.give_to_idle()  # it answers at least one call before it may end for another pool
                 self.budget.hand_out()
         elif record is None or message.call != record.call.id:
             return
@@ -289,7 +290,7 @@ class Workers(QueuedBackend):
             log_print(line, "", 0, "")
 
     def child_ended(self, child: Child, how: str) -> None:
-        """Answer the call of a worker that died, or for which it was started; start another if needed."""
+        """Answer the call of a worker that died, or for which it was starting; start another if needed."""
         self._children.discard(child)
         is_lost = self._reaper is not None and self._reaper.has_killed(child.pid)
         if self._reaper is not None:

@@ -16,7 +16,7 @@ from narval.core.source.text import SHIPPED
 
 
 def executed(path: str, code: ModuleCode) -> ModuleType:
-    """The module of a file, in a package of its own with all that it may import.
+    """The module of a file, in a new package with everything that it may import.
 
     Modules that are not among the texts are found beside the file: `from .other import name`.
     """
@@ -34,7 +34,7 @@ def executed(path: str, code: ModuleCode) -> ModuleType:
 
 
 def drop(module: ModuleType) -> None:
-    """Drop a module, and what it imported from beside it."""
+    """Drop a module, and the modules that it imported from beside it."""
     _drop(module.__name__.partition(".")[0])
 
 
@@ -78,7 +78,7 @@ class _Texts(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: object, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The spec of the module of a text, or of a shipped one."""
+        """The spec of a module given as text, or of a shipped module."""
         package, _, name = fullname.partition(".")
         if package != self.package:
             return None

@@ -1,10 +1,10 @@
-"""Transforms: XSLT that can neither write, nor reach the network, nor read outside the folders allowed (N32).
+"""Transforms: XSLT that can neither write, nor reach the network, nor read outside the allowed folders (N32).
 
 They run in a worker, since a stylesheet can loop. A transform with one plain input gets that element as its
 document. One with several inputs, or a list, gets a root `elements` with the elements as children, in the
-order of the inputs. Each has its `eid`. The result is every root of the result tree, or, if there is one root
-`elements`, its children. Only the tree counts, not its serialization: `xsl:output method="html"` makes no
-difference, and a result of text alone is refused.
+order of the inputs. Each has its `eid`. The results are all roots of the result tree, or, if the only root is
+`elements`, its children. Serialization is ignored: `xsl:output method="html"` makes no difference, and a
+result that is only text is refused.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class TransformError(ActionError):
 
 
 class _Folders(etree.Resolver):
-    """Resolves every `xsl:include`, `xsl:import` and `document()` from the folders allowed, or not at all.
+    """Resolves every `xsl:include`, `xsl:import` and `document()` from the allowed folders, or not at all.
 
-    lxml asks its access control about `document()` only, and reads includes regardless; so this refuses by
-    raising, and never defers to another resolver.
+    lxml's access control applies to `document()` only, and lxml reads includes regardless. So this resolver
+    refuses by raising, and never defers to another one.
     """
 
     def __init__(self, folders: tuple[str, ...]) -> None:
@@ -73,7 +73,7 @@ class _Folders(etree.Resolver):
 
 
 class Sheets:
-    """Compiled stylesheets, by content; one of several files is compiled each time."""
+    """Compiled stylesheets, by content. One with several files is compiled each time."""
 
     def __init__(self) -> None:
         self._compiled: OrderedDict[tuple[str, str, tuple[str, ...]], etree.XSLT] = OrderedDict()
@@ -153,7 +153,7 @@ def _apply(sheet: etree.XSLT, source: etree._Element, path: str) -> list[OutputE
         raise TransformError(_report(error, path), "transform-failed") from None
     for entry in sheet.error_log:  # the texts of xsl:message
         if entry.message != _NO_MESSAGE:
-            print(entry.message)  # noqa: T201 - it goes to the log, as all that actions print
+            print(entry.message)  # noqa: T201 - it goes to the log, like all prints of actions
     roots = list(_roots(result))
     if not roots and str(result).strip():
         raise TransformError(
@@ -165,7 +165,7 @@ def _apply(sheet: etree.XSLT, source: etree._Element, path: str) -> list[OutputE
 
 
 def _roots(result: etree._XSLTResultTree) -> Iterator[etree._Element]:
-    """The elements at the top of a result tree, which may have several or none."""
+    """The elements at the top of a result tree, which may have none or several."""
     first = result.getroot()
     if first is None:
         return

@@ -2,8 +2,8 @@
 
     python -m narval.calls.workers.worker PARENT FOLDER MEMORY [CONFINED]
 
-It moves the pipes out of the reach of actions, so that all prints of an action end in the log. It dies with
-the daemon: by a signal if the system has one for that, else when its requests end.
+It moves the pipes out of the reach of actions, so that all prints of an action end up in the log. It dies
+with the daemon: by a signal if the system supports that, else when its requests end.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Pipe:
 
     @property
     def is_own(self) -> bool:
-        """True in the program that has made it, and in no fork."""
+        """True in the program that created it, but not in its forks."""
         return os.getpid() == self._pid
 
     def send(self, message: WorkerMessage) -> None:
@@ -85,13 +85,13 @@ class Pipe:
 
 
 class WorkerModules:
-    """The loaded modules, by path and content, so that a run keeps the version it began with."""
+    """The loaded modules, by path and content, so that a run keeps the version with which it began."""
 
     def __init__(self) -> None:
         self._loaded: OrderedDict[tuple[str, str], ModuleType] = OrderedDict()
 
     def load(self, path: str, code: ModuleCode | None) -> ModuleType:
-        """The module with this text, or without one with the present text of its file."""
+        """The module with this text; without `code`, with the present text of its file."""
         if code is None:
             name, text = Path(path).stem, Path(path).read_bytes()
             code = ModuleCode(name, ((name, path, text),), hashlib.sha256(text).hexdigest())
@@ -111,9 +111,9 @@ def main() -> None:
     sys.dont_write_bytecode = True  # modules/ is the user's folder
     _die_with(parent)
     requests, pipe = _take_pipes()
-    with contextlib.suppress(OSError):  # the folder may have been removed meanwhile
+    with contextlib.suppress(OSError):  # the folder may have been removed since
         os.chdir(folder)
-    if len(sys.argv) > 4:  # before there is another thread, and any code of others
+    if len(sys.argv) > 4:  # before there is another thread, or foreign code
         confine(msgspec.json.decode(sys.argv[4], type=Confined))
     calls: SimpleQueue[CallFrame] = SimpleQueue()
     threading.Thread(target=_read, args=(requests, calls), daemon=True).start()
@@ -144,7 +144,7 @@ def _answer(frame: CallFrame, modules: WorkerModules, pipe: Pipe) -> Outcome:
 
 
 def _call(call: CallContext, load: Callable[[], Any], allowance: Allowance) -> Outcome:
-    """Load the module and call its function; a coroutine gets a loop of its own."""
+    """Load the module and call its function; a coroutine gets its own loop."""
     try:
         result = load()(**conversion.arguments(call.inputs))
         return Outcome(conversion.elements(conversion.awaited(result)))
@@ -153,7 +153,7 @@ def _call(call: CallContext, load: Callable[[], Any], allowance: Allowance) -> O
 
 
 def _function(target: Target, modules: WorkerModules) -> Any:
-    """The function, or the class, that a target names in a module. Raises ActionError."""
+    """The function or class that a target names in a module. Raises ActionError."""
     module = modules.load(target.module_path, target.code)
     function = getattr(module, target.function_name, None)
     if not callable(function):
@@ -162,14 +162,14 @@ def _function(target: Target, modules: WorkerModules) -> Any:
 
 
 class _Log(logging.Handler):
-    """Sends what the action of the present call logs to the daemon."""
+    """Sends the log records of the present call's action to the daemon."""
 
     def __init__(self, pipe: Pipe) -> None:
         super().__init__()
         self._pipe = pipe
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send a record; one outside a call is printed."""
+        """Send a record; print one that is logged outside a call."""
         text, current = without_given(self.format(record)), current_call()
         if current is None or not self._pipe.is_own:
             sys.stderr.write(f"{text}\n")
@@ -178,13 +178,13 @@ class _Log(logging.Handler):
 
 
 class _Reporter:
-    """Sends progress to the daemon, but no more often than a person could look."""
+    """Sends progress to the daemon, limited to the rate at which a person can read."""
 
     def __init__(self, pipe: Pipe) -> None:
         self._pipe, self._next = pipe, 0.0
 
     def report(self, call: CallContext) -> None:
-        """Send the progress of a call, unless the last was sent just before."""
+        """Send the progress of a call, unless progress was sent just before."""
         if call.progressed is None:
             return
         done, total = call.progressed
@@ -195,7 +195,7 @@ class _Reporter:
 
 
 def _die_with(parent: int) -> None:
-    """Have this program killed when the parent dies, even in the middle of a call."""
+    """Have this program killed when the parent dies, even during a call."""
     if sys.platform == "linux":
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # it died before the request
@@ -216,7 +216,7 @@ def _take_pipes() -> tuple[int, Pipe]:
 
 
 def _read(requests: int, calls: SimpleQueue[CallFrame]) -> None:
-    """Queue calls as they come; when the pipe is closed, end with all programs started here."""
+    """Queue calls as they arrive; when the pipe is closed, end with all programs started here."""
     frames = FrameReader()
     while data := os.read(requests, 256 * 1024):
         for body in frames.feed(data):
@@ -227,7 +227,7 @@ def _read(requests: int, calls: SimpleQueue[CallFrame]) -> None:
 
 
 def _flush() -> None:
-    """Flush all prints, also those of C code, so that they come before the answer."""
+    """Flush all prints, including those of C code, so that they arrive before the answer."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()

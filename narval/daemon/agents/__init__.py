@@ -1,1 +1,1 @@
-"""Agents in a daemon: their lives as a pure protocol, the supervisor that does what it says, their hosts."""
+"""Agents in a daemon: their lifecycle as a pure protocol, the supervisor that performs it, their hosts."""

@@ -1,4 +1,4 @@
-"""Agent host: one agent at work within a daemon, whose turns are made in rounds."""
+"""The agent host: one active agent in a daemon, whose turns are made in rounds."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ MOST_LOGGED = 1_000
 Work = Callable[[Turn], Any]
 
 ASKER_CONTEXT: ContextVar[Callable[[Work], Work] | None] = ContextVar("ASKER_CONTEXT", default=None)
-"""A function that alters work submitted meanwhile: it may have the turn record more, or refuse."""
+"""A function that wraps work submitted in its context: it may make the turn record more, or refuse."""
 
 
 @contextmanager
 def outside_context() -> Iterator[None]:
-    """Submit work outside the context of the asker, who did not ask for it: it is not altered."""
+    """Submit work outside the asker's context: it is not altered."""
     token = ASKER_CONTEXT.set(None)
     try:
         yield
@@ -73,7 +73,7 @@ class Listing(Protocol):
     """An index of runs of one kind."""
 
     def put(self, eid: int, definition: Any, state: Any, /) -> None:
-        """Record a run as it is now."""
+        """Record the present state of a run."""
 
     def drop(self, eid: int, /) -> None:
         """Forget a run."""
@@ -84,14 +84,14 @@ Part = TypeVar("Part")
 
 
 class Listings:
-    """The indexes of an agent's runs, by kind, and other parts made once for the agent."""
+    """The indexes of an agent's runs, by kind, and other parts created once for the agent."""
 
     def __init__(self, agent: AgentState) -> None:
         self._agent = agent
         self._made: dict[Hashable, Any] = {}
 
     def of(self, kind: str, make: Callable[[], Made]) -> Made:
-        """The index of a kind, up to date: at first of all runs, then of those that have changed."""
+        """The up-to-date index of a kind: first of all runs, then updated with those that have changed."""
         runs, watches = self._agent.runs, self._agent.watches
         index: Made | None = self._made.get(kind)
         if index is None or kind not in watches.altered:
@@ -108,7 +108,7 @@ class Listings:
         return index
 
     def once(self, make: Callable[[AgentState], Part]) -> Part:
-        """The part made of the agent; it is made when first asked for."""
+        """The part that `make` makes of the agent, created when it is first asked for."""
         if make not in self._made:
             self._made[make] = make(self._agent)
         part: Part = self._made[make]
@@ -116,24 +116,24 @@ class Listings:
 
 
 class Environment(NamedTuple):
-    """The parts and settings that the hosts of a daemon's agents have in common."""
+    """The parts and settings that the hosts of a daemon's agents share."""
 
     store: Store
     folder: Path | None
-    """The home whose files are followed; None where there are none."""
+    """The home whose files are followed; None if there are none."""
     main_loop: MainLoop
     office: PostOffice
     settings: CurrentSettings
     zone: str
-    """The zone of agents whose settings name none."""
+    """The time zone of agents whose settings name none."""
     record_only: bool
-    """True if no agent advances anything."""
+    """True if requests are only recorded, and no agent advances anything."""
 
 
 def _blank(
     environment: Environment, number: int, library: Library, own: AgentSettings, since: float
 ) -> AgentState:
-    """The state of an agent, without anything from the store yet. Raises StoreError."""
+    """The state of an agent, before anything is read from the store. Raises StoreError."""
     return blank(
         library,
         environment.store.of(number),
@@ -152,7 +152,7 @@ def _mail_of(
     post: Callable[[Delivery | Request], None],
     own: AgentSettings,
 ) -> AgentMail:
-    """The mail of an agent, or of a row that stands for a peer."""
+    """The mail of an agent, or of a row that represents a peer."""
     if not stands_for_peer(identity.name):
         return AgentMail(agent, identity, environment.office, post, own)
     from narval.daemon.links.link_mail import LinkMail  # here: a home without peers does not import it
@@ -162,11 +162,11 @@ def _mail_of(
 
 
 OnFault = Callable[["AgentHost", Exception], bool]
-"""A function that is told of a turn that broke down; it returns True if only this activation is lost."""
+"""Called when a turn breaks down; returns True if only this activation is lost."""
 
 
 class AgentHost:
-    """One agent at work: its loop decides turns, its dispatcher performs them; it answers those who wait."""
+    """One active agent: its loop decides turns, its dispatcher performs them; the host answers waiters."""
 
     def __init__(
         self,
@@ -184,18 +184,18 @@ class AgentHost:
     ) -> None:
         """Make the host of an agent that has been active without a break since a moment.
 
-        `own` are its settings, `calls` its calls, if not those of the book; `Dispatcher.resume` attaches them
-        where some are under way. `chat_outbox` is that of the home's own agent; None makes it, for that one.
-        `on_fault` is told of a turn that broke down; without it the daemon ends. The agent is blank: nothing
-        is restored yet. With `record_only` it only records requests. Raises StoreError.
+        `own` are its settings. `calls` are its calls, if not those of the book; if some are under way,
+        `Dispatcher.resume` attaches them. `chat_outbox` is that of the home's own agent, for which None
+        creates it. `on_fault` is called when a turn breaks down; without it the daemon ends. The agent is
+        blank: nothing is restored yet. With `record_only` it only records requests. Raises StoreError.
         """
         self._main_loop = environment.main_loop
         self.wake = self._main_loop.wake
-        """Check again whether there is something to do, or whether the wait has ended."""
+        """Check again whether there is something to do, or whether a wait has ended."""
         agent = _blank(environment, identity.agent, library, own, since)
         intake = Intake(partial(self._main_loop.rounds.has_work, self))
         self.post = intake.post
-        """Leave something for the next turn."""
+        """Post something for the next turn."""
         self.mail = _mail_of(environment, agent, identity, self.post, own)
         calls = self._main_loop.calls.of(identity.agent) if calls is None else calls
         executor, targets = self._main_loop.calls.executor, CallTargets(agent, environment.folder)
@@ -246,7 +246,7 @@ class AgentHost:
 
     @property
     def agent(self) -> AgentState:
-        """The agent that is at work."""
+        """The agent that this host runs."""
         return self.loop.agent
 
     @property
@@ -256,11 +256,11 @@ class AgentHost:
 
     @property
     def weight(self) -> int:
-        """Its part of the processor's time, compared with others (1 to 100, G12)."""
+        """Its share of processor time relative to others (1 to 100, G12)."""
         return self.settings.weight
 
     def use_settings(self, settings: AgentSettings) -> None:
-        """Use other settings from now on; zone and `forget_after` only from the next activation on."""
+        """Use other settings from now on; zone and `forget_after` only from the next activation."""
         self.settings = settings
         self.agent.use_settings(settings)
         self.dispatcher.calls.limit(settings.calls)
@@ -273,7 +273,7 @@ class AgentHost:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Count as in use meanwhile."""
+        """Count as in use within the `with` block."""
         self._users += 1
         try:
             yield
@@ -282,9 +282,9 @@ class AgentHost:
             self.last_used = self._main_loop.rounds.clock.now()
 
     async def submit(self, work: Work, then: Settle | None = None, *, is_whole: bool = False) -> Any:
-        """Do something within a turn; give its result once the turn is recorded, and tell `then` the same.
+        """Do something within a turn; return its result when the turn is recorded, and pass it to `then` too.
 
-        Raises what `work` raises; with `is_whole` the turn breaks down over that.
+        Raises what `work` raises; with `is_whole` the turn breaks down then.
         """
         answer, within = future(), ASKER_CONTEXT.get()
         work = within(work) if within is not None else work
@@ -300,11 +300,11 @@ class AgentHost:
         return await answer
 
     async def record(self, *facts: tuple[str, str]) -> None:
-        """Record facts about the agent, each under its name."""
+        """Record facts about the agent, each as a name and a value."""
         await self.submit(lambda turn: turn.transaction.batch.meta.extend(facts))
 
     async def ended(self, run: Run, timeout: float | None = None) -> None:
-        """Wait until a run has ended, or for `timeout` seconds."""
+        """Wait until a run has ended, at most `timeout` seconds."""
         if not run.active:
             return
         if self.loop.intake.gone is not None:
@@ -315,13 +315,13 @@ class AgentHost:
             end.result()
 
     async def turned(self, wait: float) -> float:
-        """Wait for the next turn; the seconds that are left of `wait`."""
+        """Wait for the next turn; return the seconds that are left of `wait`."""
         began = time.monotonic()
         await self.waiters.turn(wait)
         return max(0.0, wait - (time.monotonic() - began))
 
     def perform(self, turn: Turn) -> None:
-        """Perform a turn that is recorded, and answer those who waited for it."""
+        """Perform a recorded turn, and answer those who waited for it."""
         self.last_used = turn.transaction.at
         if turn.transaction.batch.messages:
             self.mail.office.hand_over(turn.transaction.batch.messages)
@@ -338,7 +338,7 @@ class AgentHost:
                     hear(self, run)
             self.waiters.over(run.eid)
         for added in turn.transaction.batch.elements:
-            if added.element.xml[:6] == b"<error":  # no call: it stands in the way of each new element
+            if added.element.xml[:6] == b"<error":  # no call: this runs for each new element
                 _log_error(self.agent, added.element, self._name_of_other)
         if self.waiters.asked:
             self.waiters.answered(turn.transaction.batch.journal)
@@ -348,7 +348,7 @@ class AgentHost:
 
     @property
     def _name_of_other(self) -> str:
-        """The name of an agent other than the home's own."""
+        """The name of the agent; "" for the home's own."""
         return "" if self.agent.store.is_own else self.dispatcher.identity.name
 
     def broke_down(self, error: Exception) -> bool:
@@ -356,7 +356,7 @@ class AgentHost:
         return self._on_fault is not None and self._on_fault(self, error)
 
     def give_up(self, error: NarvalError) -> None:
-        """Stop making turns, and answer all who wait for one with `error`."""
+        """Stop making turns, and answer everyone who waits for one with `error`."""
         self.dispatcher.stop()
         self.mail.mailbox.close()
         self.loop.intake.close(error)
@@ -365,8 +365,8 @@ class AgentHost:
 
 
 def _log_error(agent: AgentState, error: Element, name: str) -> None:
-    """Log an error of a run that goes on, if no end of a run tells of it: that of a part of it, or what a
-    source says of one thing, such as a mail.
+    """Log an error of a run that continues, if the end of no run reports it: the error of a part of the run,
+    or one that a source reports about a single thing, such as a mail.
     """
     of = error.origin
     run = agent.runs.active.get(of.run) if of is not None else None
@@ -387,7 +387,7 @@ def _log_failure(agent: AgentState, run: Run, name: str) -> None:
     of, option = (f"{name}: ", f" --agent {name}") if name else ("", "")
     if error is not None:
         why = f"{error.where}: {error.kind}: {error.message[:MOST_LOGGED]}"
-    else:  # it ended so by its definition, or its error is forgotten
+    else:  # its definition ends it so, or its error is forgotten
         explained = run.engine.explain(run.definition, run.state, None) if run.state is not None else None
         why = f": {explained}" if explained else ""
     said = f"run {run.eid} of {run.name} failed{why}"

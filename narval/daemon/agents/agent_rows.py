@@ -1,4 +1,4 @@
-"""Agent rows: which agents a home has besides its own, as its store has them (G1)."""
+"""Agent rows: the agents of a home besides its own, as stored (G1)."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ SHOWN = 20
 class AgentRows:
     """The rows of all agents but the home's `own`, whose present name is in the `settings`.
 
-    On a store that daemons share they are those of the agents that this daemon has. With `is_thin` only name
-    and number of passive ones are in memory: the store has the rest. A row that stands for a peer is among
-    them, but is neither listed nor counted as an agent.
+    On a store that daemons share, these are the agents that this daemon has. With `is_thin`, only the name
+    and number of a passive agent are in memory: the store has the rest. Rows that represent peers are
+    included, but are neither listed nor counted as agents.
     """
 
     def __init__(self, own: AgentRow, settings: CurrentSettings, store: Store, *, is_thin: bool) -> None:
         self._own, self._settings = own, settings
         self._store, self._is_thin = store, is_thin
         self._peers: set[str] = set()
-        """The names of those that stand for peers."""
+        """The names of the rows that represent peers."""
         self._rows: dict[str, AgentRow | int] = {}
-        """The agents by name; for a passive one only its number, where they are `thin` (G8)."""
+        """The agents by name; for a passive one only its number, if `is_thin` (G8)."""
         self.moments: list[tuple[float, str]] = []
-        """Moments at which agents are to be activated, as the store has them at the start, in no order; kept
+        """The moments at which agents must be activated, as stored at the start, in no order. They are kept
         until the supervisor has taken them.
         """
         for row in store.agents() if store.leases is None else ():
@@ -60,7 +60,7 @@ class AgentRows:
         return len(self) > 0
 
     def get(self, name: str) -> AgentRow | None:
-        """An agent besides the home's own; None where there is none of that name."""
+        """An agent besides the home's own; None if there is none of that name."""
         return self[name] if name in self._rows else None
 
     def all(self) -> list[AgentRow]:
@@ -79,7 +79,7 @@ class AgentRows:
         return (name for name in self._rows if name not in self._peers)
 
     def peers(self) -> frozenset[str]:
-        """The names of the rows that stand for peers."""
+        """The names of the rows that represent peers."""
         return frozenset(self._peers)
 
     def numbers(self) -> Iterator[tuple[str, int]]:
@@ -87,22 +87,22 @@ class AgentRows:
         return ((name, _number(known)) for name, known in self._rows.items())
 
     def number(self, name: str) -> int | None:
-        """The number of an agent besides the home's own; None where there is none of that name."""
+        """The number of an agent besides the home's own; None if there is none of that name."""
         known = self._rows.get(name)
         return None if known is None else _number(known)
 
     def is_suspended(self, name: str) -> bool:
-        """True of an agent that does nothing until it is resumed."""
+        """True for an agent that does nothing until it is resumed."""
         known = self._rows.get(name)
         return isinstance(known, AgentRow) and known.state == SUSPENDED
 
     def in_full(self) -> list[AgentRow]:
-        """The rows that are in memory whole: at work, also when the last daemon ended, or suspended."""
+        """The rows that are in memory whole: active, active when the last daemon ended, or suspended."""
         return [known for known in self._rows.values() if isinstance(known, AgentRow)]
 
     def address(self, name: str) -> AgentRow | None:
-        """An agent by name, the home's own included; for an agent of a peer, the peer's row under the agent's
-        full name. None where there is none of that name.
+        """An agent by name, including the home's own. For an agent of a peer, the peer's row with the agent's
+        full name. None if there is none of that name.
         """
         if AT in name:
             row = None if stands_for_peer(name) else self.get(row_of_peer(peer_of(name)))
@@ -110,7 +110,7 @@ class AgentRows:
         return self._own._replace(name=name) if name == self.own_name() else self.get(name)
 
     def find(self, name: str) -> AgentRow:
-        """An agent besides the home's own. Raises RequestError where there is none of that name."""
+        """An agent besides the home's own. Raises RequestError if there is none of that name."""
         found = self.get(name)
         if found is not None and not stands_for_peer(name):
             return found
@@ -124,7 +124,7 @@ class AgentRows:
         raise RequestError(f"{what}; this home has {', '.join(there[:SHOWN])}{more}")
 
     def note(self, row: AgentRow) -> None:
-        """Record how an agent is registered now; as passive only after that is recorded."""
+        """Record the present row of an agent; a passive one only after that is recorded in the store."""
         if stands_for_peer(row.name):
             self._peers.add(row.name)
         self._rows[row.name] = row.agent if self._is_thin and row.state == PASSIVE else row
@@ -140,5 +140,5 @@ def _number(known: AgentRow | int) -> int:
 
 
 def register(row: AgentRow, turn: Turn) -> None:
-    """Have a turn register an agent."""
+    """Make a turn register an agent."""
     turn.transaction.batch.agents.append(row)

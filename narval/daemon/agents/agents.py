@@ -1,4 +1,4 @@
-"""Agents: those of a home besides its own, as surfaces ask and change them (G5, G20)."""
+"""The agents of a home besides its own, as surfaces query and change them (G5, G20)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ log = logging.getLogger("narval.daemon")
 class Agents:
     """The agents of a home besides its `own`: their rows, and the supervisor of their lives.
 
-    `go_on` continues those that come to this daemon.
+    `go_on` continues agents that come to this daemon.
     """
 
     def __init__(
@@ -51,9 +51,9 @@ class Agents:
         self.own, self.rows, self.supervisor = own, rows, supervisor
         self._store, self._go_on = store, go_on
         self._last = 0
-        """The highest number that was given, or that messages name: a number is for one agent for ever."""
+        """The highest number given so far, or named by messages: a number belongs to one agent for ever."""
         self._held: tuple[int, list[tuple[int, int, int]]] | None = None
-        """The activations dropped when what passive agents hold was counted, and what they held."""
+        """The count of dropped activations when passive agents' contents were last counted; the result."""
         self._changing: dict[str, AgentRow] = {}
         """The agents that are being registered or removed: their names and numbers are not free."""
 
@@ -65,7 +65,7 @@ class Agents:
         return "asked" if self.supervisor.record_only else "all"
 
     def start(self, rounds: Rounds) -> None:
-        """Start: activate the agents that have something to do, and hand over messages. Raises StoreError."""
+        """Start: activate the agents that have something to do, and deliver messages. Raises StoreError."""
         own, alarm = self.own, Alarm(self._look_for_overdue, lambda by: None)
         look_at = partial(rounds.call_at, alarm=alarm)
         own.mail.office.open(self._everybody(), self.supervisor.need, look_at)
@@ -79,8 +79,9 @@ class Agents:
         yield from self.rows.with_peers()
 
     async def held_by_passive(self) -> list[tuple[int, int, int]]:
-        """Agent, number of its elements or runs, number of active runs, of each that is passive. All rows of
-        the store are counted, anew only once an activation was dropped since. Raises StoreError.
+        """For each passive agent: its number, the number of its elements and runs, and that of its active
+        runs. All rows of the store are counted, and again only after an activation was dropped. Raises
+        StoreError.
         """
         dropped = self.supervisor.dropped
         if self._held is None or self._held[0] != dropped:
@@ -89,10 +90,10 @@ class Agents:
 
     @asynccontextmanager
     async def asked(self, name: str, *, reads: bool = False) -> AsyncIterator[AgentHost]:
-        """The host of an agent, activated if it is not at work; it stays active meanwhile.
+        """The host of an agent, activated if necessary; it stays active within the `with` block.
 
-        With `reads`, an agent of another daemon is shown as the store has it. Raises RequestError where there
-        is none, ElsewhereError, StoreError and InternalError where it cannot be restored.
+        With `reads`, an agent of another daemon is shown as stored. Raises RequestError if there is no such
+        agent, ElsewhereError, and StoreError or InternalError if it cannot be restored.
         """
         if self._store.leases is not None and (found := await self._elsewhere(name)) is not None:
             if not reads:
@@ -112,17 +113,18 @@ class Agents:
             yield host
 
     async def here(self, name: str) -> AgentRow:
-        """An agent besides the home's own that this daemon has: it takes one that no daemon has.
+        """An agent besides the home's own that this daemon has; one that no daemon has is taken.
 
-        Raises ElsewhereError, and RequestError where there is none of that name.
+        Raises ElsewhereError, and RequestError if there is none of that name.
         """
         if self._store.leases is not None and (found := await self._elsewhere(name)) is not None:
             raise found[1]
         return self.rows.find(name)
 
     async def pinned(self, name: str) -> AgentRow | None:
-        """An agent with files in this home, pinned to it, so that no other has it; None where there is none
-        of that name. The row of a peer may be at work where the peer is asked for. Raises ElsewhereError.
+        """An agent with files in this home, pinned to it so that no other home has it; None if there is none
+        of that name. The row of a peer may be active wherever an exchange with the peer is requested. Raises
+        ElsewhereError.
         """
         leases = self._store.leases
         if leases is not None and (found := await self._elsewhere(name)) is not None:
@@ -133,7 +135,7 @@ class Agents:
         return row
 
     async def _elsewhere(self, name: str) -> tuple[AgentRow, ElsewhereError] | None:
-        """An agent that another daemon has, and the error for that; None for one that is here, or nowhere."""
+        """An agent that another daemon has, with the error to raise; None for one here, or nowhere."""
         from narval.daemon.fleet.holding import look_for
 
         leases = self._store.leases
@@ -141,13 +143,13 @@ class Agents:
             found = await asyncio.to_thread(look_for, leases, name)
             if not isinstance(found, AgentRow):
                 return found
-            if name not in self.rows:  # else it was taken for another reason meanwhile
+            if name not in self.rows:  # else it was taken for another reason by now
                 self.rows.note(found)
                 self._go_on([found])
         return None
 
     def state_of(self, row: AgentRow) -> str:
-        """The state of an agent: of one that is not suspended, as this daemon has it."""
+        """The state of an agent, as this daemon sees it; a suspended agent is suspended everywhere."""
         if row.state == SUSPENDED:
             return row.state
         if row.name not in self.rows:
@@ -156,19 +158,19 @@ class Agents:
         return row.state if self.supervisor.record_only and state == PASSIVE else state
 
     async def add(self, name: str, state: str = PASSIVE) -> AgentRow:
-        """Make an agent in that state. Raises RequestError for a name that is invalid, or taken."""
+        """Create an agent in that state. Raises RequestError for a name that is invalid or taken."""
         [row] = await self.add_all([name], state)
         return row
 
     async def add_peer(self, name: str) -> AgentRow:
-        """Make the row that stands for a peer. Raises RequestError where there is one."""
+        """Create the row that represents a peer. Raises RequestError if it exists."""
         [row] = await self._add([row_of_peer(name)], PASSIVE)
         return row
 
     async def add_all(self, names: Sequence[str], state: str = PASSIVE) -> list[AgentRow]:
-        """Make agents in that state: in one turn, where no other daemon shares the store.
+        """Create agents in that state: in one turn, if no other daemon shares the store.
 
-        Raises RequestError for a name that is invalid, taken, or there twice.
+        Raises RequestError for a name that is invalid, taken, or listed twice.
         """
         for name in names:
             try:
@@ -189,14 +191,14 @@ class Agents:
         self._last = first + len(names) - 1
         made = enumerate(names, first)
         rows = [new_agent(number, name)._replace(state=state) for number, name in made]
-        with ExitStack() as changing:  # nobody sends them anything before they are recorded
+        with ExitStack() as changing:  # nothing is sent to them before they are recorded
             for row in rows:
                 changing.enter_context(self._changes(row))
             await self._register(*rows)
         return rows
 
     async def _make(self, leases: Leases, name: str, state: str) -> AgentRow:
-        """Make an agent of a store that daemons share, which numbers it."""
+        """Create an agent in a store that daemons share; the store numbers it."""
         with self._changes(AgentRow(STORE, "", name)):
             made = await asyncio.to_thread(leases.make, name, state)
         if made is None:
@@ -213,7 +215,7 @@ class Agents:
 
     @contextmanager
     def _changes(self, row: AgentRow) -> Iterator[None]:
-        """Keep the name and the number of an agent from being given meanwhile."""
+        """Reserve the name and number of an agent within the `with` block."""
         self._changing[row.name] = row
         try:
             yield
@@ -221,7 +223,7 @@ class Agents:
             del self._changing[row.name]
 
     async def _register(self, *rows: AgentRow) -> AgentRow:
-        """Register agents as they are now; the last of them."""
+        """Register agents as they are now; return the last of them."""
 
         def work(turn: Turn) -> None:
             for row in rows:
@@ -233,9 +235,9 @@ class Agents:
         return rows[-1]
 
     async def give_settings(self, roaming: RoamingAgents, name: str, text: str) -> None:
-        """Give an agent without a folder settings from now on.
+        """Give settings to an agent without a folder from now on.
 
-        Raises NotFetchedError where what it would follow is not here, RequestError, StoreError.
+        Raises NotFetchedError if the collections that it would follow are not here, RequestError, StoreError.
         """
         with roaming.settings.coming(name, text):
             async with self.asked(name) as host:
@@ -273,7 +275,7 @@ class Agents:
         return self.rows[name]
 
     async def remove(self, name: str, *, now: bool = False) -> None:
-        """Remove an agent with all that it has; one with active runs only with `now`.
+        """Remove an agent with everything that it has; one with active runs only with `now`.
 
         Raises RequestError.
         """
@@ -293,7 +295,7 @@ class Agents:
             turn.transaction.batch.removed_agents.append(row.agent)
             mail.calls.notify_of_gone(turn, name=name, asked=asked)
             mail.bury(turn, [one for one in left if one.id not in ended], name, Refusal("removed", why))
-            if self._store.leases is not None:  # what comes later is a stray of its sender
+            if self._store.leases is not None:  # later messages are strays of their sender
                 turn.transaction.batch.taken.extend(TakenRow(*message[:3]) for message in left)
 
         self.supervisor.lose({row.agent})
@@ -312,7 +314,7 @@ class Agents:
                 yield unseal(message.origin).sender, message.id
 
     def _look_for_overdue(self, now: float) -> None:
-        """Turn messages that waited for too long into dead letters: those for a suspended agent too (G32)."""
+        """Turn messages that waited too long into dead letters, also those for suspended agents (G32)."""
         for name in self.own.mail.office.overdue(now):
             row = self.rows.address(name)
             if row is not None and row.state == SUSPENDED:
@@ -323,7 +325,7 @@ class Agents:
                     host.mail.mailbox.try_again()
 
     def _bury_overdue(self, row: AgentRow, turn: Turn) -> list[MessageRow]:
-        """Take the overdue messages of an agent that takes nothing itself, as far as their order allows."""
+        """Take the overdue messages of an agent that takes none itself, as far as their order allows."""
         overdue: list[MessageRow] = []
         of_senders = groupby(self._store.letters.messages(row.agent), key=attrgetter("sender"))
         for _, messages in of_senders:

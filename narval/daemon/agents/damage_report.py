@@ -13,7 +13,7 @@ from narval.system.clock import utc
 log = logging.getLogger("narval.recovery")
 
 TOLD = ("error", "an origin that cannot be read")
-"""The key that records for which elements it was reported: the element stays, and so does the damage."""
+"""The key that records which elements were reported: the element stays, and so does the damage."""
 
 
 def report_damage(turn: Turn) -> None:
@@ -70,7 +70,7 @@ def _report(turn: Turn, message: str, **where: str) -> None:
 
 
 def _offer_again(turn: Turn) -> None:
-    """Offer every element again. Watches satisfied before are no longer set, so none is told twice."""
+    """Offer every element again. Watches satisfied before are no longer set, so none reports twice."""
     memory = turn.agent.memory
     for eid in list(memory):
         element = memory.element(eid)

@@ -1,8 +1,8 @@
 """Agents with folders: one for each folder in `agents/`; none of them acts without its folder (G2).
 
-    a folder comes           its agent is made, or resumed if it was suspended for want of it
-    a folder goes            its agent is suspended; nothing of it is lost
-    agent.toml has faults    the former settings count; where there were none, the agent is suspended
+    a folder appears         its agent is made, or resumed if it was suspended because the folder was gone
+    a folder disappears      its agent is suspended; nothing of it is lost
+    agent.toml has faults    the former settings stay active; if there were none, the agent is suspended
 
 The names of agents with folders are a fact of the store, so a folder removed while no daemon ran is noticed.
 """
@@ -24,11 +24,11 @@ from narval.store.store import Store
 log = logging.getLogger("narval.daemon")
 
 RECORDED = "folders"
-"""The fact of the store that holds the names of the agents with folders."""
+"""The fact of the store with the names of the agents that have folders."""
 
 
 class FolderAgents:
-    """The agents of a home's folders, kept in line with them."""
+    """Keeps the agents of a home in line with its folders."""
 
     def __init__(self, agents: Agents, files: FilesInForce) -> None:
         self._agents, self._files = agents, files
@@ -36,7 +36,7 @@ class FolderAgents:
         """The agents that have, or had, a folder; None until that is read."""
 
     async def follow(self) -> None:
-        """Bring the agents in line with their folders, now and after each change."""
+        """Update the agents to match their folders, now and after each change."""
         self._files.on_change.append(self._change)
         await self._follow()
 
@@ -55,7 +55,7 @@ class FolderAgents:
         known = self._known or frozenset()
         left = sorted(known - folders.keys())
         for name in left if takes == "all" else ():
-            with suppress(RequestError):  # another home's now, or removed
+            with suppress(RequestError):  # by now another home's, or removed
                 await self._agents.here(name)
         await self._note((*folders, *(name for name in left if name in rows or takes == "asked")))
         for name in folders if takes != "asked" else folders.keys() - known:
@@ -66,7 +66,7 @@ class FolderAgents:
                 await self._agents.suspend(name, gone(name))
 
     async def _note(self, names: Iterable[str]) -> None:
-        """Record which agents have a folder, before any are made for theirs."""
+        """Record which agents have a folder, before agents are created for them."""
         noted = frozenset(names)
         if noted != self._known:
             await self._agents.own.record((RECORDED, " ".join(sorted(noted))))
@@ -97,17 +97,17 @@ def gone(name: str) -> str:
 
 
 def faulty(name: str) -> str:
-    """The reason for suspending an agent whose settings never were without faults."""
+    """The reason for suspending an agent whose settings have never been free of faults."""
     return f"{AGENTS}/{name}/{AGENT_FILE} has faults"
 
 
 def is_held(row: AgentRow) -> bool:
-    """True if an agent is suspended for a fault of its folder, and continues once that is set right."""
+    """True if an agent is suspended for a fault of its folder, and continues when the fault is corrected."""
     return row.state == SUSPENDED and row.why in (gone(row.name), faulty(row.name))
 
 
 def stored_files(store: Store, path: str) -> Sequence[bytes]:
-    """The last good version of a file, as the store keeps it for those who follow it."""
+    """The last good version of a file, as stored for the agents that follow it."""
     folder = folder_of(path)
     if not folder:
         return store.of().stored_files(path)

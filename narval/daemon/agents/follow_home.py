@@ -1,4 +1,4 @@
-"""Follow a home: agents follow folders and published collections, rows of peers `etc/peers.toml`."""
+"""Following a home: agents follow folders and published collections, rows of peers `etc/peers.toml`."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ if TYPE_CHECKING:  # a store of one daemon has none
 log = logging.getLogger("narval.links")
 
 NAMED, LEFT = "peers", "peers left"
-"""The facts of a home that shares a store: the peers that its file names; those that it names no more, until
-it is certain that somebody has each link, or has ended it.
+"""The facts that a home with a shared store records: the peers in its file, and removed peers until another
+home has taken the link or the link is ended.
 """
 
 
 class PeerRows:
-    """Makes the row of each peer that is added, and removes that of one that goes, with the messages that
-    wait for it.
+    """Creates the row of each added peer. Removes the row of a deleted peer, with the messages that wait for
+    it.
 
-    Where daemons share a store, the row is at work at one daemon whose file names the peer. When that daemon
-    is gone, or no longer names the peer, it is at work at the first other one that is asked to exchange
-    something. The last of the daemons at work to name the peer removes the row, even if nobody holds it: each
-    records first what its file names, and only then looks at what the others name, and whether the row is
-    free.
+    If daemons share a store, the row is active at one daemon whose file names the peer. When that daemon is
+    gone, or no longer names the peer, the row becomes active at the first other daemon that is asked to
+    exchange something. The last running daemon to name the peer removes the row, even if no daemon holds it.
+    Each daemon first records the peers in its file; only then does it check the other daemons' peers, and
+    whether the row is free.
     """
 
     def __init__(self, agents: Agents, files: FilesInForce, store: Store) -> None:
         self._agents, self._files, self._store = agents, files, store
 
     async def follow(self) -> None:
-        """Bring the rows in line with the file, now and after each change."""
+        """Update the rows to match the file, now and after each change."""
         self._files.on_change.append(self._bring_in_line)
         await self._bring_in_line()
 
@@ -62,7 +62,7 @@ class PeerRows:
             except ElsewhereError as error:
                 log.warning("the link with %s is at work elsewhere: %s", name, error)
         if is_faulty:
-            return  # nobody knows which peers there are
+            return  # it is unknown which peers there are
         for row in sorted({*rows.peers(), *map(row_of_peer, left)}):
             if peer_of(row) not in peers:
                 await self._end_or_leave(row)
@@ -70,7 +70,7 @@ class PeerRows:
             await self._agents.own.record((LEFT, ""))
 
     async def _end_or_leave(self, row: str) -> None:
-        """Remove the row of a peer that the file names no more, unless another home is to have it."""
+        """Remove the row of a peer that the file no longer names, unless another home should have it."""
         peer = peer_of(row)
         if row in self._agents.rows and (others := await self._others_that_name(peer)):
             log.info("the link with %s is left to %s", peer, " and ".join(others))
@@ -84,7 +84,7 @@ class PeerRows:
             log.warning("the link with %s: %s", peer, error)
 
     async def _note(self, peers: Iterable[str]) -> list[str]:
-        """Record which peers the file names, for the other homes of a store; those it names no more."""
+        """Record the peers in the file, for the other homes of a store; return those no longer in it."""
         if self._store.leases is None:
             return []
         facts, names = self._agents.own.agent.facts, " ".join(sorted(peers))
@@ -95,12 +95,12 @@ class PeerRows:
         return left
 
     async def _others_that_name(self, peer: str) -> list[str]:
-        """The other homes of a shared store whose daemons are at work and name a peer."""
+        """The other homes of a shared store whose daemons are running and name a peer."""
         leases, own = self._store.leases, self._agents.rows.own_name()
         return [] if leases is None else await asyncio.to_thread(_naming, self._store, leases, peer, own)
 
     async def _leave(self, row: str) -> None:
-        """Let any home that names a peer have its row."""
+        """Release the row of a peer to any home that names the peer."""
         leases, number = self._store.leases, self._agents.rows.number(row)
         if leases is not None and number is not None:
             self._agents.supervisor.lose({number})
@@ -116,14 +116,14 @@ def _naming(store: Store, leases: Leases, peer: str, own: str) -> list[str]:
 
 
 async def follow(store: Store, files: FilesInForce, agents: Agents) -> None:
-    """Have agents follow their folders and, where daemons share the store, what is published; keep the rows
-    of peers in line with the file that names these.
+    """Make agents follow their folders and, if daemons share the store, published collections; keep the rows
+    of peers in line with the file that names them.
     """
     supervisor = agents.supervisor
     if (roaming := supervisor.roaming) is not None:
 
         async def go_on() -> None:
-            """Continue the agents whose collections are here now."""
+            """Continue the agents whose collections have arrived."""
             roaming.restore_folders()
             for name in sorted(roaming.waiting):
                 supervisor.need(name, at_once=True)

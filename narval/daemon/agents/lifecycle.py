@@ -1,4 +1,4 @@
-"""Lifecycle of an agent in a daemon: when it is restored, dropped, and tried again (G5, G6, G18).
+"""Lifecycle of an agent in a daemon: when it is restored, dropped and retried (G5, G6, G18).
 
                  passive       restoring      active         passivating
     Started      restoring
@@ -15,12 +15,12 @@
     Lost         elsewhere     elsewhere      elsewhere      elsewhere
     ClockSet     .             .              .              .
 
-A word in lower case is the next phase, a capitalized one a command in the same phase; pairs not in the table
-do nothing. `Failed` ends in a wait, or, if the agent failed often, in its suspension. Only `Asked` restores a
-suspended agent: it records requests, and does nothing.
+A lowercase word is the next phase; a capitalized word is a command without a change of phase. Pairs not in
+the table do nothing. `Failed` leads to a wait, or, if the agent failed often, to its suspension. Only `Asked`
+restores a suspended agent, which then records requests and does nothing else.
 
-The module is pure, and explored by a test. The supervisor (`supervisor.py`) does what it says. Moments are
-seconds since 1970.
+The module is pure, and a test explores it. The supervisor (`supervisor.py`) performs its commands. Moments
+are seconds since 1970.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ import msgspec
 Cause: TypeAlias = Literal["fault", "away", "not here"]
 
 Told: TypeAlias = tuple[int, str]
-"""Something that an agent was told (`narval/agent/waiting.py`)."""
+"""Something delivered to an agent (`narval/agent/waiting.py`)."""
 
 PASSIVE, RESTORING, ACTIVE, PASSIVATING = "passive", "restoring", "active", "passivating"
-"""The phases: in the store alone, on its way to memory, in memory, and about to be in the store."""
+"""The phases: only in the store, being restored to memory, in memory, and about to be only in the store."""
 
 ELSEWHERE = "elsewhere"
 """The phase in which a life ends: the agent is another daemon's, or was removed."""
@@ -46,22 +46,22 @@ SUSPENDED = "suspended"
 """The state of an agent that does nothing until it is resumed, whatever its phase."""
 
 LEAST_IDLE = 1.0
-"""The fewest seconds between two checks whether an active agent has become idle."""
+"""The least number of seconds between two checks whether an active agent has become idle."""
 
 AWAY_AGAIN = 1.0
-"""Seconds after which an agent is restored again when the store could not be asked."""
+"""Seconds until an agent is restored again after the store was unavailable."""
 
 MOST, WITHIN = 5, 600.0
 """An agent with `MOST` failures within `WITHIN` seconds is suspended."""
 
 OFTEN = f"it broke down {MOST} times in {WITHIN / 60:.0f} minutes"
-"""The reason for that."""
+"""The reason given for such a suspension."""
 
 FIRST, LONGEST = 1.0, 300.0
-"""Seconds until an agent that failed is restored again: twice as many each time."""
+"""Seconds until an agent that failed is restored again: doubled each time, up to the second number."""
 
 TWICE = 2
-"""An event told during this many failures of an agent is not told again."""
+"""An event that was being delivered during this many failures of an agent is not delivered again."""
 
 
 class Life(NamedTuple):
@@ -70,15 +70,15 @@ class Life(NamedTuple):
     phase: str = PASSIVE
     is_suspended: bool = False
     is_start: bool = False
-    """True until it has acted as at the start of a daemon."""
+    """True until it has done what agents do at a daemon's start."""
     is_needed: bool = False
-    """True if something besides waiting askers, who are told of failures, wants the agent to be active."""
+    """True if something wants the agent active besides waiting askers, who are told about failures."""
     failures: tuple[float, ...] = ()
     """The moments of its recent failures."""
     suspected: tuple[Told, ...] = ()
-    """All that was being told during any of them."""
+    """Everything that was being delivered during any of them."""
     retry_at: float | None = None
-    """The moment at which it is tried again after the last of them."""
+    """The moment of the retry after the last of them."""
 
 
 def state_of(life: Life) -> str:
@@ -89,7 +89,7 @@ def state_of(life: Life) -> str:
 
 
 def backoff(life: Life, at: float) -> float | None:
-    """The seconds for which a failed agent is still left alone; None if it is not."""
+    """The seconds until a failed agent is retried; None if it need not wait."""
     return life.retry_at - at if life.retry_at is not None and life.retry_at > at else None
 
 
@@ -114,9 +114,10 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Needed(msgspec.Struct, frozen=True):
-    """Something has come for the agent: a message, the outcome of a call, files that it follows.
+    """Something has arrived for the agent: a message, the outcome of a call, or changed files.
 
-    It is restored in the next round, for what needs it may be in the middle of something else, or `at_once`.
+    It is restored `at_once`, or in the next round, because the part that needs it may be in the middle of
+    other work.
     """
 
     at: float
@@ -124,7 +125,7 @@ class Needed(msgspec.Struct, frozen=True):
 
 
 class Due(msgspec.Struct, frozen=True):
-    """The moment of the last `Wait` has come. An active agent was `used` last then, or is `in_use` now."""
+    """The moment of the last `Wait` has come; an active agent was last `used` then, or is `in_use`."""
 
     at: float
     used: float = 0.0
@@ -133,7 +134,7 @@ class Due(msgspec.Struct, frozen=True):
 
 
 class Restored(msgspec.Struct, frozen=True):
-    """All that the store has of the agent is in memory."""
+    """Everything that the store has of the agent is in memory."""
 
     at: float
 
@@ -146,13 +147,13 @@ class Joined(msgspec.Struct, frozen=True):
 
 
 class Quiet(msgspec.Struct, frozen=True):
-    """A turn of the agent has found nothing left to do, and has written that it is passive. Where that is not
+    """A turn of the agent has found nothing left to do, and has written that it is passive. If that is not
     recorded, the agent has `Failed` or is `Lost`.
     """
 
 
 class Passivated(msgspec.Struct, frozen=True):
-    """That turn is recorded. `has_reports` says that a call had an outcome meanwhile."""
+    """That turn is recorded. `has_reports`: a call had an outcome in the meantime."""
 
     at: float
     wake_at: float | None = None
@@ -160,9 +161,10 @@ class Passivated(msgspec.Struct, frozen=True):
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """The agent could not be restored, or a turn of it broke down, during which `suspected` were told.
+    """The agent could not be restored, or a turn of it broke down while `suspected` were being delivered.
 
-    The cause `away` (the store) is no fault of the agent, nor is `not here` (what it follows).
+    The causes `away` (of the store) and `not here` (of the files that it follows) are not faults of the
+    agent.
     """
 
     at: float
@@ -171,11 +173,11 @@ class Failed(msgspec.Struct, frozen=True):
 
 
 class Suspended(msgspec.Struct, frozen=True):
-    """The agent is to do nothing until it is resumed."""
+    """The agent must do nothing until it is resumed."""
 
 
 class Resumed(msgspec.Struct, frozen=True):
-    """The agent may continue; it is `Needed` once that is recorded."""
+    """The agent may continue. It is `Needed` as soon as that is recorded."""
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -198,13 +200,13 @@ Event: TypeAlias = (
 
 
 class Restore(msgspec.Struct, frozen=True):
-    """Bring the agent back from the store; tell `Restored`, or `Failed`."""
+    """Restore the agent from the store; answer `Restored`, or `Failed`."""
 
 
 class Begin(msgspec.Struct, frozen=True):
-    """Let the restored agent take part in rounds; tell `Joined`, or `Failed`.
+    """Let the restored agent take part in rounds; answer `Joined`, or `Failed`.
 
-    One that failed lately is told one event a turn, so that the faulty event is known, and none of
+    If it failed recently, it gets one event a turn, so that a faulty event is identified, and none of
     `suspected`.
     """
 
@@ -214,7 +216,7 @@ class Begin(msgspec.Struct, frozen=True):
 
 
 class Passivate(msgspec.Struct, frozen=True):
-    """Have a turn of the agent write that it is passive, unless it has something to do: tell `Quiet` then."""
+    """Have a turn of the agent write that it is passive, unless it has work; then answer `Quiet`."""
 
 
 class Drop(msgspec.Struct, frozen=True):
@@ -228,19 +230,19 @@ class EndCalls(msgspec.Struct, frozen=True):
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Tell `Due` at a moment, instead of at the one before; None: never."""
+    """Send `Due` at a moment, instead of at the previous one; None: never."""
 
     at: float | None
 
 
 class Refuse(msgspec.Struct, frozen=True):
-    """Refuse those who ask: the agent is tried again in `seconds` seconds."""
+    """Refuse the askers: the agent is retried in `seconds` seconds."""
 
     seconds: float
 
 
 class Report(msgspec.Struct, frozen=True):
-    """Report that the agent failed, and is tried again in `seconds` seconds."""
+    """Report that the agent failed, and is retried in `seconds` seconds."""
 
     seconds: float
 
@@ -315,7 +317,7 @@ def _join(life: Life, event: Joined) -> Next:
 
 
 def _look(life: Life, event: Due) -> Next:
-    """Passivate an agent that was idle for long enough, and check again later in any case."""
+    """Passivate an agent that was idle for long enough; check again later in any case."""
     if event.used + event.idle_after > event.at:
         return life, (Wait(event.used + event.idle_after),)
     later = Wait(event.at + max(event.idle_after, LEAST_IDLE))
@@ -343,7 +345,7 @@ def _fail(life: Life, event: Failed) -> Next:
     if life.is_suspended:
         return after, (Drop(BROKE_DOWN), Wait(None))
     if not is_needed or event.cause == "not here":
-        return after, (Drop(BROKE_DOWN),)  # those who ask are told, and new files need it again
+        return after, (Drop(BROKE_DOWN),)  # askers are told, and new files need it again
     if event.cause == "away":
         return after, (Drop(BROKE_DOWN), Wait(event.at + AWAY_AGAIN))
     recent = tuple(at for at in life.failures if at > event.at - WITHIN)
@@ -401,4 +403,4 @@ LIFE_MOVES: dict[type[Event], dict[str, Move]] = {
     Lost: _always(_lose),
     ClockSet: _always(_adjust),
 }
-"""The moves by event and phase; a pair that is missing does nothing."""
+"""The moves by event and phase; a missing pair does nothing."""

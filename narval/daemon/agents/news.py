@@ -1,6 +1,6 @@
-"""News: what the last turns of an agent have changed, for those who follow it (M6).
+"""News: the changes of an agent's last turns, for its followers (M6).
 
-News is kept while somebody asks, and for a minute after; otherwise a turn costs a look at one attribute.
+News is kept while there are followers, and for a minute after. Otherwise a turn only checks one attribute.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from typing import NamedTuple
 from narval.store.batch import Batch
 
 TURNS = 1024
-"""The most turns with changes that are remembered."""
+"""The most turns with changes that are kept."""
 
 MINUTE = 60.0
-"""Seconds for which turns are remembered after the last question."""
+"""Seconds for which turns are kept after the last request."""
 
 PAUSE = 0.05
-"""Seconds between two answers to a follower: the changes of many turns are told at once."""
+"""Seconds between two answers to a follower: the changes of many turns come in one answer."""
 
 MOST_RUNS = 10_000
-"""The most changed runs that are listed; if there are more, the answer says that they are lost."""
+"""The most changed runs that are listed; beyond that, the answer says that they are lost."""
 
 
 class Changes(NamedTuple):
-    """The changes up to a turn: the runs by eid, memory, work of people, the files that count, jobs.
+    """The changes up to a turn: the runs by eid, memory, work of people, active files, jobs.
 
-    The caller works out `work` from the runs. `lost` says that the starting point is not known: everything
-    may have changed.
+    The caller derives `work` from the runs. `lost`: the starting point is unknown, and everything may have
+    changed.
     """
 
     turn: int
@@ -42,9 +42,9 @@ class Changes(NamedTuple):
 
 
 class News:
-    """The changes of the last turns, by the number of the turn.
+    """The changes of the last turns, by turn number.
 
-    Numbers begin at the microsecond of the first question, so that a number from before, or of another
+    Numbers begin at the microsecond of the first request, so that a number from before, or from another
     daemon, is recognized as foreign.
     """
 
@@ -52,18 +52,18 @@ class News:
 
     def __init__(self) -> None:
         self.is_kept = False
-        """True while turns are remembered."""
+        """True while turns are kept."""
         self._ring: list[Changes] = []
         self._last, self._asked, self._asking = 0, 0.0, 0
         self._told = 0.0
-        """The moment at which a follower was last told something (monotonic seconds)."""
+        """The time of the last answer to a follower (monotonic seconds)."""
         self._files = False
-        """True from when other files count until the end of that turn."""
+        """True from a change of the active files until the end of that turn."""
         self._coming: asyncio.Event | None = None
-        """An event for the next turn with changes; None unless somebody waits for one."""
+        """An event for the next turn with changes; None unless a follower waits for one."""
 
     def since(self, after: int, now: float) -> Changes | None:
-        """The changes after a turn, or None without any; turns are remembered for a while from now on."""
+        """The changes after a turn, or None if there are none; from now on turns are kept for a while."""
         self._asked = now
         if not self.is_kept:
             self.is_kept, self._files, self._last = True, False, int(now * 1e6)
@@ -86,7 +86,7 @@ class News:
         return Changes(self._last, tuple(sorted(runs)), elements, faults=faults, jobs=jobs)
 
     async def rest(self, wait: float) -> None:
-        """Let the pause since the last answer to a follower go by, at most `wait` seconds of it."""
+        """Wait out the pause since the last answer to a follower, at most `wait` seconds of it."""
         left = self._told + PAUSE - time.monotonic()
         if left > 0:
             await asyncio.sleep(min(left, wait))
@@ -104,11 +104,11 @@ class News:
             self._told = time.monotonic()
 
     def use_files(self) -> None:
-        """Note that other definitions, settings or people count from now on."""
+        """Note that other definitions, settings or people are active from now on."""
         self._files = True
 
     def note(self, batch: Batch, at: float) -> None:
-        """Remember what a recorded turn changed."""
+        """Keep the changes of a recorded turn."""
         if not self._is_followed(at):
             return
         runs = {advance.run for advance in batch.journal}
@@ -124,23 +124,23 @@ class News:
             self._files = False
 
     def note_run(self, run: int) -> None:
-        """Remember that a call of a run has progressed: no turn says so."""
+        """Note the progress of a run's call, which no turn reports."""
         if self.is_kept:
             self._add(Changes(self._last + 1, (run,)))
 
     def note_jobs(self, at: float) -> None:
-        """Remember that a job has progressed, or has ended: no turn says so."""
+        """Note that a job has progressed or ended, which no turn reports."""
         if self.is_kept and self._is_followed(at):
             self._add(Changes(self._last + 1, jobs=True))
 
     def close(self) -> None:
-        """Stop remembering; those who wait are told that changes are lost."""
+        """Stop keeping turns; those who wait are told that changes are lost."""
         self.is_kept = False
         self._ring.clear()
         self._tell()
 
     def _is_followed(self, at: float) -> bool:
-        """False if nobody has asked for a while; then remembering stops."""
+        """False if there was no request for a while; turns are then no longer kept."""
         if not self._asking and at - self._asked > MINUTE:
             self.close()
             return False

@@ -1,7 +1,7 @@
 """Open matters of the agents besides the home's own: how much in each needs attention.
 
-Who asks about an active agent looks at what came since the last look, and at what was open then. An agent
-that becomes passive leaves its numbers, and records them: they are there without it.
+For an active agent, a query examines what is new since the last query, and what was open then. An agent that
+becomes passive records its numbers, so that they are known while it is not in memory.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ from narval.agent.turn import Turn
 from narval.core.engines.registry import asking_kinds
 
 MOST = 200
-"""So many errors and failures of an agent, the newest, are looked at first: a failed run has one of each."""
+"""The newest errors and failures of an agent that are examined first: a failed run has one of each."""
 
 OPEN = "open"
-"""The fact of an agent that has the numbers it left when it became passive."""
+"""The fact of an agent with the numbers that it recorded when it became passive."""
 
 
 class Matters(NamedTuple):
-    """The failed runs of an agent that nobody has dealt with, its other errors, its open items of work."""
+    """The open matters of an agent: unsettled failed runs, other errors, and open items of work."""
 
     failed: int
     errors: int
     asked: int
     is_cut: bool = False
-    """True if there may be more failed runs and errors: older ones were not looked at."""
+    """True if there may be more failed runs and errors: older ones were not examined."""
 
 
 NOTHING_OPEN = Matters(0, 0, 0)
 
 
 class OpenMatters:
-    """The open matters of agents by name, and of the passive ones as they left them."""
+    """The open matters of agents by name; those of passive agents as they left them."""
 
     def __init__(self) -> None:
         self._rows: dict[str, IncidentRows] = {}
-        """The incidents of agents that are active, of those that were asked about."""
+        """The incidents of active agents that were queried."""
         self.left: dict[str, Matters] = {}
-        """The matters of agents that are passive, of those that have any."""
+        """The matters of passive agents that have any."""
 
     def restore(self, name: str, recorded: str) -> None:
-        """Recall what an agent left, as it was recorded."""
+        """Restore the recorded matters of a passive agent."""
         failed, errors, asked, *cut = map(int, recorded.split())
         self._leave(name, Matters(failed, errors, asked, any(cut)))
 
@@ -57,14 +57,14 @@ class OpenMatters:
         return Matters(rows.count(RUN), rows.count(ERROR), asked, rows.is_cut)
 
     def record(self, name: str, agent: AgentState, turn: Turn) -> None:
-        """Have a turn record the matters of an agent that becomes passive."""
+        """Make a turn record the matters of an agent that becomes passive."""
         now = _recorded(self.of(name, agent))
         if now != agent.facts.get(OPEN, _recorded(NOTHING_OPEN)):
             turn.transaction.batch.meta.append((OPEN, now))
 
     def drop(self, name: str, agent: AgentState | None) -> None:
-        """Keep the numbers of an agent that is no longer active; None if it made no turn: what it left before
-        is still so.
+        """Keep the numbers of an agent that is no longer active. `agent` is None if it made no turn: its
+        previous numbers are still right.
         """
         if agent is not None:
             self._leave(name, self.of(name, agent))
@@ -77,5 +77,5 @@ class OpenMatters:
 
 
 def _recorded(matters: Matters) -> str:
-    """Matters as the store has them, which `restore` reads."""
+    """Matters in the stored form, which `restore` reads."""
     return " ".join(str(int(number)) for number in matters)

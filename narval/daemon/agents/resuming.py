@@ -1,4 +1,4 @@
-"""Resuming: what an agent does in its first turn after it was restored."""
+"""Resuming: the first turn of an agent after it was restored."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from narval.daemon.files_in_force import PEOPLE, FilesInForce, sync, tell_of_peo
 
 
 def runs_are_back(host: AgentHost, latest: float, now: float) -> None:
-    """Work the dates of an agent out again if they may differ from those at its last turn.
+    """Compute the dates of an agent again if they may differ from those at its last turn.
 
     `latest` is the latest moment recorded for its runs.
     """
     agent = host.agent
     has_moved = agent.facts.get("zone", agent.clockwork.zone) != agent.clockwork.zone
     if not host.loop.record_only and (has_moved or now < latest):
-        agent.work_dates_out_anew()  # the zone is another, or the clock was set back meanwhile
+        agent.work_dates_out_anew()  # the zone has changed, or the clock was set back
 
 
 def resume_fork(host: AgentHost, files: FilesInForce, now: float) -> None:
-    """Continue the runs of a store in a simulation, as if no daemon had been stopped: a call that was under
-    way still is, even one that the end of a daemon would have interrupted.
+    """Continue the runs of a store in a simulation, as if no daemon had stopped: a call that was under way
+    still is, even one that the end of a daemon would have interrupted.
     """
     runs_are_back(host, restore_runs(host.agent), now)
     runs = host.agent.runs.active
@@ -40,15 +40,15 @@ def resume_fork(host: AgentHost, files: FilesInForce, now: float) -> None:
 
 
 def acted_before(host: AgentHost) -> Container[int]:
-    """The control elements that acted already: some of these act once more at the start of a daemon."""
+    """The control elements that have already acted: some of them act again at a daemon's start."""
     return frozenset(host.agent.memory.marks.get(ACTED, ()))
 
 
 def resume(turn: Turn, host: AgentHost, files: FilesInForce, again: Container[int]) -> None:
-    """Report what the store could not give back, and bring memory in line with its declarations.
+    """Report what could not be restored from the store, and update memory to match its declarations.
 
-    Claims are checked again if the directory of people was altered meanwhile (P18). The `start-plan` elements
-    of `again` that say so act once more.
+    Claims are checked again if the directory of people has changed since (P18). The `start-plan` elements of
+    `again` that declare it act again.
     """
     agent = host.agent
     if not host.loop.record_only:
@@ -70,7 +70,7 @@ def resume_own(
     again: Container[int],
     turn: Turn,
 ) -> None:
-    """Continue the home's own agent, and store its name as the settings say it now."""
+    """Resume the home's own agent, and store its present name from the settings."""
     row, name = host.agent.store.identity(), files.settings.name
     if row.name != name and not host.loop.record_only:
         register(row._replace(name=name), turn)

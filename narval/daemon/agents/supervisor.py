@@ -1,10 +1,10 @@
-"""Supervisor: carries out the lifecycle of the agents of a home besides its own (G5 to G10, G18).
+"""The supervisor, which carries out the lifecycle of a home's agents besides its own (G5 to G10, G18).
 
-    an event -> lifecycle.advance -> commands, done one after another; their results are events again
+    an event -> lifecycle.advance -> commands, performed one after another; their results are events again
 
 It has the clock, the store and the files. Rows of a large agent are read in a thread, and the event loop runs
-between two pieces: no other event waits longer than one piece. An agent is not handed out before all of it is
-there. An activation may be given up at any time, for the store has all of it.
+between two pieces, so that no other event waits longer than one piece. An agent is not handed out before it
+is completely restored. An activation may be given up at any time, because the store has all of it.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ if TYPE_CHECKING:  # a store of one daemon has none
 log = logging.getLogger("narval.daemon")
 
 BETWEEN = (lifecycle.RESTORING, lifecycle.PASSIVATING)
-"""The phases in which it is not known yet whether an agent will be active."""
+"""The phases in which it is undecided whether an agent will be active."""
 
 
 class Supervisor:
     """The lives of the agents besides `own`: their hosts share an environment, and they follow `files`.
 
-    `roaming` are those that any daemon of the store may have; None where at most one daemon works on it.
+    `roaming` are those that any daemon of the store may have; None if only one daemon may use the store.
     """
 
     def __init__(
@@ -71,20 +71,20 @@ class Supervisor:
         self._rounds: Rounds = environment.main_loop.rounds
         self.calls = environment.main_loop.calls
         self._lives: dict[str, Life] = {}
-        """The lives that differ from what the agent's row alone says."""
+        """The lives that differ from what the agent's row alone implies."""
         self.dropped = 0
-        """The activations that were dropped since the start: what passive agents hold differs after each."""
+        """The activations dropped since the start: the contents of passive agents may differ after each."""
         self._hosts: dict[str, AgentHost] = {}
-        """The hosts of agents that are not passive, some of which are not restored yet."""
+        """The hosts of agents that are not passive, including those not restored yet."""
         self._matters = OpenMatters()
         self._events: deque[tuple[str, lifecycle.Event, Exception | None]] = deque()
         self._is_busy = False
         self._settling: dict[str, asyncio.Future[None]] = {}
-        """Futures that are done once an agent is no longer between passive and active."""
+        """Futures that are done when an agent is no longer between passive and active."""
         self._restoring: set[asyncio.Task[None] | None] = set()
         self._is_closed = False
         self._timers: Deadlines[str] = Deadlines()
-        """The moments at which agents are checked: one alarm, for the nearest of all (G8)."""
+        """The moments at which agents are checked, with one alarm for the nearest (G8)."""
         self._alarm = Alarm(self._ring, self._clock_was_set)
         self._memory = ActiveMemory()
 
@@ -94,7 +94,7 @@ class Supervisor:
         return self._own.loop.record_only
 
     def host(self, name: str) -> AgentHost | None:
-        """The host of an agent; None of one that is not active."""
+        """The host of an agent; None if it is not active."""
         host = self._hosts.get(name)
         return None if host is None or self._lives[name].phase == lifecycle.RESTORING else host
 
@@ -104,8 +104,8 @@ class Supervisor:
         return (host for name in tuple(self._hosts) if (host := self.host(name)) is not None)
 
     def open_matters(self) -> dict[str, Matters]:
-        """The agents that have something open, by name. On a store that daemons share, one that was not
-        active here yet is not among them.
+        """The open matters of agents that have any, by name. On a store that daemons share, agents that have
+        not been active here are left out.
         """
         left = {name: matters for name, matters in self._matters.left.items() if name in self._rows}
         now = {
@@ -124,32 +124,32 @@ class Supervisor:
         return bool(self._restoring)
 
     def start(self) -> list[AgentRow]:
-        """Start with the daemon; give the rows of the agents to begin: those that were active, are to be
-        active always, or whose moment has come.
+        """Start with the daemon; return the rows of the agents to begin: those that were active, must always
+        be active, or whose moment has come.
         """
         now, rows = self._now(), self._rows
         active = {row.name for row in rows.in_full() if row.state == ACTIVE}
         active |= {name for name in self._files.always_active if name in rows}
         due = {name for at, name in rows.moments if at <= now}
-        while rows.moments:  # each goes when it is looked after: of very many there is no second list
+        while rows.moments:  # popped one by one: there may be very many
             at, name = rows.moments.pop()
             if name not in active and name not in due:
-                self._timers.put(name, at)  # as `Started` says, with less work for each of many
+                self._timers.put(name, at)  # like `Started`, with less work for each of many
         self._rounds.call_at(self._timers.next(), self._alarm)
         self._recall_matters()
         return sorted(rows[name] for name in active | due)
 
     def _recall_matters(self) -> None:
-        """Recall what passive agents left open, as the store has it."""
+        """Restore what passive agents left open, from the store."""
         if (store := self._environment.store).leases is None:
             for name, recorded in store.facts(OPEN).items():
-                if name in self._rows and not self._rows.is_suspended(name):  # it may have become so later
+                if name in self._rows and not self._rows.is_suspended(name):  # it may be suspended since
                     self._matters.restore(name, recorded)
 
     def begin(self, row: AgentRow, *, in_turn: bool = False) -> bool:
         """Continue an agent that this daemon has from now on, as at a daemon's start.
 
-        With `in_turn` it is not restored before it is needed; True if its turn is to come.
+        With `in_turn` it is not restored before it is needed; return True if its turn will come.
         """
         if self.record_only:
             return False
@@ -164,20 +164,20 @@ class Supervisor:
             self.begin(row)
 
     def need(self, name: str, *, at_once: bool = False) -> None:
-        """Make an agent active from the next round on, or at once, if it may be."""
+        """Make an agent active from the next round on, or at once, if it is allowed to be."""
         if not self.record_only:
             self._tell(name, lifecycle.Needed(self._now(), at_once))
 
     async def activated(self, name: str) -> AgentHost:
         """The host of an agent, activated if it is not active.
 
-        Raises RequestError where there is none, StoreError where it cannot be restored.
+        Raises RequestError if there is no such agent, StoreError if it cannot be restored.
         """
         if self.roaming is not None:
             await self.roaming.fetch_for(name)
         await self.settled(name)
         if name not in self._rows:
-            self._rows.find(name)  # says which there are
+            self._rows.find(name)  # raises, naming those there are
         if name not in self._hosts:
             restored = self._settling[name] = future()
             self._tell(name, lifecycle.Asked(self._now()))
@@ -195,13 +195,13 @@ class Supervisor:
         return await host.submit(request.work, request.settle) is not None
 
     def passivate(self, name: str) -> None:
-        """Make an agent passive in its next turn if it has nothing to do, and nobody uses it."""
+        """Make an agent passive in its next turn if it has nothing to do and is not in use."""
         host = self.host(name)
         if host is not None and not host.is_in_use:
             host.post(self._passivation(name, host))
 
     async def settled(self, name: str) -> None:
-        """Wait until an agent is no longer on its way to active or passive."""
+        """Wait until an agent is no longer becoming active or passive."""
         while self.life(name).phase in BETWEEN:
             if name not in self._settling:
                 self._settling[name] = future()
@@ -214,24 +214,24 @@ class Supervisor:
         await self.calls.ended(row.agent)
 
     async def resume(self, row: AgentRow) -> None:
-        """Let a suspended agent continue, as its row says, once its calls have ended."""
+        """Let a suspended agent continue, as its row says, after its calls have ended."""
         await self.calls.ended(row.agent)
         self._tell(row.name, lifecycle.Resumed())
         self._rows.note(row)
 
     def lose(self, numbers: Container[int]) -> None:
-        """Forget agents that another daemon may have, or that are removed: they are dropped as if killed,
+        """Forget agents that another daemon may have, or that are removed. They are dropped as if killed,
         with their calls.
         """
         for name in [name for name, number in self._rows.numbers() if number in numbers]:
             self._tell(name, lifecycle.Lost())
-            self._matters.left.pop(name, None)  # another of that name has other matters
+            self._matters.left.pop(name, None)  # another agent of that name has other matters
             self._rows.forget(name)
             self._lives.pop(name, None)
 
     async def shown(self, row: AgentRow, why: NarvalError) -> AgentHost:
-        """The host of an agent as the store has it, for reading only: any request to it is refused with
-        `why`. Raises StoreError.
+        """The host of an agent as stored, for reading only: any request to it is refused with `why`. Raises
+        StoreError.
         """
         host = self._blank(row._replace(state=SUSPENDED))
         host.give_up(why)
@@ -253,13 +253,13 @@ class Supervisor:
         return self._rounds.clock.now()
 
     def _stored(self, name: str) -> Life:
-        """The life of an agent of which only its row is known."""
+        """The life of an agent as its row alone implies it."""
         if name not in self._rows:
             return Life(lifecycle.ELSEWHERE)
         return Life(is_suspended=self._rows.is_suspended(name))
 
     def _tell(self, name: str, event: lifecycle.Event, error: Exception | None = None) -> None:
-        """Apply an event and carry out its commands, once those of others are done."""
+        """Apply an event and perform its commands, after those of earlier events."""
         self._events.append((name, event, error))
         if self._is_busy:
             return
@@ -311,7 +311,7 @@ class Supervisor:
 
     def _restore(self, name: str) -> None:
         """Restore an agent: at once, unless it is too large for one piece, or calls that were given up when
-        it was lost are still ending. It would hear nothing of its own calls until then.
+        it was lost are still ending. Until then it would hear nothing of its own calls.
         """
         row = self._rows[name]
         if self.calls.is_ending(row.agent):
@@ -370,7 +370,7 @@ class Supervisor:
         self._tell(name, lifecycle.Restored(self._now()))
 
     def _blank(self, row: AgentRow) -> AgentHost:
-        """The host of an agent, without anything from the store yet."""
+        """The host of an agent, before anything is read from the store."""
         counts, is_suspended = self._files.of_other(row.name), row.state == SUSPENDED
         return AgentHost(
             self._environment,
@@ -418,7 +418,7 @@ class Supervisor:
             self.passivate(other.name)
 
     def _first_turn(self, host: AgentHost, row: AgentRow, again: Container[int], turn: Turn) -> AgentRow:
-        """Make the first turn of an activation; once committed, the row says that the agent is active."""
+        """Make the first turn of an activation; its commit records that the agent is active."""
         if row.state == PASSIVE or (row.wake_at is not None and not host.loop.record_only):
             row = row._replace(state=ACTIVE, wake_at=None)
             register(row, turn)
@@ -430,7 +430,7 @@ class Supervisor:
             self._rows.note(row)
 
     def _broke_down(self, name: str, host: AgentHost, error: Exception) -> bool:
-        """Give up the activation of an agent whose turn broke down, unless it was let go within that turn."""
+        """Give up the activation of an agent whose turn broke down, unless that turn released the agent."""
         if not isinstance(error, FencedError):
             log.error("a turn of agent %s broke down", name, exc_info=error)
         if self._hosts.get(name) is host:
@@ -453,7 +453,7 @@ class Supervisor:
             if host.is_in_use or self._environment.store.is_volatile or not _is_idle(host, turn):
                 return None
             row, calls = self._rows[name], host.dispatcher.calls.records
-            if row.state != SUSPENDED:  # the next daemon has to make calls again
+            if row.state != SUSPENDED:  # the next daemon must make calls again
                 state = ACTIVE if calls else PASSIVE
                 row = row._replace(state=state, wake_at=host.loop.next_moment())
                 register(row, turn)
@@ -495,7 +495,7 @@ class Supervisor:
             if (host := self.host(name)) is None:
                 self._tell(name, lifecycle.Due(now))
                 continue
-            host.loop.set_limit(None)  # it may have been one
+            host.loop.set_limit(None)  # it may have been 1
             self._memory.count(host)
             self._tell(name, lifecycle.Due(now, host.last_used, host.settings.idle_after, host.is_in_use))
         self._rounds.call_at(self._timers.next(), self._alarm)
@@ -505,23 +505,23 @@ class Supervisor:
             self._tell(name, lifecycle.ClockSet(self._now(), by))
 
     def _wait(self, name: str, at: float | None) -> None:
-        """Check an agent at a moment; None: not any more."""
+        """Check an agent at a moment; None: never."""
         if not self.record_only:
             self._timers.put(name, at)
             self._rounds.call_at(self._timers.next(), self._alarm)
 
 
 def _is_idle(host: AgentHost, turn: Turn) -> bool:
-    """True if nothing is left to do after what this turn has done already, until a moment comes."""
+    """True if nothing is left to do after this turn until a moment comes."""
     is_last = len(host.loop.intake.waiting) <= 1
     mail = host.mail.waiting or host.mail.mailbox.keeps_active
-    held = host.agent.clockwork.held  # only an active agent is told of other grants
+    held = host.agent.clockwork.held  # only an active agent is told about new grants
     has_work = turn.transaction.outer or host.agent.queue or needs_memory(host) or mail or held
     return is_last and not (has_work or host.settings.always_active or _acts_at_start(host))
 
 
 def needs_memory(host: AgentHost) -> bool:
-    """True while the code of a process works on what is in memory alone (section 8)."""
+    """True while the code of a process works on objects that only memory has (section 8)."""
     is_kept = any(run.transient for run in host.agent.runs.active.values())
     return is_kept or host.dispatcher.calls.need_memory()
 

@@ -1,4 +1,4 @@
-"""Collecting what is dropped: folders are scanned at the start, and whenever something may have come."""
+"""Collection of dropped files: folders are scanned at the start, and when something may have come."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from narval.system.file_events import Debounce
 log = logging.getLogger("narval.inbox")
 
 SETTLE, MOST = 0.05, 0.5
-"""Seconds of quiet before folders are scanned, and the most by which this is put off."""
+"""Seconds of quiet before folders are scanned, and the most by which that delays a scan."""
 
 
 class Collector(ABC):
-    """Takes what is dropped into some folders; `host` is the home's own agent, woken when nothing is left to
-    take.
+    """Takes the files dropped into some folders. `host` is the home's own agent, woken when nothing is left
+    to take.
     """
 
     def __init__(self, host: AgentHost, name: str) -> None:
@@ -25,11 +25,11 @@ class Collector(ABC):
         self.is_busy = True
         """True while there may be something to take."""
         self.untaken: dict[str, list[str]] = {}
-        """By folder, the reasons why something in it cannot be taken at present, a sentence for each."""
+        """By folder, the reasons why something in it cannot be taken at present, one sentence each."""
         self._task = asyncio.get_running_loop().create_task(self._follow(), name=name)
 
     async def close(self) -> None:
-        """Stop taking; what is under way is left to the next start."""
+        """Stop taking; files under way are left to the next start."""
         self._task.cancel()
         await asyncio.wait([self._task])
 
@@ -39,7 +39,7 @@ class Collector(ABC):
         self._settling.notice()
 
     def note_untaken(self, folder: str, reasons: list[str]) -> None:
-        """Note what cannot be taken from a folder at present, and log what was not noted before."""
+        """Record what cannot be taken from a folder at present, and log new reasons."""
         before = frozenset(self.untaken.get(folder, ()))
         for reason in reasons:
             if reason not in before:
@@ -60,4 +60,4 @@ class Collector(ABC):
 
     @abstractmethod
     async def take_all(self) -> float | None:
-        """Scan the folders; the seconds after which to do so again in any case, or None."""
+        """Scan the folders; return the seconds after which to scan again in any case, or None."""

@@ -2,7 +2,7 @@
 
     inbox/NAME -> inbox/.taken/NUMBER-NAME -> read -> removed, or inbox/refused/NAME and its reason
 
-All of this but `claims` may block, and is called in threads.
+Everything except `claims` may block, and is called in threads.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ FOLDER, TAKEN, REFUSED = "inbox", ".taken", "refused"
 REASON = ".reason.txt"
 
 UNFINISHED = (*BACKUPS, ".part", ".partial", ".crdownload")
-"""Names under which programs write files before they rename them."""
+"""Endings of names under which programs write files before they rename them."""
 
 LONGEST = 200
-"""Bytes of a name: there is room for a number before it and an ending behind it."""
+"""Bytes of a name: this leaves room for a number before it and an ending after it."""
 
 _CLAIM = re.compile(r"(\d{12})-(.+)", re.DOTALL)
 
@@ -46,7 +46,7 @@ class NotSetAsideError(SurroundingsError):
 
 
 class NotTakenError(SurroundingsError):
-    """Some of what lies in a folder cannot be taken, and was left there; the others were. `reasons` has a
+    """Some files in a folder cannot be taken, and were left there; the others were taken. `reasons` has a
     sentence for each, with its path.
     """
 
@@ -56,8 +56,8 @@ class NotTakenError(SurroundingsError):
 
 
 class Claim(NamedTuple):
-    """A file out of the reach of other programs, under its number; `folder` is where it was dropped, as a
-    path within the home.
+    """A file moved out of the reach of other programs, under its number. `folder` is where it was dropped, as
+    a path within the home.
     """
 
     number: int
@@ -67,13 +67,13 @@ class Claim(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The path at which it was dropped, in characters that can be written down."""
+        """The path at which it was dropped, in printable characters."""
         return _shown(f"{self.folder}/{self.name}")
 
 
 class Standing(NamedTuple):
-    """The inbox of a home: why nothing can be set aside ("" where it can), the files that are taken and not
-    added yet, and how many are refused.
+    """The inbox of a home: why nothing can be set aside ("" if it can), the files that are taken and not
+    added yet, and the number of refused files.
     """
 
     stuck: str
@@ -82,7 +82,7 @@ class Standing(NamedTuple):
 
 
 def standing(home: Path) -> Standing:
-    """The inbox of a home as it is on the disk, whether a daemon is up or not."""
+    """The state of a home's inbox on the disk, whether or not a daemon is running."""
     refused = home / FOLDER / REFUSED
     stuck = ""
     if os.path.lexists(refused):
@@ -97,10 +97,10 @@ def standing(home: Path) -> Standing:
 
 
 class DropFolder:
-    """The folder of a home in which files are dropped; `recorded` is the number of the last one added.
+    """The folder of a home in which files are dropped; `recorded` is the number of the last file added.
 
-    `folder` is its path within the home, `refused` where files are set aside, seen from it. `durable`: what
-    is done to the folder survives a loss of power, too.
+    `folder` is its path within the home. `refused` is where files are set aside, relative to the folder. With
+    `durable`, changes of the folder survive a power loss, too.
     """
 
     def __init__(
@@ -117,13 +117,13 @@ class DropFolder:
         self._refused = self._folder / refused
         self._recorded = self._last = recorded
         self._untaken: list[str] = []
-        """The reasons why files cannot be taken, since they were last looked for."""
+        """The reasons why files cannot be taken, since the last scan."""
 
     async def claims(self, is_left: Callable[[str], bool] = lambda name: False) -> AsyncIterator[Claim]:
-        """The files there, in order, each claimed when it is asked for, but those whose names `is_left` holds
-        back; first those that the last daemon left.
+        """The files in the folder, in order, each claimed when it is asked for, except those whose names
+        `is_left` holds back. Files that the last daemon left come first.
 
-        Raises NotTakenError after the last one, where some could not be claimed.
+        Raises NotTakenError after the last one, if some could not be claimed.
         """
         self._untaken = []
         for claim in await asyncio.to_thread(self.left_over):
@@ -136,7 +136,7 @@ class DropFolder:
             raise NotTakenError(self._untaken)
 
     def unclaimed(self) -> list[str]:
-        """Names of the files in the folder, in order; not hidden ones, nor those still being written."""
+        """The names of the files in the folder, in order, without hidden and unfinished ones."""
         try:
             names = sorted(os.listdir(self._folder))
         except OSError as error:
@@ -146,7 +146,7 @@ class DropFolder:
         return [name for name in names if name != REFUSED and _is_finished(name)]
 
     def left_over(self) -> list[Claim]:
-        """Files claimed but not added when the last daemon ended; those that were added are removed."""
+        """The files claimed but not added when the last daemon ended; those that were added are removed."""
         claims = []
         for found in filter(None, map(_CLAIM.fullmatch, names_in(self._folder / TAKEN))):
             claim = Claim(int(found[1]), found[2], self._folder / TAKEN / found[0], self._shown)
@@ -158,7 +158,7 @@ class DropFolder:
         return claims
 
     def claim(self, name: str) -> Claim | None:
-        """Put a file out of the reach of others; None when it is gone, or still being written."""
+        """Move a file out of the reach of others; None if it is gone, or still being written."""
         path, taken = self._folder / name, self._folder / TAKEN
         try:
             status = path.lstat()
@@ -181,13 +181,13 @@ class DropFolder:
         return claim
 
     def remove(self, claim: Claim) -> None:
-        """Remove a file that has been added; where that fails, its number says that it was."""
+        """Remove a file that has been added; if that fails, its number tells that it was."""
         self._recorded = claim.number
         _remove(claim.path)
 
     def set_aside(self, claim: Claim, refusal: ElementError) -> None:
-        """Put a file where people find it, its reason beside it: the reason is written first, so that it is
-        never missing.
+        """Move a file where people find it, with its reason beside it. The reason is written first, so that
+        it is never missing.
 
         Raises NotSetAsideError.
         """
@@ -205,7 +205,7 @@ class DropFolder:
 
 
 def has_work(folder: Path) -> bool:
-    """True if an inbox has something to add, or to remove; of one that cannot be read, that may be."""
+    """True if an inbox has something to add or remove, or cannot be read."""
     try:
         names = os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -216,9 +216,9 @@ def has_work(folder: Path) -> bool:
 
 
 def contents(claim: Claim, most: int = MAX_BYTES) -> tuple[bytes, os.stat_result] | None:
-    """The bytes of a file, and its status; None when it has been removed meanwhile.
+    """The bytes of a file, and its status; None if it has been removed by now.
 
-    Raises ElementError for anything but a file, and for one of more than `most` bytes.
+    Raises ElementError for anything but a regular file, and for one of more than `most` bytes.
     """
     try:
         status = claim.path.lstat()
@@ -238,7 +238,7 @@ def contents(claim: Claim, most: int = MAX_BYTES) -> tuple[bytes, os.stat_result
 
 
 def read(claim: Claim) -> tuple[list[bytes], str]:
-    """The elements of a file, and the login of its owner; none when it has been removed meanwhile.
+    """The elements of a file, and the login of its owner; no elements if it has been removed by now.
 
     Raises ElementError.
     """
@@ -254,8 +254,8 @@ def read(claim: Claim) -> tuple[list[bytes], str]:
 
 
 def _check_orders(elements: list[bytes], owner: str) -> None:
-    """Raise ElementError for an element that narval obeys, in a file of another user: such a user cannot
-    give orders at the socket either.
+    """Raise ElementError for an element that narval obeys, in a file of another user: such a user cannot give
+    orders at the socket either.
     """
     for xml in elements:
         if (name := Element(0, xml).name) in CONTROLS:
@@ -267,7 +267,7 @@ def _check_orders(elements: list[bytes], owner: str) -> None:
 
 
 def _shown(path: str) -> str:
-    """A path in characters that can be written down, on one line."""
+    """A path in printable characters, on one line."""
     text = os.fsencode(path).decode("utf-8", "replace")
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
@@ -279,8 +279,9 @@ def _is_finished(name: str) -> bool:
 def _is_being_written(path: Path) -> bool:
     """True if some program has the file open for writing, as far as the system tells.
 
-    Linux grants a read lease on a file that no program writes. One that opens it for writing meanwhile waits
-    until the lease is given up, at once; the signal sent for that is SIGURG, which is ignored.
+    Linux grants a read lease on a file that no program has open for writing. A program that then opens it for
+    writing waits until the lease is given up, which is at once. The signal sent for that is SIGURG, which is
+    ignored.
     """
     try:
         with open(path, "rb", opener=_open_itself) as file:
@@ -300,7 +301,7 @@ def _open_itself(path: str, flags: int) -> int:
 
 
 def _paths(folder: Path, name: str) -> Iterator[Path]:
-    """The path of a name in the folder, cut where it is too long, then variants of it without end."""
+    """The path of a name in the folder, cut if it is too long, followed by endless variants of it."""
     while len(os.fsencode(name)) > LONGEST:
         name = name[1:]
     yield folder / name
@@ -311,7 +312,7 @@ def _paths(folder: Path, name: str) -> Iterator[Path]:
 def _remove(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
-    except OSError as error:  # its number is recorded: it will not be added again
+    except OSError as error:  # its number is recorded, so it is not added again
         log.warning("%s cannot be removed: %s", path, error.strerror)
 
 

@@ -4,9 +4,9 @@
                     -> removed
     inbox/NAME/FILE -> the same, but sent to the agent of that name, wherever it is (G58)
 
-The number tells how far the inbox has been read: a file in `.taken` under a noted number was added, and is
-only to be removed; one with a higher number was not. So `kill -9` at any moment neither loses a file nor adds
-it twice. A refused file goes to `inbox/refused/`, its reason beside it.
+The number records how far the inbox has been read: a file in `.taken` up to that number was added, and must
+only be removed; one with a higher number was not. So `kill -9` at any moment neither loses a file nor adds it
+twice. A refused file goes to `inbox/refused/`, with its reason beside it.
 """
 
 from __future__ import annotations
@@ -52,18 +52,19 @@ from narval.system.time_slice import TimeSlice
 log = logging.getLogger("narval.inbox")
 
 RECORDED = "inbox"
-"""The fact of the store that holds the number of the last file added."""
+"""The fact of the store with the number of the last file added."""
 
 AGAIN = 5.0
-"""Seconds after which setting a file aside is tried again."""
+"""Seconds until another attempt to set a file aside."""
 
 
 class Inbox:
-    """Adds what is dropped into a folder, one file after another, in order of their names.
+    """Adds the files dropped into a folder, one after another, in order of their names.
 
-    `host` adds elements, `schemas` are those that elements must fit; with a `receiver`, it sends them to the
-    agent of that name, which checks its own schemas. When a file can be neither added nor set aside, no
-    further one is claimed: a later number would tell the next start that this one was added.
+    `host` adds elements, and `schemas` are those that elements must match. With a `receiver`, the elements
+    are sent to the agent of that name, which checks its own schemas. When a file can be neither added nor set
+    aside, no further file is claimed: a later number would make the next start believe that this one was
+    added.
     """
 
     def __init__(self, folder: DropFolder, host: AgentHost, schemas: Schemas, receiver: str = "") -> None:
@@ -71,9 +72,9 @@ class Inbox:
         self._noted = noted_for(receiver)
 
     async def add_all(self, is_left: Callable[[str], bool] = lambda name: False) -> None:
-        """Add all files there but those whose names `is_left` holds back.
+        """Add all files in the folder except those whose names `is_left` holds back.
 
-        Raises NotSetAsideError, and NotTakenError once all others are added.
+        Raises NotSetAsideError, and NotTakenError after all others are added.
         """
         async for claim in self._folder.claims(is_left):
             await self._add(claim)
@@ -125,18 +126,18 @@ class Inbox:
 
 
 def noted_for(receiver: str) -> str:
-    """The fact of the store that holds the number of the last file sent to an agent; without a name, of the
-    last one added.
+    """The fact of the store with the number of the last file sent to an agent; without a name, of the last
+    file added.
     """
     return f"{RECORDED} {receiver}".rstrip()
 
 
 class Inboxes(Collector):
-    """The inboxes of a home, of its agents with folders, and those within its own for agents anywhere:
-    scanned one after another.
+    """The inboxes of a home, of its agents with folders, and the folders within the home's own for agents
+    anywhere; scanned one after another.
 
-    A file in its inbox activates an agent (G5). Where a file cannot be set aside, that is tried again from
-    time to time, and an error element says so.
+    A file in its inbox activates an agent (G5). If a file cannot be set aside, that is retried from time to
+    time, and an error element reports it.
     """
 
     def __init__(self, home: Path, host: AgentHost, files: FilesInForce, agents: Agents) -> None:
@@ -172,7 +173,7 @@ class Inboxes(Collector):
             except NotTakenError as error:
                 untaken = error.reasons
             self._stuck.pop(name, None)
-        except (RequestError, StoreAwayError) as error:  # its agent is gone, or rests: a later look finds it
+        except (RequestError, StoreAwayError) as error:  # no such agent, or not now: retried later
             log.warning("the inbox of %s waits: %s", name or "the home", error)
             self._stuck[name] = str(error)
         except (NotSetAsideError, StoreError, OSError) as error:
@@ -195,7 +196,7 @@ class Inboxes(Collector):
         return is_name and (self._home / FOLDER / name).is_dir() and self._find(name) is not None
 
     def _for_agents(self) -> list[str]:
-        """The folders in the home's inbox that have something to send, or to remove."""
+        """The folders in the home's inbox that have something to send or remove."""
         names = names_in(self._home / FOLDER)
         named = [name for name in names if NAME.fullmatch(name) is not None and name != REFUSED]
         return [name for name in named if has_work(self._home / FOLDER / name)]
@@ -219,7 +220,7 @@ class Inboxes(Collector):
         return self._host.mail.office.addresses.find(name)
 
     async def _tell(self, name: str, why: str) -> None:
-        """Report once that nothing more is added until the cause is set right."""
+        """Report once that nothing more is added until the cause is corrected."""
         if why == self._stuck.get(name):
             return
         self._stuck[name] = why
@@ -228,7 +229,7 @@ class Inboxes(Collector):
         await self._add_error(name, message)
 
     async def _add_error(self, name: str, message: str) -> None:
-        """Add an error element to the agent; where it cannot be reached, the log alone has the error."""
+        """Add an error element to the agent; if the agent cannot be reached, only the log has the error."""
         error = make_error("inbox-stuck", message)
         with suppress(NarvalError):
             if not name or "/" in name:

@@ -1,9 +1,9 @@
 """The folders of people: files offered for the items that ask them, and their answers taken (P55–P57).
 
-    item offered -> work/ann/57-purchase.approve.xml -> work/ann/done/ -> taken under a number as the inbox
-    does -> told to the item, and the number noted, in one commit -> removed; or refused/ and its reason
+    item offered -> work/ann/57-purchase.approve.xml -> work/ann/done/ -> taken under a number as in
+    the inbox -> delivered to the item, and the number noted, in one commit -> removed; or refused/ and reason
 
-Nothing is polled: file events tell what was moved, and turns tell which items changed.
+Nothing is polled: file events report moved files, and turns report changed items.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class WorkFolders(Collector):
         return self._host.agent.lookup.people.people
 
     async def _serve(self, person: Person) -> None:
-        """Take a person's answers, then offer what the person is asked; a problem is reported once."""
+        """Take a person's answers, then offer the person's items; report a problem once."""
         folder, wrong = self._home / files.WORK_FOLDER / person.name, ""
         untaken: list[str] = []
         try:
@@ -108,7 +108,7 @@ class WorkFolders(Collector):
             await self._take(person, folder, claim)
 
     async def _take(self, person: Person, folder: DropFolder, claim: Claim) -> None:
-        """Give an item the answer in a file, and remove the file; or set it aside with the reason (P57)."""
+        """Deliver the answer in a file, and remove the file; or set it aside with the reason (P57)."""
         try:
             found = await asyncio.to_thread(contents, claim, files.MOST_BYTES_OF_ANSWER)
             if found is not None:
@@ -144,12 +144,12 @@ class WorkFolders(Collector):
 
 
 def _recorded(person: Person) -> str:
-    """The fact of the store that holds the number of the last answer taken from a person's folder."""
+    """The fact of the store with the number of the last answer taken from a person's folder."""
     return f"work/{person.name}"
 
 
 def _take_answer(turn: Turn, person: Person, owner: str, claim: Claim, told: files.FiledAnswer) -> str:
-    """Give an item the answer, and note the file's number in the same commit; why it is refused, or ""."""
+    """Deliver an answer, and note the file's number in the same commit; return why it is refused, or ""."""
     refused = files.deliver_answer(turn, person, owner, claim.shown, told)
     if not refused:
         turn.transaction.batch.meta.append((_recorded(person), str(claim.number)))

@@ -1,1 +1,1 @@
-"""Fleets: daemons that share a store, and what one of them does as a member (G46 to G49)."""
+"""Fleets: daemons that share a store, and the work of one of them as a member (G46 to G49)."""

@@ -1,10 +1,10 @@
-"""Departing: agents that are at work leave this daemon at the end of a turn (G54, G55).
+"""Departures: active agents leave this daemon at the end of a turn (G54, G55).
 
     begin -> its calls end, none begins -> its last turn, after which nothing is performed -> gone -> given
 
-The agent continues elsewhere as after a takeover, but nothing is made again: no call runs, and all outcomes
-of calls are recorded. An agent whose calls do not end in time stays, or has them ended, as the departure
-says. Each heartbeat checks the progress.
+The agent continues elsewhere as after a takeover, but nothing is repeated: no call runs, and all outcomes of
+calls are recorded. If its calls do not end in time, the agent stays, or the calls are ended, depending on the
+departure. Each heartbeat checks the progress.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ from narval.store.postgresql.leases import Leases
 log = logging.getLogger("narval.fleet")
 
 GRACE = 2.0
-"""Seconds that the calls of an agent have to end when it leaves for even shares; else it stays."""
+"""Seconds that the calls of an agent have to end when it leaves for even shares; otherwise it stays."""
 
 SETTLED = 60.0
-"""Seconds for which an agent stays where it was brought, or where its calls took too long to end (G54)."""
+"""Seconds for which an agent stays where it was moved, or where its calls took too long to end (G54)."""
 
 
 class Departure:
-    """An agent that is to leave for a daemon (0: any), and when its calls have had time enough."""
+    """An agent that must leave for a daemon (0: any), and the deadline of its calls."""
 
     def __init__(self, name: str, number: int, to: int, until: float, *, is_forced: bool) -> None:
         self.name, self.number, self.to, self.until = name, number, to, until
         self.is_forced = is_forced
-        """True if its calls are ended when they have had time enough."""
+        """True if its calls are ended at the deadline."""
         self.is_asked = False
-        """True from when its last turn is asked for."""
+        """True once its last turn is requested."""
         self.is_gone = False
-        """True once nothing of it is decided or performed here."""
+        """True once nothing more is decided or performed for it here."""
         self.given: asyncio.Future[bool] = future()
-        """Done when it is given, or is not: it stays, or the daemon it is for is gone."""
+        """Done when it is given (True), or is not: it stays, or the other daemon is gone."""
 
 
 class Departures:
-    """The agents that are about to leave; `hurry` is called when one is to be given.
+    """The agents that are about to leave; `hurry` is called when one can be given.
 
-    `monotonic` gives the seconds of a clock that nobody can set.
+    `monotonic` returns the seconds of a clock that cannot be set.
     """
 
     def __init__(
@@ -63,20 +63,20 @@ class Departures:
         self._monotonic, self._hurry = monotonic, hurry
         self._under_way: dict[str, Departure] = {}
         self._stays_until: dict[int, float] = {}
-        """The moments until which agents are not to leave for the sake of even shares."""
+        """The times until which agents must not leave for even shares."""
 
     @property
     def _book(self) -> CallBook:
         return self._agents.supervisor.calls
 
     def arrived(self, agents: Iterable[int]) -> None:
-        """Keep agents here for a while that another daemon gave to this one."""
+        """Keep agents that another daemon gave to this one here for a while."""
         now = self._monotonic()
         self._stays_until = {number: at for number, at in self._stays_until.items() if at > now}
         self._stays_until.update((number, now + SETTLED) for number in agents)
 
     def at_rest(self, most: int, to: int) -> tuple[int, ...]:
-        """Agents that have nothing to do here, and may be elsewhere; at most `most`."""
+        """Return at most `most` agents that have nothing to do here, and may be elsewhere."""
         rows, supervisor, pinned = self._agents.rows, self._agents.supervisor, self._leases.pinned()
         whole = {row.name for row in rows.in_full() if row.state != SUSPENDED}
         idle = (
@@ -88,7 +88,7 @@ class Departures:
         return tuple(islice(idle, most))
 
     def begin_some(self, most: int, to: int) -> None:
-        """Have busy agents leave, up to `most` at a time: first those without a running call."""
+        """Make busy agents leave, up to `most` at a time, starting with those without a running call."""
         most -= len(self._under_way)
         if most <= 0:
             return
@@ -111,16 +111,16 @@ class Departures:
         return self._stays_until.get(number, 0.0) > self._monotonic()
 
     async def move(self, name: str, to: int, grace: float) -> bool:
-        """Have an agent leave for a daemon, as `begin` says; True once it is given.
+        """Make an agent leave for a daemon, like `begin`; return True when it is given.
 
-        False where that daemon is gone, or the agent was lost meanwhile.
+        Return False if that daemon is gone, or the agent was lost.
         """
         departure = self.begin(name, to, grace)
         return departure is not None and await asyncio.shield(departure.given)
 
     def begin(self, name: str, to: int, grace: float) -> Departure | None:
-        """Have an agent leave for a daemon, at the latest `grace` seconds from now whatever its calls do;
-        None of one that is not here.
+        """Make an agent leave for a daemon, at most `grace` seconds from now regardless of its calls. Return
+        None for an agent that is not here.
         """
         number = self._agents.rows.number(name)
         if number is None:
@@ -139,7 +139,7 @@ class Departures:
         return departure
 
     def look(self) -> None:
-        """Check the progress of those that are about to leave."""
+        """Check the progress of the agents that are about to leave."""
         for departure in tuple(self._under_way.values()):
             if not departure.is_gone and not departure.is_asked:
                 self._look(departure)
@@ -167,7 +167,7 @@ class Departures:
             self._end(departure, is_given=False)
 
     def _may_leave(self, departure: Departure, host: AgentHost) -> bool:
-        """True if all that is under way of an agent is recorded, or it has had time enough."""
+        """True if everything under way for an agent is recorded, or its time is up."""
         if departure.is_forced and self._monotonic() >= departure.until:
             return True
         is_quiet = self._book.is_quiet(departure.number) and not needs_memory(host)
@@ -183,7 +183,7 @@ class Departures:
     def _has_turned(
         self, departure: Departure, host: AgentHost, is_last: bool, error: BaseException | None
     ) -> None:
-        """Handle the record of a turn in which the agent was to leave."""
+        """Continue when the turn in which the agent should leave is recorded."""
         departure.is_asked = False
         if is_last and error is None and self._agents.supervisor.host(departure.name) is host:
             self._leave(departure)
@@ -194,7 +194,7 @@ class Departures:
         self._hurry()
 
     def gone(self) -> dict[int, list[int]]:
-        """The agents of which nothing runs here any more, by the daemon that each is for."""
+        """The agents for which nothing runs here any longer, by the daemon that will get each."""
         gone: dict[int, list[int]] = {}
         for departure in self._under_way.values():
             if departure.is_gone and not self._book.is_ending(departure.number):

@@ -1,4 +1,4 @@
-"""Fleet: a daemon's work beside its rounds where others use the same store: heartbeats, mail, draining."""
+"""A daemon's fleet work beside its rounds, if others use the same store: heartbeats, mail, draining."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ async def in_thread(work: Callable[..., Any], *given: Any) -> Any:
 
 
 class Fleet:
-    """The membership of a daemon, and the messages that come from others.
+    """The membership of a daemon, and the messages from other daemons.
 
-    It beats by itself once it is started, except on a simulated clock, whose owner calls `beat`. Until then,
-    and between beats, `renewer` renews; it began when the daemon joined.
+    After its start it sends heartbeats by itself, except on a simulated clock, whose owner calls `beat`.
+    Until then, and between heartbeats, `renewer` renews; it began when the daemon joined.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Fleet:
         if renewer is not None:
             renewer.tell_of_renewals(self.members.kept)
         self._drained_by = 0.0
-        """The moment at which agents not yet drained are given back unchanged."""
+        """The time at which agents not yet drained are given back unchanged."""
         self._out_of_time: asyncio.TimerHandle | None = None
 
     async def begin(self) -> None:
@@ -63,8 +63,9 @@ class Fleet:
             self._task = asyncio.get_running_loop().create_task(self._beat(), name="narval-beats")
 
     def start(self, *, listens: bool = False) -> None:
-        """Beat from now on, and hear what others send, with `listens` at once; a daemon that only records
-        hears nothing. Agents that any daemon may have follow what beats report as published.
+        """Send heartbeats from now on, and receive messages of others, with `listens` at once; a daemon that
+        only records receives none. Agents that any daemon may have follow what heartbeats report as
+        published.
         """
         if (roaming := self._agents.supervisor.roaming) is not None:
             self.members.on_beat.append(lambda beat: roaming.hear(beat.published))
@@ -76,17 +77,17 @@ class Fleet:
         self._is_started.set()
 
     async def _beat(self) -> None:
-        """Beat, once the daemon has started."""
+        """Send heartbeats after the daemon has started."""
         await self._is_started.wait()
         await self.members.run()
 
     async def beat(self) -> None:
-        """Beat once. Raises FencedError where all is lost."""
+        """Send one heartbeat. Raises FencedError if everything is lost."""
         await self.members.beat()
 
     def drain(self) -> None:
-        """Give all agents away as they come to rest, and stop; those left when `stop_grace` has passed are
-        given back unchanged (G56). That moment comes even if no beat does, for the store may be away.
+        """Give all agents away as they come to rest, and stop. Those left after `stop_grace` are given back
+        unchanged (G56). That happens even without a heartbeat, because the store may be away.
         """
         if not self.members.is_draining:
             grace = self._main_loop.stop.grace
@@ -107,8 +108,8 @@ class Fleet:
             self._main_loop.stop.request()
 
     def _passivate(self) -> int:
-        """Make all agents passive that have nothing to do; the number of those that are not given yet, and
-        may be elsewhere.
+        """Make all agents passive that have nothing to do; return the number of agents that are not given
+        yet, and may be elsewhere.
         """
         for name in self._agents.rows.names():
             self._agents.supervisor.passivate(name)
@@ -116,7 +117,7 @@ class Fleet:
         return sum(number not in pinned for _, number in self._agents.rows.numbers())
 
     async def close(self) -> None:
-        """Stop beating; the agents are given back when the daemon leaves the store."""
+        """Stop the heartbeats; the agents are given back when the daemon leaves the store."""
         if self._out_of_time is not None:
             self._out_of_time.cancel()
         if self.renewer is not None:

@@ -1,4 +1,4 @@
-"""Holding: agents become this daemon's; an agent that is asked for may be another's."""
+"""Holding: agents become this daemon's; a requested agent may be another daemon's."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from narval.store.store import Store
 log = logging.getLogger("narval.fleet")
 
 AT_ONCE = 25
-"""The most agents that are read at once."""
+"""The most agents that are read together."""
 
 AT_WORK = 0.5
-"""Seconds: as many agents are taken as can be restored within them, by the recent cost of one."""
+"""Seconds: as many agents are taken as can be restored within this time, by the recent cost of one."""
 
 USUAL = 0.01
-"""Seconds to restore an agent, until it has been measured."""
+"""The assumed seconds to restore an agent, until they have been measured."""
 
 ATTEMPTS = 3
-"""The attempts to take an agent that no daemon holds, or this one by mistake."""
+"""The attempts to take an agent that no daemon holds, or that this one holds by mistake."""
 
 
 class TakingOver:
-    """Agents that this daemon continues one after another: between two of them it shows that it lives, and
-    makes rounds. Those that have nothing to do continue at once.
+    """Agents that this daemon continues one after another. Between two of them it proves that it is alive,
+    and makes rounds. Agents that have nothing to do continue at once.
 
-    `wake` is called when all of them have. Then the daemon renews at once (`hurry`) if agents that it wants
-    were left for later.
+    `wake` is called when all of them have continued. Then the daemon renews at once (`hurry`) if it left
+    wanted agents for later.
     """
 
     def __init__(
@@ -50,17 +50,17 @@ class TakingOver:
         self._store, self._rows, self._supervisor = store, rows, supervisor
         self._gate, self._wake = gate, wake
         self.hurry = asyncio.Event()
-        """Set when the next renewal is not to be waited for."""
+        """Set when the next renewal must not wait."""
         self._taken: dict[int, AgentRow] = {}
         self._waiting: deque[AgentRow] = deque()
         self._task: asyncio.Task[None] | None = None
         self.taken = 0
-        """The agents that continue here after they were another daemon's, or nobody's."""
+        """The number of agents that continue here after another daemon, or none, had them."""
         self._cost = USUAL
-        """Seconds to restore one, with all that is done meanwhile."""
+        """The seconds to restore one agent, including all work in between."""
 
     def is_under_way(self) -> bool:
-        """True while some are still to continue."""
+        """True while some have not continued yet."""
         return bool(self._waiting)
 
     def room(self) -> int:
@@ -69,9 +69,9 @@ class TakingOver:
         return max(soon, 1) - len(self._waiting) - len(self._taken)
 
     def expect(self, taken: Sequence[AgentRow]) -> int:
-        """Record the rows of agents that are about to continue here; the room left then.
+        """Record the rows of agents that are about to continue here; return the remaining room.
 
-        Those with work are taken first: after one without, the room is a whole portion.
+        Agents with work are taken first: after one without, the room is a whole portion.
         """
         self._taken.update((row.agent, row) for row in taken)
         return self.room() if all(row.state == ACTIVE for row in taken) else PORTION
@@ -106,7 +106,7 @@ class TakingOver:
             except Exception:
                 log.exception("agents that were taken are read one by one")
             for row in part:
-                if row.name in self._rows:  # else it was lost meanwhile
+                if row.name in self._rows:  # else it was lost since
                     self._begin(row)
                 if self._waiting:
                     self._waiting.popleft()
@@ -124,8 +124,8 @@ class TakingOver:
 
 
 def look_for(leases: Leases, name: str) -> AgentRow | tuple[AgentRow, ElsewhereError] | None:
-    """An agent of the store by its name, taken if that is allowed; else the agent and why not; None where
-    there is none of that name. Raises StoreError.
+    """An agent of the store by its name, taken if that is allowed; else the agent with the error that says
+    why not. None if there is none of that name. Raises StoreError.
     """
     for _ in range(ATTEMPTS):
         if (taken := leases.claim(name)) is not None:
@@ -141,7 +141,7 @@ def look_for(leases: Leases, name: str) -> AgentRow | tuple[AgentRow, ElsewhereE
 
 
 def at_work_elsewhere(name: str, holder: DaemonRow | None) -> ElsewhereError:
-    """The error for an agent asked for what only another daemon can do: `holder`, if that is at work."""
+    """The error for an agent that only another daemon can serve: `holder`, if one is running."""
     message = f"messages reach it from here as well (narval send {name} FILE)"
     if holder is None:
         where = "has its files in another home, where no daemon is running"

@@ -33,20 +33,20 @@ OF_THE_MACHINE = (
 """The settings in which the daemons of a store may differ."""
 
 LOOKS = 0.2
-"""Seconds between two checks whether the daemon of a home has renewed or has ended."""
+"""Seconds between two checks whether the daemon of a home has renewed or ended."""
 
 STANDBY_LOOKS = 1.0
 """Seconds between two checks by a standby."""
 
 RENEWALS_UNDER_WAY = 2
-"""Renewals that the server may still commit after a daemon was killed: its own, and its renewer's."""
+"""The renewals that the server may still commit after a daemon was killed: its own, and its renewer's."""
 
 
 async def join(leases: Leases, settings: Settings, people: Directory, *, standby: bool = False) -> AgentRow:
-    """Become a daemon of a store; the own agent of the home.
+    """Become a daemon of a store; return the own agent of the home.
 
-    A killed daemon of the home is waited for until its lease ends; with `standby` any daemon of it is. Raises
-    ElsewhereError where one is at work, SettingsError, StoreError.
+    This waits for a killed daemon of the home until its lease ends; with `standby`, for any daemon of it.
+    Raises ElsewhereError if one is running, SettingsError, StoreError.
     """
     name, address, digest = settings.name, address_of_this(), digest_of(settings, people)
     before: DaemonRow | None = None
@@ -71,13 +71,13 @@ async def join_store(
     home: Home, settings: Settings, store: Store, clock: Clock, starting: ExitStack, closing: ExitStack,
     note: Note, *, standby: bool, is_short: bool,
 ) -> RenewerClient | None:  # fmt: skip
-    """Be a daemon of a store that others share, as `join` says, and hold its own agent, until `closing` ends;
-    the program that renews for it from now on. There is none on a simulated clock, or where none can reach
-    the store.
+    """Be a daemon of a store that others share, as in `join`, and hold its own agent until `closing` ends.
+    Return the program that renews for it from now on; there is none on a simulated clock, or if none can
+    reach the store.
 
-    That program begins at once. For a command that `is_short`, as it only records, it begins once the command
-    has taken a third of the lease that joining gives. Until the end of `starting` a thread gives the signs of
-    life: reading a home's files and restoring its own agent occupy the event loop for seconds.
+    That program starts at once. For a command that `is_short`, because it only records, it starts after a
+    third of the lease that joining gives. Until the end of `starting` a thread sends the signs of life:
+    reading a home's files and restoring its own agent block the event loop for seconds.
     """
     assert store.leases is not None
     leases, renewer = store.leases, None
@@ -96,7 +96,7 @@ async def join_store(
 
 
 def find_own(store: Store, name: str) -> None:
-    """Make the agent of a name the home's own. Raises StoreError where it was never at work."""
+    """Make the agent of a name the home's own. Raises StoreError if it has never been active."""
     own = next((row for row in store.agents() if row.name == name), None)
     if own is None:
         raise StoreError(
@@ -106,7 +106,7 @@ def find_own(store: Store, name: str) -> None:
 
 
 def _leave(leases: Leases, renewer: RenewerClient | None) -> None:
-    """Give back all agents, and leave the store; where that is away, the lease runs out."""
+    """Give back all agents, and leave the store; if the store is away, the lease expires."""
     if renewer is not None:
         renewer.close()
     try:

@@ -1,9 +1,9 @@
-"""Fleet mail: messages that agents of other daemons have sent to those of this one (G30, G31).
+"""Fleet mail: messages from agents of other daemons to those of this one (G30, G31).
 
-    a notice, a heartbeat -> waiting messages read in a thread -> handed over, or their receiver woken
+    a notice, a heartbeat -> waiting messages read in a thread -> delivered, or their receiver woken
 
-A message announced by both is handed over once, for messages of a pair are numbered. Heartbeats alone find
-all messages: a notice only makes it sooner.
+A message announced by both is delivered once, because messages of a pair are numbered. Heartbeats find all
+messages even without notices, which only make it faster.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class FleetMail:
         self._store, self._agents = store, agents
         self._in_thread, self._wake = in_thread, wake
         self._told: set[int] = set()
-        """The agents for which messages are said to wait; `STORE`: for agents that are gone."""
+        """The agents for which messages are reported to wait; `STORE`: for agents that are gone."""
         self._resting: set[int] = set()
-        """The agents that do not take their waiting messages: they are suspended."""
+        """The agents that do not take their waiting messages because they are suspended."""
         self._shape: frozenset[tuple[int, int]] = frozenset()
-        """The daemons of the store, and how many agents each holds."""
+        """The daemons of the store, and the number of agents of each."""
         self._notices: DaemonNotices | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_closed = False
@@ -52,7 +52,7 @@ class FleetMail:
         return self._agents.own.mail.office
 
     def listen(self) -> None:
-        """Tell other daemons at once what is recorded for their agents, and hear at once what is for ours."""
+        """Notify other daemons of messages recorded for their agents, and receive their notices, at once."""
         loop, elsewhere = asyncio.get_running_loop(), self._office.elsewhere
         if elsewhere is None:
             return
@@ -66,11 +66,11 @@ class FleetMail:
             elsewhere.tell_by(self._notices.tell)
 
     def is_busy(self) -> bool:
-        """True while something is being read."""
+        """True while messages are being read."""
         return self._task is not None
 
     def beat(self, beat: Beat) -> None:
-        """Read the messages that a heartbeat announces; check for room elsewhere, where calls wait for it."""
+        """Read the messages that a heartbeat announces; check for room elsewhere if calls wait for it."""
         shape = frozenset((row.daemon, row.agents) for row in beat.daemons)
         if shape != self._shape:
             self._shape = shape
@@ -82,7 +82,7 @@ class FleetMail:
             self._look({STORE, *(beat.mail - self._resting)})
 
     async def close(self) -> None:
-        """Stop hearing and reading."""
+        """Stop listening and reading."""
         self._is_closed = True
         if self._notices is not None:
             await self._in_thread(self._notices.close)
@@ -105,7 +105,7 @@ class FleetMail:
                 if not self._told:
                     break
         except StoreAwayError as error:
-            log.info("messages of other daemons wait: %s", error)  # the next heartbeat tells of them again
+            log.info("messages of other daemons wait: %s", error)  # the next heartbeat announces them again
         except Exception:
             log.exception("what other daemons have sent could not be read")
         finally:
@@ -113,7 +113,7 @@ class FleetMail:
             self._wake()
 
     async def _bring(self, told: set[int]) -> None:
-        """Hand over new messages to agents at work, and wake the others that have some."""
+        """Deliver new messages to active agents, and wake the others that have some."""
         office = self._office
         office.room.begin_recount()
         waiting: list[WaitingRow] = await self._in_thread(self._store.letters.waiting)
@@ -134,7 +134,7 @@ class FleetMail:
                 held.append(self._store.of(number).identity())
             except StoreAwayError:
                 raise
-            except StoreError:  # its agent was removed meanwhile
+            except StoreError:  # its agent was removed
                 continue
         return rows, held
 
@@ -150,7 +150,7 @@ class FleetMail:
         ]
 
     async def _bury(self, strays: list[tuple[AgentRow, list[MessageRow]]]) -> None:
-        """Tell each sender about its messages to agents that are gone (G32)."""
+        """Notify each sender of its messages to agents that are gone (G32)."""
         for sender, rows in strays:
             try:
                 own = self._agents.own

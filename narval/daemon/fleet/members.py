@@ -1,8 +1,8 @@
-"""Members: a daemon's part in its fleet. It renews, takes agents and gives some back, as the protocol says.
+"""A daemon's part in its fleet. It renews, takes agents and gives some back, as the protocol decides.
 
-    beat: renew -> take over, or let go and give;   every half second, or whenever a test says so
+    beat: renew -> take over, or let go and give;   every half second, or whenever a test asks
 
-Blocking work is done in a thread, one thing at a time; work on agents in the event loop.
+Blocking work is done in a thread, one task at a time; work on agents is done in the event loop.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ APART = 2.0
 """Seconds of difference from which there is a warning."""
 
 FAR_APART = 30.0
-"""Seconds of difference from which a daemon takes no agents: dates that it works out would be wrong."""
+"""Seconds of difference from which a daemon takes no agents: it would compute wrong dates."""
 
 
 class Clocks:
-    """The difference of two clocks: the machine's and the store's."""
+    """The difference between the machine's clock and the store's."""
 
     def __init__(self) -> None:
         self.apart = 0.0
@@ -50,7 +50,7 @@ class Clocks:
 
     @property
     def warning(self) -> str:
-        """A sentence for people if they are apart, or ""."""
+        """A sentence for people if the clocks are apart, or ""."""
         if abs(self.apart) <= APART:
             return ""
         way = "ahead of" if self.apart > 0 else "behind"
@@ -58,8 +58,8 @@ class Clocks:
         return said + ("; it takes no agents until it is set" if self.are_far_apart else "")
 
     def compare(self, at: float, sent: float, answered: float) -> None:
-        """Compare the store's clock with the two moments of the machine's clock between which it was read; a
-        difference is logged once.
+        """Compare the store's clock with the two times of the machine's clock between which it was read; log
+        a difference once.
         """
         self.apart = max(sent - at, min(answered - at, 0.0))
         if self.warning and not self._is_warned:
@@ -68,9 +68,9 @@ class Clocks:
 
 
 class Members:
-    """The membership of one daemon: `agents` are those that it has, as `leases` tells the store.
+    """The membership of one daemon: `agents` are those that it has, `leases` is its access to the store.
 
-    `hold_until` is told, at each renewal, the moment at which programs are to be ended (G48).
+    At each renewal `hold_until` gets the time at which programs must be ended (G48).
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Members:
         self._hurry = taking_over.hurry
         self.departures = Departures(agents, leases, gate.monotonic, self._hurry.set)
         self.on_beat: list[Callable[[Beat], None]] = []
-        """Functions that are told each answer to a renewal, in the event loop."""
+        """Functions that get each answer to a renewal, in the event loop."""
 
     async def begin(self) -> None:
         """Make sure of what the daemon holds, before anything is decided. Raises FencedError, StoreError."""
@@ -111,7 +111,7 @@ class Members:
         self.gate.store_is_away(self._main_loop.rounds.clock.now(), error)
 
     async def beat(self) -> None:
-        """Renew once, and carry out what follows from the answer. Raises FencedError where all is lost."""
+        """Renew once, and carry out what follows from the answer. Raises FencedError if all is lost."""
         self.departures.look()
         try:
             await self._tell(protocol.Due(self.gate.monotonic()))
@@ -121,7 +121,7 @@ class Members:
             self.store_is_away(error)
 
     async def run(self) -> None:
-        """Renew every half second, until it is cancelled or has lost everything."""
+        """Renew every half second, until cancelled or everything is lost."""
         while not self.gate.member.over:
             began = self.gate.monotonic()
             try:
@@ -138,7 +138,7 @@ class Members:
             self._hurry.clear()
 
     def kept(self, sent: float) -> None:
-        """Record a renewal that the program beside the daemon has sent at a moment."""
+        """Record a renewal that the program beside the daemon sent at a time."""
         was_open = self.gate.is_open()
         self._open(protocol.advance(self.gate.member, protocol.Kept(sent))[0])
         if self.gate.is_open() and not was_open:
@@ -146,19 +146,19 @@ class Members:
 
     @property
     def daemons(self) -> tuple[DaemonRow, ...]:
-        """The daemons that are at work on the store, as of the last renewal."""
+        """The running daemons of the store, as of the last renewal."""
         return () if self._leases.latest is None else self._leases.latest.daemons
 
     @property
     def is_draining(self) -> bool:
-        """True once all agents are to be given away."""
+        """True once all agents must be given away."""
         return self.gate.member.draining
 
     def drain(self) -> None:
-        """Take no more agents, and give away those that come to rest (G56)."""
+        """Take no further agents, and give away those that come to rest (G56)."""
         self.gate.follow(protocol.advance(self.gate.member, protocol.Drain())[0])
 
-    # --- what the protocol says -----------------------------------------------------------------------
+    # --- decisions of the protocol --------------------------------------------------------------------
 
     async def _tell(self, event: protocol.Event) -> None:
         member, commands = protocol.advance(self.gate.member, event)
@@ -202,7 +202,7 @@ class Members:
         return None
 
     async def _give(self, agents: tuple[int, ...], to: int) -> None:
-        """Give agents to a daemon, or back; where that daemon is gone they are taken again."""
+        """Give agents to a daemon, or back; if that daemon is gone they are taken again."""
         if to:
             log.info("agents given to another daemon: %d", len(agents))
             is_given = await self._in_thread(partial(self._leases.hand_over, agents, to))

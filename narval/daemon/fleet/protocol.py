@@ -1,15 +1,16 @@
-"""Protocol of leases: the moves of a daemon of a fleet, their order, and when it may do nothing (G46 to G49).
+"""The protocol of leases: the moves of a daemon of a fleet, their order, and when it must do nothing (G46 to
+G49).
 
     Due        -> Renew
     Prolonged  -> Take, or FindAtRest, or nothing
     Kept       -> nothing: the program beside the daemon has renewed for it
-    Took       -> TakeOver, and Take where there is more
+    Took       -> TakeOver, and Take if there is more
     AtRest     -> LetGo, then Give
     Drain      -> FindAtRest with each renewal
-    Gone       -> StartOver: another daemon may have all that it held
+    Gone       -> StartOver: another daemon may have everything that it held
 
-It is pure, as an engine is, so that all states of two daemons can be explored (G98). Moments are seconds of
-the daemon's own monotonic clock; the store tells by its own clock whose lease has ended.
+It is pure, like an engine, so that all states of two daemons can be explored (G98). Moments are seconds of
+the daemon's monotonic clock; the store decides by its own clock whose lease has ended.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ import msgspec
 from narval.store.postgresql.leases import ALIVE, DOUBTED, GIVEN_UP, LEASE, PORTION, WEIGHT
 
 OVER_SHARE = 0.1
-"""The part of its share that a daemon may have beyond it before it gives any back."""
+"""The surplus that a daemon may have, as a part of its share, before it gives any agents back."""
 
 GIVEN_AT_ONCE = 0.05
 """The part of its agents that a daemon gives away with one renewal."""
 
 BUSY_AT_ONCE = 0.01
-"""The part of its agents given at once that may be busy ones, which the new daemon restores (G54)."""
+"""The part of its agents given at once that may be busy; the new daemon restores these (G54)."""
 
 
 class Membership(NamedTuple):
@@ -35,8 +36,8 @@ class Membership(NamedTuple):
 
     `renewed` is when the last answered renewal was sent. `present` is since when answers have come without a
     gap as long as a lease. `unclaimed` is since when there are agents that it leaves to others, if any.
-    `wanted` is the number that it still wants to take. It is `giving` from when it has a tenth more than its
-    share until it has its share.
+    `wanted` is the number of agents that it still wants to take. It is `giving` from when it has a tenth more
+    than its share until it has its share.
     """
 
     renewed: float
@@ -49,7 +50,7 @@ class Membership(NamedTuple):
 
 
 class Other(NamedTuple):
-    """Another daemon that does not drain: its number, the agents it has, and its weight."""
+    """Another daemon that does not drain: its number, the number of its agents, and its weight."""
 
     daemon: int
     agents: int
@@ -62,7 +63,7 @@ def joined(sent: float) -> Membership:
 
 
 def may_work(member: Membership, at: float) -> bool:
-    """True if the daemon may begin turns, and perform what is recorded, as of a moment (G48)."""
+    """True if the daemon may begin turns, and perform recorded ones, at a moment (G48)."""
     return not member.over and at - member.renewed < DOUBTED
 
 
@@ -72,7 +73,7 @@ def calls_until(member: Membership) -> float:
 
 
 def renews(alive: float, at: float) -> bool:
-    """True if the program beside a daemon renews for it; the daemon's last sign of life was at `alive`."""
+    """True if the program beside a daemon should renew for it; `alive` is the daemon's last sign of life."""
     return at - alive < ALIVE
 
 
@@ -93,17 +94,17 @@ class Prolonged(msgspec.Struct, frozen=True):
     sent: float
     """The moment at which it was sent."""
     agents: int
-    """The agents that the daemon has."""
+    """The number of agents that the daemon has."""
     all: int
-    """The agents that it and the others have, or may take."""
+    """The number of agents that all daemons have, or may take."""
     free: int
-    """The agents that it may take."""
+    """The number of agents that it may take."""
     others: tuple[Other, ...] = ()
     """The other daemons that do not drain."""
     weight: int = WEIGHT
-    """The weight of this one."""
+    """The weight of this daemon."""
     unknown: int = 0
-    """The agents among those it may take that it holds without knowing."""
+    """The number of agents among the free ones that it holds without knowing."""
     room: int = PORTION
     """The number of agents that it can restore soon."""
 
@@ -115,11 +116,11 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class Gone(msgspec.Struct, frozen=True):
-    """The daemon's row is gone, for its lease has ended; or its home's own agent is another's."""
+    """The daemon's row is gone because its lease has ended, or its home's own agent is another's."""
 
 
 class Took(msgspec.Struct, frozen=True):
-    """Agents were taken: all that were asked for unless `short`; there is `room` for that many more."""
+    """Agents were taken: as many as requested unless `short`. There is `room` for that many more."""
 
     at: float
     agents: tuple[int, ...]
@@ -128,7 +129,7 @@ class Took(msgspec.Struct, frozen=True):
 
 
 class AtRest(msgspec.Struct, frozen=True):
-    """Agents found at rest, to be given to a daemon, or to any (0): they have nothing to do, or are between
+    """Agents found at rest, to be given to a daemon, or to any (0). They have nothing to do, or are between
     two turns, and nothing is performed for them.
     """
 
@@ -137,7 +138,7 @@ class AtRest(msgspec.Struct, frozen=True):
 
 
 class Drain(msgspec.Struct, frozen=True):
-    """All agents are to be given away."""
+    """All agents must be given away."""
 
 
 Event: TypeAlias = Due | Prolonged | Kept | Gone | Took | AtRest | Drain
@@ -146,27 +147,27 @@ Event: TypeAlias = Due | Prolonged | Kept | Gone | Took | AtRest | Drain
 
 
 class Renew(msgspec.Struct, frozen=True):
-    """Renew, and tell when the renewal was sent."""
+    """Renew, and report when the renewal was sent."""
 
     draining: bool
 
 
 class Take(msgspec.Struct, frozen=True):
-    """Take agents, at most `most`; with `of_others` from daemons whose lease has ended."""
+    """Take at most `most` agents; with `of_others`, from daemons whose lease has ended."""
 
     most: int
     of_others: bool
 
 
 class TakeOver(msgspec.Struct, frozen=True):
-    """Continue agents that were taken."""
+    """Continue the agents that were taken."""
 
     agents: tuple[int, ...]
 
 
 class FindAtRest(msgspec.Struct, frozen=True):
-    """Find agents that a daemon may have, or any (0), at most `most`; among them at most `busy` busy ones,
-    which are brought to the end of a turn first.
+    """Find at most `most` agents that a daemon, or any (0), may have. At most `busy` of them may be busy;
+    those are first brought to the end of a turn.
     """
 
     most: int
@@ -175,13 +176,13 @@ class FindAtRest(msgspec.Struct, frozen=True):
 
 
 class LetGo(msgspec.Struct, frozen=True):
-    """Take agents out of work: nothing of them is decided or performed from now on."""
+    """Remove agents from work: nothing is decided or performed for them from now on."""
 
     agents: tuple[int, ...]
 
 
 class Give(msgspec.Struct, frozen=True):
-    """Give agents to a daemon, or back (0), for any to take at once."""
+    """Give agents to a daemon, or back (0), for any daemon to take at once."""
 
     agents: tuple[int, ...]
     to: int = 0
@@ -195,8 +196,8 @@ Command: TypeAlias = Renew | Take | TakeOver | FindAtRest | LetGo | Give | Start
 
 
 def advance(member: Membership, event: Event) -> tuple[Membership, tuple[Command, ...]]:
-    """Decide what to do after an event. A request that was not answered counts as not made: it is made again
-    with the next renewal, which reports what was taken all the same.
+    """Decide what to do after an event. A request without an answer counts as not made: it is repeated with
+    the next renewal, which reports what was taken nevertheless.
     """
     if member.over:
         return member, ()
@@ -237,7 +238,7 @@ def _renewed(member: Membership, event: Prolonged) -> tuple[Membership, tuple[Co
 
 
 def share_of(event: Prolonged, weight: int) -> int:
-    """The number of all agents that a daemon of that weight is to have."""
+    """The number of agents that a daemon of that weight should have."""
     weights = event.weight + sum(other.weight for other in event.others)
     return -(-event.all * weight // weights)
 

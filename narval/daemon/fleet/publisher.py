@@ -1,6 +1,6 @@
-"""Publisher: publishes what is saved in a home while its daemon is at work (`run --follow`, G58).
+"""The publisher of changes that are saved in a home while its daemon runs (`run --follow`, G58).
 
-a file is saved -> read, as any change -> checked by itself -> published, or its faults are told
+a file is saved -> read, like any change -> the home is checked -> published, or its faults are logged
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from narval.store.store import Store
 log = logging.getLogger("narval.collections")
 
 AGAIN = 1.0
-"""Seconds after which publishing is tried again where the store could not be asked."""
+"""Seconds after which publishing is retried if the store was away."""
 
 
 def publishing(
     home: Path, store: Store, files: FilesInForce, by: str
 ) -> Callable[[], Coroutine[Any, Any, None]]:
-    """The task that publishes a home now, and after each change of its files, until it is cancelled; `by` is
-    a login. Raises RequestError where no other home could follow.
+    """Return the task that publishes a home now, and after each change of its files, until cancelled; `by` is
+    a login. Raises RequestError if no other home could follow.
     """
     if store.published is None:
         wanted = "a store that homes share, such as postgresql://… in etc/narval.toml"
@@ -63,7 +63,7 @@ async def _publish_changes(home: Path, published: Published, files: FilesInForce
 
 
 def _publish(home: Path, published: Published, by: str, tried: str) -> str:
-    """Publish the home unless it equals what was `tried` last, or has faults; the digest of the attempt."""
+    """Publish the home unless it equals what was `tried` last, or has faults; return the digest tried."""
     digest = pack(home, declares=False)[0].digest
     if digest == tried:
         return tried

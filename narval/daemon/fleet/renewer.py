@@ -1,13 +1,13 @@
-"""Renewer: a program beside a daemon that renews its lease while the daemon lives (G48).
+"""The renewer, a program beside a daemon that renews its lease while the daemon lives (G48).
 
     python -m narval.daemon.fleet.renewer DAEMON
 
-The daemon writes the URL of its store to the standard input, and then, line by line, moments of the monotonic
-clock, which all programs of a machine share: at each of them its event loop was at work. Each renewal that
-the store answered is a line of the standard output: the moment at which it was sent. A daemon that was
-stopped, or whose loop hangs, writes nothing, and is not renewed any more (`protocol.renews`). When it is
-gone, the input ends, and so does this program. No work of the daemon delays a renewal: this program has an
-interpreter and a connection of its own.
+The daemon writes the URL of its store to the standard input, and then, line by line, times of the monotonic
+clock, which all programs of a machine share. At each of these times its event loop was running. For each
+renewal that the store answered, a line of the standard output has the time at which it was sent. A daemon
+that was stopped, or whose loop hangs, writes nothing, and is no longer renewed (`protocol.renews`). When the
+daemon is gone, the input ends, and so does this program. No work of the daemon delays a renewal, because this
+program has its own interpreter and connection.
 """
 
 from __future__ import annotations
@@ -30,16 +30,17 @@ _PROLONG = "UPDATE daemons SET until = clock_timestamp() + make_interval(secs =>
 
 
 class Prolonging:
-    """The lease of a daemon at a URL, prolonged by a program beside it, on a connection of its own."""
+    """The lease of a daemon at a URL, prolonged by a program beside it over its own connection."""
 
     def __init__(self, url: str, daemon: int) -> None:
         self._server, self._daemon = Server(url), daemon
         self._connection: Connection[Rows] | None = None
 
     def prolong(self) -> bool:
-        """Hold what the daemon holds for `LEASE` seconds more; False if the daemon has lost its lease.
+        """Prolong the daemon's lease by `LEASE` seconds from now; False if the daemon has lost it.
 
-        It is one statement, which commits by itself: a stopped program keeps no lock. Raises StoreError.
+        This is one statement, which commits by itself, so that a stopped program holds no lock. Raises
+        StoreError.
         """
         try:
             if self._connection is None or self._connection.closed:
@@ -55,7 +56,7 @@ def main(daemon: str) -> None:
     """Renew for a daemon until its end."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)  # it ends with the daemon, which may still give agents away
-    os.set_blocking(1, False)  # a daemon that is stopped reads nothing
+    os.set_blocking(1, False)  # a stopped daemon reads nothing
     with open(0, "rb", buffering=0, closefd=False) as given:
         url = given.readline().decode().strip()
     prolonging, rest = Prolonging(url, int(daemon)), b""

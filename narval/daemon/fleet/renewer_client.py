@@ -1,4 +1,4 @@
-"""The daemon's side of the renewer: tells it that the daemon lives, and starts it again if it dies."""
+"""The daemon's side of the renewer: tells it that the daemon lives, and restarts it if it dies."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from narval.system.pipes import read_pipe
 
 
 class RenewerClient:
-    """The program that renews for the daemon of a number, in the store at a URL, from `begin` to `close`.
+    """The program that renews for a daemon, by its number, in the store at a URL, from `begin` to `close`.
 
-    It is started after `after` seconds: a command that has ended by then, within the lease that joining gave
+    It is started after `after` seconds. A command that ends before that, within the lease that joining gave
     it, needs none.
     """
 
@@ -31,11 +31,11 @@ class RenewerClient:
 
     @property
     def pid(self) -> int | None:
-        """The process id of the renewer at work, or None."""
+        """The process id of the running renewer, or None."""
         return self._program.pid if self._program is not None else None
 
     def begin(self) -> None:
-        """Tell the renewer from now on that the event loop is at work, as often as it is."""
+        """Send the renewer a sign of life whenever the event loop runs, from now on."""
         loop = asyncio.get_running_loop()
         with self._using:
             if self._is_started(loop):
@@ -43,16 +43,16 @@ class RenewerClient:
         self._pulse = loop.call_later(PULSE, self.begin)
 
     def tell_of_renewals(self, renewed: Callable[[float], None]) -> None:
-        """Call a function in the event loop with the sending moment of each answered renewal."""
+        """Call a function in the event loop with the sending time of each answered renewal."""
         self._renewed = renewed
 
     def pulse_by_thread(self) -> Callable[[], None]:
-        """Tell from a thread that the program is at work, although its event loop is occupied; a function
-        that ends the thread, and waits for its end.
+        """Send signs of life from a thread, although the event loop is blocked; return a function that ends
+        the thread, and waits for its end.
 
-        A stopped program gives no sign of life. One that hangs during its start, as in the code of an
-        imported module, is renewed until it is ended: nobody takes anything from it but a standby of the same
-        home.
+        A stopped program sends no sign of life. One that hangs during its start, as in the code of an
+        imported module, is renewed until it is ended: only a standby of the same home could take anything
+        from it.
         """
         is_over, loop = threading.Event(), asyncio.get_running_loop()
 
@@ -78,7 +78,7 @@ class RenewerClient:
         self._end()
 
     def _is_started(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Start the program if it is time and none is there; True if one is there."""
+        """Start the program if it is time and none is running; True if one is running."""
         if self._program is None and time.monotonic() >= self._from:
             self._start(loop)
         return self._program is not None
@@ -114,10 +114,10 @@ class RenewerClient:
             self._renewed(max(map(float, data.split())))  # it writes whole lines, each in one write
 
     def _write(self, line: bytes) -> None:
-        """Write a line; one that the renewer has no room for would be late anyway."""
+        """Write a line; drop it if the renewer has no room, as it would be late anyway."""
         assert self._program is not None
         assert self._program.stdin is not None
-        with suppress(OSError):  # one that is dead is heard of
+        with suppress(OSError):  # the end of a dead one is noticed elsewhere
             os.write(self._program.stdin.fileno(), line)
 
     def _end(self) -> None:

@@ -1,9 +1,10 @@
-"""Roaming agents: those that any daemon of a store may have, what they follow, and their settings (G58).
+"""Roaming agents, which any daemon of a store may have: their collections and settings (G58).
 
-    publish -> a beat tells the digest -> fetched, in a thread -> the folder is written -> read as any change
+    publish -> a heartbeat has the digest -> fetched, in a thread -> written to the folder -> read like others
 
-Their settings are a fact of the store. Each daemon writes what they follow into its `collections/`. An agent
-whose collections are not there yet as published is not activated: it would take the missing ones for removed.
+Their settings are a fact of the store. Each daemon writes the collections that they follow to its
+`collections/`. An agent whose collections have not arrived in their published version is not activated: it
+would treat missing ones as removed.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ log = logging.getLogger("narval.collections")
 class RoamingAgents:
     """The agents that any daemon may have, and the folders of the collections that they follow.
 
-    They continue once what they follow is here.
+    They continue as soon as the collections that they follow are here.
     """
 
     def __init__(
@@ -54,14 +55,14 @@ class RoamingAgents:
         self._reloader, self._files = reloader, reloader.files
         self._wanted = WantedFiles()
         self.waiting: set[str] = set()
-        """The agents that wait for what they follow."""
+        """The agents that wait for collections that they follow."""
         self._fetching = Fetching(self._fetch_all)
 
     # --- settings -------------------------------------------------------------------------------------
 
     async def check(self, text: str) -> None:
-        """Check that a text can be the settings of an agent. Raises DefinitionError with all its faults,
-        RequestError where it names a collection that is not published, StoreError.
+        """Check that a text is valid as the settings of an agent. Raises DefinitionError with all its faults,
+        RequestError if it names a collection that is not published, StoreError.
         """
         given, faults = parse_stored_settings(text)
         if given is None:
@@ -74,15 +75,15 @@ class RoamingAgents:
                 raise RequestError(f"there is no published collection {name}; {known}; {todo}")
 
     def record(self, host: AgentHost, text: str, turn: Turn) -> None:
-        """Record a text as the settings of an agent, which takes them over within the same turn."""
+        """Record a text as the settings of an agent, which applies them within the same turn."""
         turn.transaction.batch.meta.append((SETTINGS, text))
         self._files.apply_in_turn(host, turn)
 
-    # --- what is followed -----------------------------------------------------------------------------
+    # --- followed collections -------------------------------------------------------------------------
 
     def require(self, name: str) -> None:
-        """Check that all that an agent follows has been read as published; else the agent waits until it has.
-        Raises NotFetchedError, StoreError.
+        """Check that all collections that an agent follows have been read as published; otherwise the agent
+        waits until they have. Raises NotFetchedError, StoreError.
         """
         if not self._files.roams(name):
             return
@@ -107,7 +108,7 @@ class RoamingAgents:
         raise NotFetchedError(f"{name} follows collections {why}; `narval collection` tells which are")
 
     def restore_folders(self) -> None:
-        """Write folders again that are not as published."""
+        """Rewrite folders that differ from the published version."""
         if self._files.snapshot.published != self._wanted.published:
             self._fetching.begin()
 
@@ -118,28 +119,28 @@ class RoamingAgents:
     # --- fetching -------------------------------------------------------------------------------------
 
     async def begin(self) -> None:
-        """Fetch all that is published, before any agent is activated. Raises StoreError."""
+        """Fetch everything published, before any agent is activated. Raises StoreError."""
         rows = await asyncio.to_thread(self._published.all)
         self._want(WantedFiles({row.name: row.digest for row in rows}))
         if self._wanted.published or published_here(self._home):
             await self._fetch_all()
 
     def hear(self, published: Iterable[tuple[str, str]]) -> None:
-        """Record the digests that a beat tells, and fetch what is not here."""
+        """Record the digests in a heartbeat, and fetch what is missing here."""
         now = dict(published)
         if now != self._wanted.published or self._fetching.failed:
             self._want(self._wanted._replace(published=now))
             self._fetching.begin()
 
     async def fetch_for(self, name: str) -> None:
-        """Fetch all that an agent follows, if that is possible. Raises StoreError."""
+        """Fetch the collections that an agent follows, if possible. Raises StoreError."""
         try:
             self.require(name)
         except NotFetchedError:
             await self.fetch()
 
     async def fetch(self) -> None:
-        """Fetch what is not here, if that is possible, and have it read."""
+        """Fetch what is missing here, if possible, and have it read."""
         await asyncio.wait([self._fetching.begin()])
 
     async def close(self) -> None:
@@ -150,7 +151,7 @@ class RoamingAgents:
         await self._reloader.reload(first=self._write_folders)
 
     def _write_folders(self) -> None:
-        """Bring the folders in line with the store. Raises StoreAwayError."""
+        """Update the folders to match the store. Raises StoreAwayError."""
         published = self._wanted.published
         for name, digest in published.items():
             if digest_here(self._home, name) == digest or is_own(self._home, name):
@@ -167,24 +168,24 @@ class RoamingAgents:
 
     def _write_folder(self, name: str) -> None:
         if (found := self._published.get(name)) is None:
-            return  # the next beat tells that it was withdrawn
+            return  # the next heartbeat reports that it was withdrawn
         digest, data = found
         write_published(self._home, name, digest, unpack(data, digest))
         log.info("the collection %s was fetched: %.12s", name, digest)
 
 
 class Fetching:
-    """Work that is done again when it was asked for meanwhile, and never twice at a time."""
+    """Work that is repeated if it is requested while running, and never runs twice at a time."""
 
     def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
         self._work = work
         self._task: asyncio.Task[None] | None = None
         self._again = False
         self.failed = False
-        """True if it was not done the last time."""
+        """True if the last attempt failed."""
 
     def begin(self) -> asyncio.Task[None]:
-        """Begin the work."""
+        """Start the work, or repeat it after the present run."""
         self._again = True
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._do(), name="narval-collections")

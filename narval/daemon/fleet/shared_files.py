@@ -1,4 +1,4 @@
-"""Shared files: the files that count for agents from collections that their store has for all (G58)."""
+"""Shared files: agents' active files from collections that the store has for all daemons (G58)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from narval.files.snapshot import AgentFiles, Snapshot
 
 
 class WantedFiles(NamedTuple):
-    """The files wanted: the digests of the `published` collections by name, and the names of the collections
-    that agents without a folder have `followed`.
+    """The wanted files: the digests of the `published` collections by name, and the combinations of
+    collections that agents without a folder have `followed`.
     """
 
     published: Mapping[str, str] = {}
@@ -34,8 +34,8 @@ class WantedFiles(NamedTuple):
 def with_shared(
     home: Path, files: Snapshot, reading: Reading, before: Snapshot, wanted: WantedFiles
 ) -> Snapshot:
-    """The files of a home, with the published collections that are followed. Parts that would come from other
-    files than the published ones stay as they were `before`.
+    """The files of a home, with the published collections that are followed. Parts whose files differ from
+    the published version stay as they were `before`.
     """
     there = {name: digest_here(home, name) for name in wanted.published}
     faults = sorted({*files.own.faults, *own_folder_faults(home, wanted.published, there)})
@@ -56,8 +56,8 @@ def with_shared(
 def lacking(
     home: Path, names: Iterable[str], published: Mapping[str, str], there: Mapping[str, str]
 ) -> str | None:
-    """The first of some collections whose folder is not as published, or, for one that is not published, is
-    missing.
+    """The first of some collections whose folder differs from the published version, or, if it is not
+    published, is missing.
 
     `published` are the digests of the store, `there` those of the folders.
     """

@@ -14,17 +14,17 @@ log = logging.getLogger("narval.collections")
 
 
 class StoredSettings:
-    """The settings of the agents of `rows` that have no folder, looked up once each until they may differ."""
+    """The settings of the agents of `rows` that have no folder, cached until they may have changed."""
 
     def __init__(self, store: Store, rows: AgentRows) -> None:
         self._store, self._rows = store, rows
         self._given: dict[str, Given] = {}
-        """The settings by name, once they were asked for."""
+        """The cached settings, by name."""
         self._coming: dict[str, str] = {}
         """The texts of settings that are being recorded."""
 
     def given(self, name: str) -> Given:
-        """The settings that the store has of an agent. Raises StoreError."""
+        """The stored settings of an agent. Raises StoreError."""
         if self._rows.number(name) is None and name not in self._coming:
             return {}
         if name not in self._given:
@@ -35,12 +35,12 @@ class StoredSettings:
         return self._given[name]
 
     def forget(self, name: str) -> None:
-        """Forget the settings of an agent, to look them up when they are next asked for."""
+        """Forget the cached settings of an agent."""
         self._given.pop(name, None)
 
     @contextmanager
     def coming(self, name: str, text: str) -> Iterator[None]:
-        """Let a text be the settings of an agent meanwhile: it is being recorded."""
+        """Use a text as the settings of an agent within the `with` block, while it is being recorded."""
         self._coming[name] = text
         self.forget(name)
         try:
@@ -50,7 +50,7 @@ class StoredSettings:
             self.forget(name)
 
     def _text(self, name: str) -> str:
-        """The text of an agent's settings; "" where it has none. Raises StoreError."""
+        """The text of an agent's settings; "" if it has none. Raises StoreError."""
         if name in self._coming:
             return self._coming[name]
         number = self._rows.number(name)

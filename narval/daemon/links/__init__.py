@@ -1,1 +1,1 @@
-"""Links: the exchange between this home and its peers, over whatever connection there is."""
+"""Links: the exchange between this home and its peers, over any connection."""

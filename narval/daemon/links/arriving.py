@@ -1,4 +1,4 @@
-"""Messages of a peer as they arrive: nothing in them is trusted, for the peer alone vouches for it."""
+"""Messages of a peer as they arrive. Nothing in them is trusted, because only the peer vouches for it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from narval.daemon.messages.envelope import ELEMENT, RECEIPT, UNDELIVERED, Envel
 from narval.daemon.messages.withdrawals import WITHDRAW
 
 PEER_RESTORED = "peer-restored"
-"""The type of the error element that tells what a restored backup has lost."""
+"""The type of the error element that reports what a restored backup has lost."""
 
 OF_STORE = "agent:"
-"""The start of the label of what came from another home; the name of the peer follows."""
+"""The prefix of the label of what came from another home; the name of the peer follows."""
 
 MOST_LABELS = 32
-"""The most labels taken over from a peer with a message."""
+"""The most labels accepted from a peer with a message."""
 
 MOST_INPUTS = 100_000
 """The most elements that a message may name as its sources."""
@@ -36,7 +36,7 @@ _LABEL = re.compile(r"[a-z]{1,20}(:[\w.*@/-]{1,80})?", re.ASCII)
 
 
 def data_for_receiver(message: Message) -> bytes | Refusal:
-    """The data of a message in the form for a receiver here; or the reason why it cannot be taken."""
+    """The data of a message in the form for a receiver here, or the reason why it cannot be taken."""
     fit = _FITTED.get(message.kind)
     if fit is None:
         return Refusal("unknown-kind", f"this version of narval takes no messages of kind {message.kind}")
@@ -51,7 +51,7 @@ def data_for_receiver(message: Message) -> bytes | Refusal:
 
 
 def envelope_here(message: Message, peer: str) -> Envelope:
-    """The envelope of a message of a peer: its statements about people, and about third parties, are dropped.
+    """The envelope of a message of a peer, without its statements about people and about third parties.
 
     Raises UnreadableError.
     """
@@ -73,7 +73,7 @@ def envelope_here(message: Message, peer: str) -> Envelope:
 
 def _labels(peer: str, said: Envelope) -> tuple[str, ...]:
     """The labels of what a peer sends: one for the peer itself, and those that it names. Its labels for
-    secrets, for parts, and for homes beyond it are its own matter.
+    secrets, for parts, and for homes beyond it are dropped.
     """
     labels = (label.removesuffix(WHETHER) for label in said.labels)
     ways = [label for label in labels if _LABEL.fullmatch(label) and _is_way(label)][:MOST_LABELS]
@@ -124,4 +124,4 @@ _FITTED: Mapping[str, Callable[[bytes], bytes]] = {
     remote_calls.RETURNED: _reply,
     WITHDRAW: _same,
 }
-"""The data of each kind of messages, made as if it had been sent here."""
+"""Conversions of the data of each kind of message to the form of a message sent here."""

@@ -1,7 +1,8 @@
-"""Link mail: the messages to and from a peer, whose row in the store is an agent that takes nothing itself.
+"""Link mail: the messages to and from a peer. The peer's row in the store is an agent that takes nothing
+itself.
 
-Messages of this home to agents of the peer wait in the mailbox of the row, until the peer says that it has
-taken them. Messages of the peer are recorded by the row in one commit: it sends them on to agents of this
+Messages of this home to agents of the peer wait in the mailbox of the row until the peer reports that it has
+taken them. Messages of the peer are recorded by the row in one commit: it forwards them to agents of this
 home, and counts how far each sender there has come. So a message is in one store or in the other, or in both
 and counted.
 """
@@ -43,22 +44,22 @@ from narval.store.store import ALL, AgentStore
 log = logging.getLogger("narval.links")
 
 MOST_REPORTED = 1_000
-"""The most differences of a restored backup that are told to each sender; the rest is only logged."""
+"""The most differences of a restored backup that are reported to senders; the rest is only logged."""
 
 LONGEST_WAIT = 30.0
-"""The most seconds for which an exchange waits for something to say."""
+"""The most seconds for which an exchange waits for something to send."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_met = msgspec.msgpack.Decoder(tuple[str, str, str]).decode
 _decode_reached = msgspec.msgpack.Decoder(tuple[int, str]).decode
 
 Submit = Callable[[Callable[[Turn], Any], Settle], Awaitable[Any]]
-"""The way to have a turn of the row do something as a whole; the second is told once that is recorded."""
+"""A function that has a turn of the row do something as a whole, and calls the second when recorded."""
 
 
 class LinkMail(AgentMail):
-    """The mail of the row of a peer. `agents` gives the agents of the store, `home` is the name of the home's
-    own.
+    """The mail of the row of a peer. `agents` returns the agents of the store; `home` is the name of the
+    home's own agent.
     """
 
     mailbox: LinkMailbox
@@ -79,8 +80,8 @@ class LinkMail(AgentMail):
 
 
 class OnceRecorded(NamedTuple):
-    """The rows that the peer has taken, and how far its senders are, as they count once a frame is recorded;
-    and how often the link had begun then.
+    """The rows that the peer has taken, and the numbers that its senders have reached, which become valid
+    when a frame is recorded; and the number of times that the link had begun then.
     """
 
     taken: list[MessageRow]
@@ -105,7 +106,7 @@ class LinkMailbox(Mailbox):
         self.peer, self._store, self._row, self._agents = peer_of(row.name), store, row, agents
         self.state = LinkState(row.id, row.id, row.id)
         self.fault = ""
-        """The reason why the exchange has stopped; "" if there is none."""
+        """The reason why the exchange has stopped; "" if it has not."""
         self.contact = office.contacts.setdefault(row.agent, Contact())
         self._sent = sent
         self._passing_on = PassingOn(home, outbox, sent, self._has_room)
@@ -114,14 +115,14 @@ class LinkMailbox(Mailbox):
         self._numbers: dict[str, int] = {}
         """The numbers of the agents here that have sent, by id."""
         self._last: dict[int, int] = {}
-        """The number of the last message of each of them that is or was here."""
+        """The number of the last message of each of these agents that is or was here."""
         self._changed: asyncio.Event | None = None
         self._is_closed = False
 
-    # --- a receiver at work -----------------------------------------------------------------------------
+    # --- an active receiver -----------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Load the messages that wait, and take more from now on. Raises StoreError, UnreadableError."""
+        """Load the waiting messages, and accept more from now on. Raises StoreError, UnreadableError."""
         self.state = self._restored()
         self._sent.restore()
         for waiting in self._office.begin(self):
@@ -134,7 +135,7 @@ class LinkMailbox(Mailbox):
         self._post(Request(lambda turn: self.state.out.end(self._sent.end_overdue(turn))))
 
     def _restored(self) -> LinkState:
-        """The state of the link as the store has it."""
+        """The state of the link as stored."""
         by_number = {row.agent: row for row in self._agents()}
         sent, dropped, names = dict[str, int](), dict[str, int](), dict[str, str]()
         for pair in self._office.letters.pairs(self.number, ALL):
@@ -159,13 +160,13 @@ class LinkMailbox(Mailbox):
         return LinkState(id, incarnation, secrets.token_hex(16), met, former, reached, standing)
 
     def close(self) -> None:
-        """Drop the messages from memory, and take no more."""
+        """Drop the messages from memory, and accept no more."""
         super().close()
         self._is_closed = True
         self._ring()
 
     def put(self, row: MessageRow) -> bool:
-        """Add a recorded message; False if it is there already, or one before it is missing."""
+        """Add a recorded message; False if it is already here, or one before it is missing."""
         last, is_shared = self.reached(row.sender), self._office.elsewhere is not None
         if row.number <= last or (is_shared and row.number > last + 1):
             return False
@@ -189,22 +190,22 @@ class LinkMailbox(Mailbox):
 
     @property
     def keeps_active(self) -> bool:
-        """True while messages wait that the peer has not taken."""
+        """True while there are messages that the peer has not taken."""
         return bool(self._sent)
 
     @property
     def waits_since(self) -> float | None:
-        """The moment of the oldest message that the peer has not taken, and that has not ended; None without
-        any.
+        """The moment of the oldest message that the peer has not taken and that has not ended; None if there
+        is none.
         """
         return self._sent.oldest()
 
     # --- exchanges --------------------------------------------------------------------------------------
 
     async def exchange(self, data: bytes | None, wait: float, submit: Submit) -> bytes:
-        """Take a frame of the peer (None: nothing came), and give the next one, which waits at most `wait`
-        seconds for something to say. Raises RequestError, also where the link has begun again meanwhile: the
-        request that waited is gone then, and what a frame for it said would be lost.
+        """Take a frame of the peer (None: nothing came), and return the next one, after waiting at most
+        `wait` seconds for something to send. Raises RequestError, also if the link has begun again: then the
+        request that waited is gone, and the content of a frame for it would be lost.
         """
         answers, record = 0, OnceRecorded([], {}, [])
         if data is None:
@@ -223,7 +224,7 @@ class LinkMailbox(Mailbox):
         return encode(self.state.frame(answers))
 
     async def _news(self, wait: float) -> None:
-        """Wait until there is something to say, or for `wait` seconds."""
+        """Wait until there is something to send, at most `wait` seconds."""
         loop = asyncio.get_running_loop()
         end = loop.time() + wait
         while not (self.state.has_news() or self._is_closed) and (left := end - loop.time()) > 0:
@@ -241,10 +242,10 @@ class LinkMailbox(Mailbox):
         self.state.held.discard(sender_id)
         self._ring()
 
-    # --- what is recorded -------------------------------------------------------------------------------
+    # --- recorded frames --------------------------------------------------------------------------------
 
     def _hear(self, frame: Frame, record: OnceRecorded, turn: Turn) -> LinkFaultError | None:
-        """Record within a turn what a frame says; the reason where the link cannot continue."""
+        """Record the content of a frame within a turn; return the error if the link cannot continue."""
         try:
             heard = self.state.hear(frame)
         except LinkFaultError as error:
@@ -282,7 +283,7 @@ class LinkMailbox(Mailbox):
         return None
 
     def _recorded(self, record: OnceRecorded, result: object, error: BaseException | None) -> None:
-        """Continue once a frame is recorded."""
+        """Continue after a frame is recorded."""
         if error is None:
             self._office.taken(record.taken)
             self.state.recorded(record.reached)
@@ -290,16 +291,14 @@ class LinkMailbox(Mailbox):
 
 
 def senders_there(store: AgentStore) -> Iterator[tuple[str, int, str]]:
-    """The senders of a peer, as its row in the store has them: id, number of the last message taken, name."""
+    """The senders of a peer, as stored by its row: id, number of the last message taken, name."""
     for row in store.results(LINK):
         if row.key != MET:
             yield row.key, *_decode_reached(row.data)
 
 
 def _to_send(row: MessageRow, envelope: Envelope) -> Message:
-    """A message in the form for the peer: without the people of this home and its secrets, and without third
-    parties.
-    """
+    """A message in the form for the peer: without the people of this home, its secrets, and third parties."""
     labels = tuple(label for label in envelope.labels if not label.startswith(SECRET))
     said = replace(envelope, sender="", sender_id="", by="", actor="", labels=labels, came_from=(), to="")
     name = "" if envelope.sender.startswith(AT) else envelope.sender

@@ -1,4 +1,4 @@
-"""Passing on: the row that stands for a peer sends the peer's messages on to agents here, or back."""
+"""Forwarding: the row that represents a peer forwards the peer's messages to agents here, or returns them."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ ANSWERS = (UNDELIVERED, RECEIPT, RETURNED)
 """Kinds of messages that answer a message and have its id."""
 
 MOST_OF_BACKUP = 2
-"""The most differences of a sender as a link begins: what is lost, and what comes again."""
+"""The most differences of a sender when a link begins: lost messages, and messages that come again."""
 
 
 class PassingOn:
-    """Sends on what a peer has sent, in the turn that counts it; `home` is the name of the home's own agent.
+    """Forwards a peer's messages, in the turn that counts them; `home` is the name of the home's own agent.
 
-    `freed` is called with a sender there once a receiver here has room again.
+    `freed` is called with a sender there as soon as a receiver here has room again.
     """
 
     def __init__(
@@ -49,13 +49,13 @@ class PassingOn:
         self._home, self._outbox, self._sent, self._freed = home, outbox, sent, freed
         self._row, self._peer, self._office = outbox.sender, peer_of(outbox.sender.name), outbox.office
         self._of_backups: Counter[tuple[Meeting, str]] = Counter()
-        """The notices of a restored backup, by beginning of the link and by the id of the one told."""
+        """The number of notices of a restored backup, by beginning of the link and id of the receiver."""
 
     def take(self, turn: Turn, state: LinkState, link: str, message: Message) -> bool:
-        """Send a message on to its receiver here; `link` is the id that the peer has given the link.
+        """Forward a message to its receiver here; `link` is the id that the peer has given the link.
 
-        A message that cannot be taken goes back, and counts as taken. False, with nothing done, where the
-        receiver has no room for it.
+        A message that cannot be taken is returned, and counts as taken. Return False, with nothing done, if
+        the receiver has no room for it.
         """
         if (message.sender_id == link) != (message.sender == ""):
             return True  # no agent there has that name and that id
@@ -93,8 +93,9 @@ class PassingOn:
         return True
 
     def _is_expected(self, state: LinkState, asking: str, message: Message) -> bool:
-        """True if an answer to an agent here, by its id, may come. An asker knows what it waits for. A sender
-        is always told that nobody took its message, so such a notice counts once for each message.
+        """True if an answer to an agent here, by its id, is expected. An asker knows what it waits for. A
+        sender is always notified that its message was not taken, so such a notice is accepted once for each
+        message.
         """
         if message.kind != UNDELIVERED:
             return bool(state.out.sent.get(asking))
@@ -103,7 +104,7 @@ class PassingOn:
         return self._sent.may_be_answered(message.id)
 
     def report(self, turn: Turn, difference: Difference, name: str) -> None:
-        """Tell the home's own agent, and the sender there, whose `name` is given, what a backup has lost."""
+        """Notify the home's own agent, and the sender there named `name`, of what a backup has lost."""
         sender_id, first, last, what = difference
         numbers = f"message {first}" if first == last else f"messages {first} to {last}"
         whose = f"{numbers} of {name}{AT}{self._peer}" if name else f"{numbers} of {self._peer} itself"
@@ -134,7 +135,7 @@ class PassingOn:
         self._outbox.send(turn, to, told)
 
     def _refusal(self, message: Message) -> Refusal | None:
-        """The reason why a message that is no answer is not sent on."""
+        """The reason why a message that is not an answer is not forwarded."""
         if not message.sender or not message.id.startswith(f"{message.sender_id}."):
             return Refusal("invalid", "its id is not one of its sender")
         if not self._office.addresses.may_write(message.to, self._peer):
@@ -142,7 +143,7 @@ class PassingOn:
         return None
 
     def _give_back(self, turn: Turn, message: Message, refusal: Refusal) -> None:
-        """Tell a sender that its message cannot be taken here."""
+        """Notify a sender that its message cannot be taken here."""
         log.warning("%s from %s%s%s: %s", message.kind, message.sender, AT, self._peer, refusal)
         if message.kind not in (ELEMENT, CALL) or not message.sender:
             return
@@ -165,6 +166,6 @@ class PassingOn:
 
 
 def _is_of_backup(message: Message) -> bool:
-    """True of a notice of what a restored backup has lost."""
+    """True for a notice of what a restored backup has lost."""
     is_told = message.kind == UNDELIVERED and not message.sender
     return is_told and message.id.partition(".")[2].startswith(f"{PEER_RESTORED}-")

@@ -1,20 +1,22 @@
-"""Protocol of a link: what to take, what to send next, what a restored backup has lost (G39 to G42).
+"""The protocol of a link: what to take, what to send next, what a restored backup has lost (G39 to G42).
 
     hear(frame) -> Heard       what to record: messages, what the other side took, differences
-    recorded(...)              that is recorded, and may be told
+    recorded(...)              that is recorded, and may be reported
     frame(answers)             what to send next
 
-It is pure, and explored by the simulator. Messages of a sender are numbered from 1. Each side keeps its own
-messages until the other says that it has taken them, and counts what it takes of each sender. So frames that
-are lost, repeated or reordered neither lose nor double a message. One batch of a sender is under way at a
-time, until a frame of the other side answers the frame that had it; what was not taken by then is sent again.
+It is pure, and the simulator explores it. Messages of a sender are numbered from 1. Each side keeps its
+messages until the other reports that it has taken them, and counts the messages that it takes from each
+sender. So frames that are lost, repeated or reordered neither lose nor double a message. Only one batch of a
+sender is under way at a time, until a frame of the other side answers its frame; messages not taken by then
+are sent again.
 
 A link begins with the *standing* of both sides: after each start, and when a frame was lost. Each side
-corrects its count by the other's standing, where a backup was restored:
+corrects its count by the other's standing if a backup was restored:
 
-    the sender's store was put back: what it sends after the last number of the backup is new, although the
-        same numbers were taken before; the count goes back to that number
-    the receiver's store was put back: what the sender has dropped is lost; the count continues above it
+    the sender's store was put back: messages after the last number of the backup are new, although the
+        same numbers were taken before; the count returns to that number
+    the receiver's store was put back: messages that the sender has dropped are lost; the count
+        continues above them
 
 Any other difference is a fault, and the link stops.
 """
@@ -44,8 +46,8 @@ class LinkFaultError(RequestError):
 
 
 class Difference(NamedTuple):
-    """Messages of a sender of the other side, from one number to another, that a restored backup has lost, or
-    that were taken before the sender used their numbers again.
+    """A range of messages of a sender of the other side that a restored backup has lost, or that were taken
+    before the sender used their numbers again.
     """
 
     sender_id: str
@@ -55,7 +57,7 @@ class Difference(NamedTuple):
 
 
 class Meeting(NamedTuple):
-    """The other side at the last beginning of the link: its link id and incarnation; the own one then."""
+    """The other side's link id and incarnation when the link last began; this side's incarnation then."""
 
     link: str = ""
     incarnation: str = ""
@@ -63,9 +65,9 @@ class Meeting(NamedTuple):
 
 
 class Heard(NamedTuple):
-    """All of a frame that is to be recorded: `met` if the link begins otherwise than before, and `former` if
-    with another side; the corrected counts of senders, what was taken there (by sender), and messages, some
-    of which may be taken.
+    """Everything in a frame that must be recorded: `met` if the link begins differently than before, and
+    `former` if with another side; the corrected counts of senders, the numbers taken there by sender, and
+    messages, some of which may be taken.
     """
 
     met: Meeting | None = None
@@ -88,16 +90,16 @@ class Outgoing:
         self._frame_of: dict[str, int] = {}
         """The frame with which messages of a sender are under way."""
         self.held_there: frozenset[str] = frozenset()
-        """The senders from whom the other side takes nothing, for want of room."""
+        """The senders from which the other side takes nothing, for lack of room."""
 
     def put(self, message: Message) -> None:
-        """Add a recorded message, to be sent; those of a sender are added in order."""
+        """Add a recorded message to be sent; the messages of a sender are added in order."""
         self._waiting.setdefault(message.sender_id, deque()).append(message)
         self.sent[message.sender_id] = message.number
         self._names[message.sender_id] = message.sender
 
     def end(self, ids: Collection[str]) -> None:
-        """Have messages refused by the other side, whatever its clock says: their time is over here."""
+        """Make the other side refuse messages, whatever its clock says: they have expired here."""
         for sender_id, waiting in self._waiting.items():
             self._waiting[sender_id] = deque(
                 replace(message, until=0.0) if message.id in ids else message for message in waiting
@@ -105,7 +107,7 @@ class Outgoing:
 
     @property
     def oldest(self) -> float | None:
-        """The moment at which the oldest waiting message was sent; None without any."""
+        """The moment at which the oldest waiting message was sent; None if there is none."""
         return min((waiting[0].at for waiting in self._waiting.values()), default=None)
 
     def standing(self) -> Standing:
@@ -113,11 +115,11 @@ class Outgoing:
         return Standing({**self.sent}, {**self.dropped}, self.restored, {**self._names})
 
     def ready(self) -> Iterator[str]:
-        """The senders of whom something may be sent now."""
+        """The senders of messages that may be sent now."""
         return (id for id in self._waiting if id not in self.held_there and id not in self._frame_of)
 
     def batch(self, frame: int) -> tuple[Message, ...]:
-        """The messages for the frame of a number; the senders in it go behind the others."""
+        """The messages for the frame of a number; their senders move behind the others."""
         messages = tuple(self._next())
         if messages:
             last = {message.sender_id: message.number for message in messages}
@@ -158,10 +160,10 @@ class Outgoing:
 
 
 class LinkState:
-    """One side of a link, while its store is at work.
+    """One side of a link, while its store is in use.
 
-    `link` and `incarnation` are its own, `run` is a new id for each activation; `met` and `former` are what
-    it knew of the other side before. `reached` has the last number taken of each sender there, `own` is its
+    `link` and `incarnation` are its own; `run` is a new id for each activation. `met` and `former` are what
+    it knew of the other side before. `reached` has the last number taken of each sender there; `own` is its
     standing.
     """
 
@@ -179,28 +181,28 @@ class LinkState:
         self.met, self._former = met, {*former}
         self.out = Outgoing(own)
         self.reached = dict(reached)
-        """The number of the last message of each sender there that is taken, in this turn too."""
+        """The number of the last message taken from each sender there, including those of this turn."""
         self.is_begun = False
-        """True once this activation has heard the standing of the other side."""
+        """True once this activation has received the standing of the other side."""
         self.beginnings = 0
-        """The number of times the link has begun in this activation, on the request of either side."""
+        """The number of times that the link has begun in this activation, at the request of either side."""
         self._recorded = dict(reached)
         self._frames = 0
         self._other_run, self._other_frame = "", 0
         self.held: set[str] = set()
-        """The senders there from whom nothing is taken until there is room here."""
+        """The senders there from which nothing is taken until there is room here."""
         self._held_before: frozenset[str] = frozenset()
-        """The same senders, as the other side was last told."""
+        """The same senders, as last reported to the other side."""
         self._taken_since: set[str] = set()
-        """The senders there of whom something was taken since the last frame."""
+        """The senders there from which something was taken since the last frame."""
         self._shows = self._asks = True
-        """True if the next frame is to have the own standing; if it is to ask for that of the other side."""
+        """True if the next frame must have this side's standing; if it must ask for the other side's."""
 
     def is_of(self, frame: Frame) -> bool:
-        """True of a frame of the activation of the other side with which the link is begun."""
+        """True for a frame of the other side's activation with which the link has begun."""
         return self.is_begun and frame.run == self._other_run
 
-    # --- what to send -----------------------------------------------------------------------------------
+    # --- sending ----------------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Begin the link again: the fate of frames under way is unknown."""
@@ -209,7 +211,7 @@ class LinkState:
         self.out.forget_frames()
 
     def has_news(self) -> bool:
-        """True if there is something new to say."""
+        """True if there is something new to send."""
         if self._shows or self._taken_since or self._held_before != self.held:
             return True
         return self.is_begun and any(True for _ in self.out.ready())
@@ -237,12 +239,12 @@ class LinkState:
         self._held_before = frozenset(self.held)
         return frame
 
-    # --- what comes -------------------------------------------------------------------------------------
+    # --- receiving --------------------------------------------------------------------------------------
 
     def hear(self, frame: Frame) -> Heard:
-        """Apply a frame of the other side; what is to be recorded of it.
+        """Apply a frame of the other side; return what must be recorded.
 
-        Raises LinkFaultError, with nothing applied, where the two sides cannot continue.
+        Raises LinkFaultError, with nothing applied, if the two sides cannot continue.
         """
         other = frame.link, frame.incarnation
         if other == (self.link, self.incarnation):
@@ -272,8 +274,8 @@ class LinkState:
         return heard._replace(messages=frame.messages)
 
     def may_take(self, message: Message) -> bool:
-        """True if a message is the next of its sender, and there is room as far as can be told. Any other
-        message was taken before, or comes again.
+        """True if a message is the next of its sender, and there is room as far as is known. Any other
+        message was taken before, or will come again.
         """
         sender_id = message.sender_id
         if sender_id not in self.reached and len(self.reached) >= MOST_SENDERS:
@@ -285,14 +287,14 @@ class LinkState:
         self.reached[message.sender_id] = message.number
 
     def recorded(self, reached: Mapping[str, int]) -> None:
-        """Note that the numbers that senders have reached are recorded: the other side may be told."""
+        """Note that the numbers reached by senders are recorded, and may be reported to the other side."""
         self._recorded.update(reached)
         self._taken_since.update(reached)
 
-    # --- within -----------------------------------------------------------------------------------------
+    # --- internal ---------------------------------------------------------------------------------------
 
     def _begun(self, frame: Frame, heard: Heard) -> None:
-        """Continue with the side whose standing has come."""
+        """Continue with the side whose standing has arrived."""
         if heard.former is not None:
             self._former.add(heard.former)
         if heard.met is not None:
@@ -307,17 +309,17 @@ class LinkState:
         self.held.clear()
 
     def _is_older(self, frame: Frame) -> bool:
-        """True of a frame of the same link that comes late, from before a backup was restored there."""
+        """True for a late frame of the same link, from before a backup was restored there."""
         of_link = self.met.link == frame.link
         return of_link and _order(frame.link, frame.incarnation) < _order(frame.link, self.met.incarnation)
 
     def _newly_taken(self, taken: Mapping[str, int]) -> dict[str, int]:
-        """The numbers up to which messages need not be kept any more. Raises LinkFaultError."""
+        """The numbers up to which messages need no longer be kept. Raises LinkFaultError."""
         new = dict[str, int]()
         for sender_id, number in taken.items():
             sent = self.out.sent.get(sender_id)
             if sent is None or number <= self.out.dropped.get(sender_id, 0):
-                continue  # the agent is gone, or this was told before
+                continue  # the agent is gone, or this was reported before
             if number > sent:
                 raise LinkFaultError(
                     f"the other side has taken messages up to {number} of the agent {sender_id}, and this "
@@ -327,7 +329,7 @@ class LinkState:
         return new
 
     def _meet(self, frame: Frame, standing: Standing) -> Heard:
-        """The differences between the sides as a link begins. Raises LinkFaultError."""
+        """The differences between the sides when a link begins. Raises LinkFaultError."""
         before = self.met
         is_known = frame.meets == f"{self.link}.{self.incarnation}"  # else its statements may be older
         met = Meeting(frame.link, frame.incarnation, self.incarnation if is_known else before.own)
@@ -360,7 +362,7 @@ class LinkState:
 
 
 def _later(before: Meeting, frame: Frame, standing: Standing) -> list[Mapping[str, int]]:
-    """The numbers sent as of each restored backup since the link last began; none for another side."""
+    """The numbers sent as of each backup restored since the link last began; none for another side."""
     if before.link != frame.link:
         return []
     begun = _order(frame.link, before.incarnation)
@@ -368,7 +370,7 @@ def _later(before: Meeting, frame: Frame, standing: Standing) -> list[Mapping[st
 
 
 def _order(link: str, incarnation: str) -> str:
-    """The order of the incarnations of a store: the first is the id of the link, later ones grow."""
+    """The sort key of a store's incarnations: the first is the id of the link; later ones increase."""
     return "" if incarnation == link else incarnation
 
 
@@ -376,4 +378,4 @@ _BY_HAND = (
     "a copy of a store was put back by hand; put it back with `narval restore`, so that both sides are told "
     "what is lost"
 )
-"""The advice where neither side can set it right by itself."""
+"""The advice if neither side can correct it by itself."""

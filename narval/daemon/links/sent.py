@@ -1,4 +1,4 @@
-"""Sent messages: those that a peer has not taken, and those that it has, and may still answer."""
+"""Sent messages: those that a peer has not taken, and those that it has taken and may still answer."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from narval.store.links import ANSWERED, SENT
 from narval.store.store import AgentStore
 
 MOST_TAKEN = 5_000
-"""The most recent messages of a kind that each agent of the peer may answer: at most 1,000 wait for an agent
-there, and few more answers are on their way.
+"""The most recent messages of a kind that each agent of the peer may answer. At most 1,000 wait for an agent
+there, and few more answers are under way.
 """
 
 MOST_IN_ALL = 100_000
@@ -21,23 +21,23 @@ MOST_IN_ALL = 100_000
 
 
 def ended(store: AgentStore, rows: Iterable[MessageRow], at: float) -> set[MessageRow]:
-    """The messages to a peer, among some that it has not taken, that have ended at their time. They stay only
-    because numbers have no gap. `store` is that of its row.
+    """The messages to a peer, among some that it has not taken, that expired. They are kept only because
+    numbers have no gap. `store` is that of the peer's row.
     """
     over = {row.id: row for row in rows if row.kind != CANCEL and row.until is not None and row.until <= at}
     return {over[row.key] for row in store.results_of(SENT, over) if row.data == ANSWERED}
 
 
 Bury = Callable[[Turn, list[MessageRow]], None]
-"""A function that tells the senders of messages that these are overdue."""
+"""A function that notifies the senders of messages that these are overdue."""
 
 
 class SentMessages:
-    """The messages to a peer. The link tells that a message has arrived. Its outcome there, as a refusal or
-    the result of a call, is an answer under its id, which counts once.
+    """The messages to a peer. The link reports that a message has arrived. Its outcome there, such as a
+    refusal or the result of a call, is an answer under its id, which is accepted once.
 
     A message that is overdue before the peer has confirmed it ends here, and counts as answered. It goes to
-    the peer all the same, for the numbers have no gap, and is refused there.
+    the peer nevertheless, because numbers have no gap, and is refused there.
     """
 
     def __init__(self, store: AgentStore, bury: Bury) -> None:
@@ -45,16 +45,16 @@ class SentMessages:
         self._waiting: dict[str, deque[tuple[MessageRow, str]]] = {}
         """The messages that the peer has not taken, each with its receiver there, by the id of the sender."""
         self._unanswered: set[str] = set()
-        """The ids of waiting messages that may be answered: the peer may have them without saying so."""
+        """The ids of waiting messages that may be answered: the peer may have them without reporting it."""
         self._answered: set[str] = set()
         """The ids of waiting messages that are answered."""
         self._taken: OrderedDict[str, str] = OrderedDict()
-        """The ids of the latest messages that it has, in order, each with its kind and receiver there."""
+        """The ids of the latest messages that the peer has, in order, each with kind and receiver there."""
         self._by_receiver: dict[str, OrderedDict[str, None]] = {}
         """The same, in order, by kind and receiver there."""
 
     def restore(self) -> None:
-        """Load the latest messages that were taken from the store. Raises StoreError."""
+        """Load the latest messages that the peer has taken from the store. Raises StoreError."""
         for row in reversed(self._store.results(SENT)):
             if row.data == ANSWERED:
                 self._answered.add(row.key)
@@ -65,7 +65,7 @@ class SentMessages:
         return bool(self._waiting)
 
     def oldest(self) -> float | None:
-        """The moment of the oldest message that waits and has not ended; None without any."""
+        """The moment of the oldest waiting message that has not ended; None if there is none."""
         first = (
             next((row.at for row, _ in rows if row.id not in self._answered), None)
             for rows in self._waiting.values()
@@ -97,7 +97,7 @@ class SentMessages:
             del self._waiting[sender_id]
 
     def may_be_answered(self, id: str) -> bool:
-        """True of the id of a message that was sent there, and is not answered."""
+        """True for the id of a message that was sent there and is not answered."""
         return id in self._taken or id in self._unanswered
 
     def answered(self, turn: Turn, id: str) -> None:

@@ -1,4 +1,4 @@
-"""Addresses: the agents to which one may write from here, by their names (G30)."""
+"""Addresses: the agents that can be written to from here, by their names (G30)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Find = Callable[[str], AgentRow | None]
 
 
 class Addresses:
-    """The agents that `here` finds, or else `elsewhere` at other daemons of the store; some agents may not
+    """The agents that `here` finds, or else `elsewhere` at other daemons of the store. Some agents may not
     write to all `peers`.
     """
 
@@ -29,15 +29,15 @@ class Addresses:
     ) -> None:
         self._here, self._peers = here, peers
         self.elsewhere = elsewhere
-        """The agents of other daemons; None where this one has all."""
+        """The agents of other daemons; None if this one has all."""
         self._are_any = False
 
     def let_be_any(self) -> None:
-        """Let any name be that of an agent, for a simulation: one that does not exist takes nothing."""
+        """Treat any name as that of an agent, for a simulation; one that does not exist takes nothing."""
         self._are_any = True
 
     def find(self, name: str) -> AgentRow | None:
-        """An agent by its name, whoever asks. Raises StoreError."""
+        """An agent by its name, regardless of the asker. Raises StoreError."""
         found = self._here(name)
         if self.elsewhere is not None:
             if found is None:
@@ -49,7 +49,7 @@ class Addresses:
         """An agent by its name, if it still is the one with that id (G1)."""
         found = self.find(name)
         if AT in name:
-            return found  # the other home knows whether that agent is still the same
+            return found  # only the other home knows whether it is still the same agent
         if found is not None and found.id != id and self.elsewhere is not None:
             self.elsewhere.forget(name)
             found = self.find(name)
@@ -67,7 +67,7 @@ class Addresses:
         return self.find(name)
 
     def why_not(self, sender: str, name: str) -> str:
-        """The reason why `find_for` gave None."""
+        """The reason why `find_for` returned None."""
         peer = peer_of(name)
         if not peer or stands_for_peer(name):
             return f"there is no agent {name!r:.80} here"

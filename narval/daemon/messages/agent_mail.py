@@ -1,4 +1,4 @@
-"""Agent mail: the messages that one agent at work sends and takes."""
+"""Agent mail: the messages that one active agent sends and takes."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ log = logging.getLogger("narval.messages")
 
 
 _OF_THE_POST = (UNDELIVERED, RECEIPT)
-"""Kinds that tell a sender about its own message: they have no senders to tell."""
+"""Kinds that notify a sender about its own message: they have no senders to notify."""
 
 
 class AgentMail:
     """The outbox and the mailbox of one activation, and its calls to other agents.
 
-    `post` leaves something for its next turn, `settings` are those of the agent.
+    `post` posts something for its next turn; `settings` are those of the agent.
     """
 
     def __init__(
@@ -58,10 +58,10 @@ class AgentMail:
         """The calls that wait for room, each with what it waits for."""
         self._agent = agent
         self._declared: tuple[int, frozenset[str]] = (-1, frozenset())
-        """The names of the elements that its files declare, and the number of changes to them until then."""
+        """The number of changes of the elements that its files declare, and their names then."""
 
     def use_settings(self, settings: AgentSettings) -> None:
-        """Use other settings from now on; with them there may be room for messages that wait."""
+        """Use other settings from now on; they may make room for messages that wait."""
         self._settings = settings
         if self.mailbox.is_held:
             self.mailbox.try_again()
@@ -93,8 +93,8 @@ class AgentMail:
         return self._settings.receives is None and AT not in envelope.sender
 
     def send(self, turn: Turn, name: str, message: Outgoing, keep: float | None = None) -> None:
-        """Send a message to an agent by its name, to wait for at most `keep` seconds (None: as the
-        settings say); without such an agent it is a dead letter at once.
+        """Send a message to an agent by its name, to wait for at most `keep` seconds (None: by the settings).
+        If there is no such agent, it becomes a dead letter at once.
         """
         until = turn.at + (self._settings.keep if keep is None else keep)
         receiver = self.office.addresses.find_for(self.identity.name, name)
@@ -109,8 +109,8 @@ class AgentMail:
         inherit(turn.transaction, eid, (envelope.run, *envelope.inputs))
 
     def lacking(self, turn: Turn, sent: Iterable[tuple[str, bytes]]) -> tuple[AgentRow, str] | None:
-        """The receiver whose mailbox has no room for what is sent, and what that waits for (G31); None where
-        there is room for all. While the store is away no mailbox has room.
+        """A receiver whose mailbox has no room for what is sent, and what that waits for (G31); None if there
+        is room for all. While the store is away no mailbox has room.
         """
         many: dict[str, int] = {}
         size: dict[str, int] = {}
@@ -133,7 +133,7 @@ class AgentMail:
         return None
 
     def wait(self, receiver: AgentRow, what: str, call: str, retry: Callable[[], None]) -> None:
-        """Call `retry` once a receiver has room for more; `call` waits for `what` meanwhile."""
+        """Call `retry` as soon as a receiver has room for more; until then `call` waits for `what`."""
 
         def again() -> None:
             self.waiting.pop(call, None)
@@ -151,7 +151,7 @@ class AgentMail:
                 self._undelivered(turn, row, envelope, name, refusal)
 
     def come_back(self, turn: Turn, rows: Iterable[MessageRow]) -> None:
-        """Turn messages of this agent into dead letters, in order; their receivers were just removed."""
+        """Turn messages of this agent, whose receivers were just removed, into dead letters, in order."""
         for row in rows:
             turn.transaction.batch.taken.append(TakenRow(*row[:3]))
             if row.kind not in (ELEMENT, CALL):
@@ -164,10 +164,11 @@ class AgentMail:
             KINDS[UNDELIVERED](self, turn, notice, Envelope(receiver, "", envelope.run, envelope.step))
 
     def _receive(self, turn: Turn, row: MessageRow) -> bool:
-        """Do what a message says; a message that cannot be taken becomes a dead letter of its sender (G32).
+        """Handle a message; one that cannot be taken becomes a dead letter of its sender (G32).
 
-        False, with nothing done, while memory has no room for it, or for an element that came before; a
-        message without an element, as the answer to a call, overtakes those. One that is overdue needs none.
+        Return False, with nothing done, while memory has no room for its element, or for an earlier one.
+        Messages without an element, such as the answer to a call, overtake those. An overdue message needs no
+        room.
         """
         is_overdue = row.until is not None and row.until <= turn.at
         needs_room = row.kind == ELEMENT and not is_overdue
@@ -196,7 +197,7 @@ class AgentMail:
     def _undelivered(
         self, turn: Turn, row: MessageRow, envelope: Envelope, receiver: str, refusal: Refusal | None
     ) -> None:
-        """Tell a sender that its message was not taken; or that it was, where there is no refusal."""
+        """Notify a sender that its message was not taken; or, if there is no refusal, that it was."""
         if row.kind in _OF_THE_POST:
             return
         sender = self.office.addresses.find_same(envelope.sender, envelope.sender_id)

@@ -1,4 +1,4 @@
-"""The contract of receivers of messages, and the reasons for not taking one."""
+"""The interface of receivers of messages, and the reasons for refusing one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from narval.store.batch import MessageRow
 
 
 class Refusal(NamedTuple):
-    """The reason why a message cannot be taken: a stable word, and a text for people."""
+    """The reason why a message cannot be taken: an error type, and a text for people."""
 
     kind: str
     message: str
@@ -26,7 +26,7 @@ OVERDUE = Refusal("expired", "it waited for longer than it was to be kept")
 
 
 class Receiver(Protocol):
-    """An agent that takes a message: what it sends in turn, the calls it makes and answers, and what it may
+    """An agent that takes a message: what it sends in return, the calls it makes and answers, and what it may
     be sent.
     """
 
@@ -38,4 +38,4 @@ class Receiver(Protocol):
 
 
 Take = Callable[[Receiver, Turn, MessageRow, Envelope], Refusal | None]
-"""A function that takes a message within a turn, all of it or nothing; or gives the reason why it cannot."""
+"""A function that takes a message within a turn, all of it or nothing; or returns why it cannot."""

@@ -1,4 +1,4 @@
-"""Envelope: the sender of a message, and the sources of its content (G23)."""
+"""The envelope: the sender of a message, and the sources of its content (G23)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ that was.
 
 
 class Envelope(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The sender by name and id (G1); the run and step that sent, and the eids of what was sent, by the
-    sender's numbers; the person for whom, and the actor in that person's name (P39).
+    """The sender by name and id (G1); the run and step that sent the message; the eids of what was sent, as
+    numbered by the sender; the person on whose behalf it was sent, and the actor (P39).
 
     `awaited`: a call waits until it is taken. `labels`: those of what was sent and of the run that sent it.
     """
@@ -35,17 +35,17 @@ class Envelope(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The label of older messages, from before there were labels."""
     labels: tuple[str, ...] = ()
     made_from: tuple[int, ...] = ()
-    """The eids that it was made from where it was never in memory, by the sender's numbers."""
+    """The eids of its sources if it was never in memory, as numbered by the sender."""
     came_from: tuple[str, ...] = ()
-    """The elements by which its labels came in, each as its root with attributes only; () if not known."""
+    """The elements by which its labels came in, each as its root with attributes only; () if unknown."""
     to: str = ""
     """The name of the receiver in its home, if that is another home."""
     letter: bytes = b""
-    """The message that another home gives back because no agent there takes it (`undelivered.Letter`)."""
+    """The message that another home returns because no agent there takes it (`undelivered.Letter`)."""
 
 
 class Outgoing(NamedTuple):
-    """A message that has no number yet: its kind, its id, its envelope, its content."""
+    """A message that has no number yet: its kind, id, envelope and content."""
 
     kind: str
     id: str
@@ -54,14 +54,14 @@ class Outgoing(NamedTuple):
 
 
 seal = msgspec.msgpack.Encoder().encode
-"""Write an envelope, or the content of a message, for the store."""
+"""Encode an envelope, or the content of a message, for the store."""
 
 unseal = reader("the envelope of a message", Envelope)
 """Read an envelope from the store. Raises UnreadableError."""
 
 
 def sender_of(row: MessageRow) -> str:
-    """The name of the agent that sent a message, for people; its number where the name cannot be read."""
+    """The name of the agent that sent a message, for people; its number if the name cannot be read."""
     try:
         return unseal(row.origin).sender
     except UnreadableError:

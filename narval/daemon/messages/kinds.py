@@ -1,4 +1,4 @@
-"""Kinds of messages: a receiver's work for each, in the turn that takes it.
+"""Kinds of messages: the receiver's work for each, in the turn that takes it.
 
 A new kind is a function and a row of `KINDS`.
 """
@@ -55,7 +55,7 @@ def take_element(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Enve
 
 def take_notice(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
     """Add the error element for a message that was not taken (G32); a call that waits for it fails. For a
-    call at another agent only the run is told.
+    call to another agent, only its run is notified.
     """
     found = receiver.calls.waiting(row.id)
     if found is not None and found[1].agent and take_undelivered(receiver, turn, row, envelope.sender):

@@ -1,4 +1,4 @@
-"""Mailbox: the messages that an agent at work has not taken yet (G25, G30)."""
+"""The mailbox: the messages that an active agent has not taken yet (G25, G30)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ log = logging.getLogger("narval.messages")
 class Mailbox:
     """Takes the messages of one activation, from senders in turn.
 
-    `post` leaves something for the agent's next turn. `receive` does within a turn what a message says, and
-    returns False if there is no room for it.
+    `post` posts something for the agent's next turn. `receive` handles a message within a turn, and returns
+    False if there is no room for it.
     """
 
     def __init__(
@@ -35,27 +35,27 @@ class Mailbox:
         self.number = number
         self._office, self._post, self._receive = office, post, receive
         self._senders: dict[int, deque[MessageRow]] = {}
-        """The messages of each sender in order, the senders in the order of their turns."""
+        """The messages of each sender in order; the senders in the order of their turns."""
         self._held: dict[int, deque[MessageRow]] = {}
-        """Messages of senders that wait because memory has no room for the first of them (G16, G31)."""
+        """The messages of senders that wait because memory has no room for the first of them (G16, G31)."""
         self._taken: dict[int, int] | None = None
         self._is_asking = False
 
     def open(self) -> None:
-        """Load the messages that wait, and take more from now on. Raises StoreError."""
+        """Load the waiting messages, and accept more from now on. Raises StoreError."""
         if self._office.elsewhere is not None:
             self._taken = self._taken_before()
         for row in self._office.begin(self):
             self.put(row)
 
     def close(self) -> None:
-        """Take no more messages."""
+        """Accept no more messages."""
         self._office.end(self)
 
     def put(self, row: MessageRow) -> bool:
-        """Add a recorded message; False if it is there already, or one before it is missing.
+        """Add a recorded message; False if it is already here, or one before it is missing.
 
-        Where other daemons send too, one before it may not have been read yet.
+        If other daemons send too, an earlier message may not have been read yet.
         """
         waiting = self._waiting_of(row.sender)
         if waiting is not None or self._taken is not None:
@@ -87,7 +87,7 @@ class Mailbox:
         return False
 
     def try_again(self) -> None:
-        """Take what was held: memory may have room for it by now."""
+        """Take held messages: memory may have room for them by now."""
         self._senders, self._held = self._held | self._senders, {}
         self._ask()
 
@@ -97,7 +97,7 @@ class Mailbox:
             self._post(Request(self._take, self._took, is_whole=True))
 
     def _take(self, turn: Turn) -> list[MessageRow]:
-        """Take as many messages as a turn may; those taken."""
+        """Take as many messages as a turn may; return them."""
         if self._taken is None:
             self._taken = self._taken_before()
         taken, senders, done = self._taken, self._senders, list[MessageRow]()
@@ -131,7 +131,7 @@ class Mailbox:
         return {row.sender: row.number for row in self._office.letters.taken(self.number)}
 
     def _took(self, done: list[MessageRow] | None, error: BaseException | None) -> None:
-        """Continue with the rest once the turn is recorded; where it could not be, the activation ends."""
+        """Continue with the rest when the turn is recorded; if it could not be, the activation ends."""
         self._is_asking = False
         if error is None and done is not None:
             self._office.taken(done)

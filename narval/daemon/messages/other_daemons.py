@@ -1,4 +1,4 @@
-"""Other daemons: agents that work on the same store elsewhere, as they are addressed from here (G30)."""
+"""Other daemons: agents of the same store that are held elsewhere, as addressed from here (G30)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class OtherDaemons:
         return number in self._numbers
 
     def tell(self, agent: int) -> None:
-        """Tell the holder of an agent that a message for it is recorded; otherwise a heartbeat will."""
+        """Notify the holder of an agent that a message for it is recorded; otherwise a heartbeat will."""
         self._tell(agent)
 
     def tell_by(self, tell: Callable[[int], None]) -> None:
@@ -30,19 +30,19 @@ class OtherDaemons:
         self._tell = tell
 
     def find(self, name: str) -> AgentRow | None:
-        """An agent by its name, as the store has it. Raises StoreError."""
+        """An agent by its name, as stored. Raises StoreError."""
         if stands_for_peer(name):
             return None
         row = self._find(row_of_peer(peer)) if (peer := peer_of(name)) else self._find(name)
         return row._replace(name=name) if row is not None else None
 
     def forget(self, name: str) -> None:
-        """Look an agent up in the store when it is next found."""
+        """Forget an agent, so that it is looked up in the store again."""
         if (known := self._known.pop(name, None)) is not None:
             self._numbers.discard(known.agent)
 
     def forget_all(self) -> None:
-        """Look all agents up in the store when they are next found: some may have changed hands."""
+        """Forget all agents, so that they are looked up in the store again: some may have another holder."""
         self._known.clear()
         self._numbers.clear()
 

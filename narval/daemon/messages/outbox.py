@@ -1,4 +1,4 @@
-"""Outbox: the messages that an agent sends, numbered for each receiver (G23, G24)."""
+"""The outbox: the messages that an agent sends, numbered for each receiver (G23, G24)."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from narval.store.batch import AgentRow, Batch, MessageRow
 
 
 def _came_from(turn: Turn, envelope: Envelope, sent: int) -> tuple[str, ...]:
-    """The elements by which the labels of what is sent came in; () where that is not known, as for what was
-    never in memory.
+    """The elements by which the labels of what is sent came in; () if unknown, as for what was never in
+    memory.
     """
     agent, eids = turn.agent, envelope.inputs
     return told_origins(agent.memory, eids, sent, lambda origin: any(True for _ in came_with(agent, origin)))
 
 
 class Outbox:
-    """Numbers the messages of one activation of an agent, and leaves them in the batch of the turn that
-    sends.
+    """Numbers the messages of one activation of an agent, and adds them to the batch of the turn that sends
+    them.
 
-    The numbers end with the activation. A turn that was not recorded leaves no gap in them, for the next
+    The numbers end with the activation. A turn that was not recorded leaves no gap, because the next
     activation reads from the store how far each pair has come.
     """
 
@@ -41,11 +41,11 @@ class Outbox:
         """The batch of the present turn, and its messages by receiver: they do not count as waiting yet."""
 
     def in_turn(self, turn: Turn, receiver: AgentRow) -> int:
-        """The messages for a receiver that this turn sends so far."""
+        """The number of messages that this turn has sent to a receiver so far."""
         return self._now[1][receiver.agent] if self._now[0] is turn.transaction.batch else 0
 
     def know(self, receiver: AgentRow) -> int:
-        """Find the number of the last message for a receiver. Raises StoreError."""
+        """Find the number of the last message to a receiver. Raises StoreError."""
         number = self._last.get(receiver.id)
         if number is None:
             number = self.office.letters.last_sent(receiver.agent, self.sender.agent)
@@ -66,7 +66,7 @@ class Outbox:
         return Envelope(self.sender.name, self.sender.id, run, step, inputs, by, actor, awaited)
 
     def send(self, turn: Turn, receiver: AgentRow, message: Outgoing, until: float | None = None) -> None:
-        """Send a message with what this turn records."""
+        """Send a message together with what this turn records."""
         envelope, labels = message.envelope, turn.agent.memory.labels
         sent = labels.join(labels.of((envelope.run, *envelope.inputs)), turn.transaction.comes_with)
         if sent:
@@ -79,11 +79,11 @@ class Outbox:
         if sources := tuple([eid for eid in envelope.inputs or envelope.made_from if eid in memory]):
             turn.transaction.change(changes.Used(sent_to(receiver.name), sources, envelope.run))
             if bad := [eid for eid in sources if eid in memory.withdrawn or eid in memory.doubtful]:
-                turn.transaction.taken_back.setdefault(receiver.name, set()).update(bad)  # that follows it
+                turn.transaction.taken_back.setdefault(receiver.name, set()).update(bad)  # sent after it
         self.pass_on(turn, receiver, message._replace(envelope=envelope), until)
 
     def pass_on(self, turn: Turn, receiver: AgentRow, message: Outgoing, until: float | None) -> None:
-        """Send a message that was made elsewhere, as its envelope has it."""
+        """Send a message that was made elsewhere, with its envelope unchanged."""
         kind, id, envelope, data = message
         if AT in receiver.name:
             envelope = replace(envelope, to=receiver.name.partition(AT)[0])

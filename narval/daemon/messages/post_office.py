@@ -1,4 +1,4 @@
-"""Post office: hands recorded messages to their receivers; there is one for a daemon (G25, G30)."""
+"""The post office: delivers recorded messages to their receivers; each daemon has one (G25, G30)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from narval.store.batch import AgentRow, MessageRow
 from narval.store.letters import Letters, WaitingRow
 
 StandIn = Callable[[Turn, Run, object], bool]
-"""A stand-in, which does what a run asks of another agent within a turn; False where that is to do it."""
+"""A function that does what a run asks of another agent within a turn, or returns False to leave it."""
 
 
 class Addressee(Protocol):
@@ -25,7 +25,7 @@ class Addressee(Protocol):
     number: int
 
     def put(self, row: MessageRow) -> bool:
-        """Add a recorded message; False if it is there already, or one before it is missing."""
+        """Add a recorded message; False if it is already here, or one before it is missing."""
 
     def reached(self, sender: int) -> int:
         """The number of the last message of a sender that it has or has taken."""
@@ -34,15 +34,15 @@ class Addressee(Protocol):
 class OverdueMessages:
     """The first moment at which a message that is not taken is overdue.
 
-    A message is looked for once, at its moment. One that has to wait for those before it ends with the last
-    of them: whoever takes or ends that one goes on with it.
+    A message is looked for once, at its moment. One that must wait for those before it ends with the last of
+    them: the code that takes or ends that one continues with it.
     """
 
     def __init__(self) -> None:
         self._look_at: Callable[[float | None], None] = lambda moment: None
         self._first: float | None = None
         self.looked_at = 0.0
-        """The moment at which overdue messages were looked for last."""
+        """The moment of the last search for overdue messages."""
 
     def begin(self, look_at: Callable[[float | None], None]) -> None:
         """Call `look_at` with each moment at which to check."""
@@ -55,38 +55,39 @@ class OverdueMessages:
             self._look_at(until)
 
     def due(self, now: float, waiting: Iterable[WaitingRow]) -> list[int]:
-        """The receivers of overdue messages, among all that wait as of a moment."""
+        """The receivers of messages that are overdue at a moment, among all that wait."""
         self._first, self.looked_at, rows = None, now, list(waiting)
         self.expect(min((row.later for row in rows if row.later is not None), default=None))
         return [row.agent for row in rows if row.until is not None and row.until <= now]
 
 
 MOST_TOLD = 1_000
-"""The most characters of the reason why a peer cannot be asked."""
+"""The most characters of the reason why a peer cannot be reached."""
 
 
 class Contact(msgspec.Struct):
-    """The contact with a peer since the daemon began: when it was last heard of, and why it could not be
-    asked last, "" once it is heard of.
+    """The contact with a peer since the daemon started: the moment of the last contact, and why it could not
+    be reached last, "" after a contact.
     """
 
     heard_at: float | None = None
     trouble: str = ""
 
     def heard(self, at: float) -> None:
-        """Note that it was heard of."""
+        """Record a contact."""
         self.heard_at, self.trouble = at, ""
 
     def failed(self, why: str) -> None:
-        """Note why it could not be asked."""
+        """Record why it could not be reached."""
         self.trouble = why[:MOST_TOLD]
 
 
 class PostOffice:
     """The messages of a store that are not taken, counted, and the active receivers.
 
-    A message for a receiver that is not active stays a row: `wake` is asked to activate it, by name. A
-    message for an agent of another daemon is delivered by that daemon, which is told of it. `room` counts.
+    A message for a receiver that is not active stays a row: `wake` is called to activate the receiver, by
+    name. A message for an agent of another daemon is delivered by that daemon, which is notified. `room`
+    counts the messages.
     """
 
     def __init__(self, letters: Letters, addresses: Addresses, room: MailboxRoom) -> None:
@@ -96,7 +97,7 @@ class PostOffice:
         self.names: dict[int, str] = {}
         """The names of agents that had messages, by number."""
         self.receivers: dict[int, Addressee] = {}
-        """The receivers at work, by the numbers of their agents."""
+        """The active receivers, by the numbers of their agents."""
         self.contacts: dict[int, Contact] = {}
         """The contacts with peers, by the numbers of their rows, which are not always active."""
         self._wake: Callable[[str], None] = _ignore
@@ -108,7 +109,7 @@ class PostOffice:
         wake: Callable[[str], None],
         look_at: Callable[[float | None], None],
     ) -> None:
-        """Begin to hand over, with the messages that wait in the store; `look_at` gets the moments to call
+        """Begin to deliver, with the messages that wait in the store; `look_at` gets the moments to call
         `overdue`.
 
         Raises StoreError.
@@ -130,13 +131,13 @@ class PostOffice:
         return self._room
 
     def overdue(self, now: float) -> list[str]:
-        """The names of agents that have overdue messages, as of a moment."""
+        """The names of agents that have messages overdue at a moment."""
         due = self._overdue.due(now, self.letters.waiting(now))
         return list(dict.fromkeys(self.names[number] for number in due if number in self.names))
 
     def simulate(self, stand_in: StandIn) -> None:
-        """Let any name be that of an agent; agents that do not exist take nothing, so a simulation can tell
-        what would be sent. `stand_in` is asked first what others are to do.
+        """Treat any name as that of an agent. Agents that do not exist take nothing, so a simulation can show
+        what would be sent. `stand_in` is called first for what other agents are asked.
         """
         self.stand_in = stand_in
         self.addresses.let_be_any()
@@ -152,7 +153,7 @@ class PostOffice:
         self.names[receiver.agent] = row_of_peer(peer_of(name)) if AT in name else name
 
     def hand_over(self, rows: Iterable[MessageRow]) -> None:
-        """Give recorded messages to their receivers."""
+        """Deliver recorded messages to their receivers."""
         for row in rows:
             receiver, elsewhere = self.receivers.get(row.agent), self.elsewhere
             if receiver is None and elsewhere is not None and row.agent in elsewhere:
@@ -160,7 +161,7 @@ class PostOffice:
                 elsewhere.tell(row.agent)
                 continue
             if receiver is not None and not receiver.put(row) and elsewhere is not None:
-                elsewhere.tell(row.agent)  # it is there already, or what is missing before it is in the store
+                elsewhere.tell(row.agent)  # it is already here, or a missing earlier one is in the store
                 continue
             self.room.add(row)
             self._overdue.expect(row.until)
@@ -168,13 +169,13 @@ class PostOffice:
                 self._wake(self.names[row.agent])
 
     def taken(self, rows: Iterable[MessageRow]) -> None:
-        """Stop counting messages whose taking is recorded."""
+        """Stop counting messages that are recorded as taken."""
         for row in rows:
             self.room.remove(row)
 
     def came(self, rows: Iterable[MessageRow]) -> list[MessageRow]:
-        """Give messages read from the store to active receivers; those that cannot be given because one
-        before is missing.
+        """Deliver messages read from the store to active receivers; return those that cannot be delivered
+        because an earlier one is missing.
         """
         missing = []
         for row in rows:
@@ -190,7 +191,7 @@ class PostOffice:
         """Count what waits in the store, which other daemons use too, for all agents that are not active
         here, and wake those of them that are `held` here.
 
-        Call `room.begin_recount` before the store is read.
+        Call `room.begin_recount` before reading the store.
         """
         self.room.recount((row for row in waiting if row.agent not in self.receivers), self.receivers)
         fresh = {receiver.agent for receiver in held}
@@ -207,7 +208,7 @@ class PostOffice:
     # --- receivers --------------------------------------------------------------------------------------
 
     def begin(self, receiver: Addressee) -> list[MessageRow]:
-        """Let an active agent have its messages from now on; those that wait. Raises StoreError."""
+        """Deliver to an active agent from now on; return its waiting messages. Raises StoreError."""
         number, is_shared = receiver.number, self.elsewhere is not None
         waiting = self.letters.messages(number, at_start=True) if is_shared or number in self.room else []
         if is_shared:
@@ -231,4 +232,4 @@ def _leaves_it(turn: Turn, run: Run, what: object) -> bool:
 
 
 def _ignore(_: object) -> None:
-    """Do nothing: nothing is handed over before `open`."""
+    """Do nothing: nothing is delivered before `open`."""

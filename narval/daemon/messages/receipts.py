@@ -1,4 +1,4 @@
-"""Receipts: messages that come back tell a waiting call that what it sent is taken (G27)."""
+"""Receipts: answering messages that tell a waiting call that its elements are taken (G27)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from narval.daemon.messages.outbox import Outbox
 from narval.store.batch import ResultRow
 
 AWAITED = "awaited"
-"""The start of the scope of results that has, with the id of a call, the messages to other homes without a
-receipt so far; each with the peer.
+"""The prefix of a scope of results, followed by the id of a call. The scope has the messages to other homes
+that have no receipt yet, each with its peer.
 """
 
 
@@ -23,8 +23,8 @@ def await_receipt(turn: Turn, call: str, id: str, peer: str) -> None:
 
 
 def _is_sent_to(turn: Turn, id: str, sender: str) -> bool:
-    """Note that a message is taken, or is not, as its receiver says; False of one that was sent to no agent
-    of that home.
+    """Record that a message is taken, or is not, as its receiver reports; False for one that was not sent to
+    an agent of that home.
     """
     if not peer_of(sender):
         return True
@@ -44,7 +44,7 @@ def _receipts_wanted(turn: Turn, call: str) -> bool:
 
 
 def _call_of(id: str) -> str:
-    """The outside id of the call that sent a message."""
+    """The external id of the call that sent a message."""
     return id.partition("/")[0]
 
 
@@ -55,7 +55,7 @@ def is_awaited(outbox: Outbox, turn: Turn, call: Call) -> bool:
     try:
         names = {name for name, _ in addressed(turn.agent.memory, call)}
     except ActionError:
-        return False  # what was sent is forgotten, with its receivers
+        return False  # the elements are forgotten, with their receivers
     if any(map(peer_of, names)) and _receipts_wanted(turn, id):
         return True
     receivers = [
@@ -71,9 +71,10 @@ def is_awaited(outbox: Outbox, turn: Turn, call: Call) -> bool:
 def settle_call(
     outbox: Outbox, turn: Turn, run: int, id: str, problem: Failure | None = None, *, sender: str
 ) -> None:
-    """Answer the call that sent a message, if it waits for it and nothing else of it is on its way.
+    """Answer the call that sent a message, if it waits for that and none of its other messages is pending.
 
-    `id` is that of the message, `problem` says why it could not be taken, `sender` is the one who tells.
+    `id` is that of the message, `problem` the reason why it could not be taken, `sender` the agent that
+    reports.
     """
     if not _is_sent_to(turn, id, sender):
         return

@@ -1,8 +1,8 @@
 """Calls between agents: a run of one answers a call of another (G33 to G36).
 
 A call is sent by the turn that asks for it, its result by the turn that ends the run, and a mailbox takes
-each of them once. So nothing has to be made again after a kill: the caller has the call in force, and the row
-of the run says who waits for it.
+each of them once. So nothing must be repeated after a kill: the caller has the active call, and the row of
+the run has its caller.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ CALL, CANCEL, RETURNED = "call", "cancel", "returned"
 """Kinds of messages: a call, the request to give it up, and its result."""
 
 MOST_BYTES = 16 * 1024 * 1024
-"""The most bytes of elements that go along with a call, or come back."""
+"""The most bytes of elements that go with a call, or return with its result."""
 
 MOST_DEEP = 32
 """The most agents that may wait for one another in a chain (G36)."""
 
 _ANSWERED = "answered "
-"""The start of the sender of request keys under which the latest answers to an agent's calls are recorded."""
+"""The prefix of the sender of request keys that record the latest answers to an agent's calls."""
 
 PATIENCE = 30.0
-"""Seconds after which a call that was given up ends although no answer has come (G35)."""
+"""Seconds after which an abandoned call ends without an answer (G35)."""
 
 Offers = Mapping[str, tuple[str, ...]]
 """The agents that may call each definition, by its full name; "*" is any agent (G34)."""
 
 
 class RunAsked(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The request of a call: definition, first context, attributes of a process, and until when."""
+    """The request of a call: definition, first context, attributes of a process, and deadline."""
 
     kind: str
     name: str
@@ -61,17 +61,17 @@ class RunAsked(msgspec.Struct, frozen=True, omit_defaults=True):
     elements: tuple[bytes, ...] = ()
     environment: dict[str, str] = {}
     trace: str = ""
-    """The trace of the run that asks; "" where that agent has no traces."""
+    """The trace of the calling run; "" if that agent has no traces."""
 
     @property
     def digest(self) -> str:
-        """The digest of what is called and given, which is the same for each try."""
+        """The digest of the called definition and its inputs, the same for each try."""
         asked = msgspec.msgpack.encode((self.kind, self.name, self.elements, self.environment))
         return hashlib.blake2b(asked, digest_size=16).hexdigest()
 
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The answer to a call of `run`, as that agent counts it: elements, and why it failed, if it has."""
+    """The answer to a call of `run`, as numbered by the caller: elements, and why it failed, if it has."""
 
     run: int
     elements: tuple[bytes, ...] = ()
@@ -79,14 +79,14 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 read_asked = reader("a call of another agent", RunAsked)
-"""Read the request of a call. Raises UnreadableError."""
+"""Parse the request of a call. Raises UnreadableError."""
 
 read_reply = reader("the result of a call at another agent", Reply)
-"""Read the answer to a call. Raises UnreadableError."""
+"""Parse the answer to a call. Raises UnreadableError."""
 
 
 def call_key(id: str, caller: str) -> str:
-    """The id under which a run answers a call: for another home's caller, one that no caller here has."""
+    """The id under which a run answers a call: for a caller in another home, one that no caller here has."""
     return f"{id}{AT}{peer_of(caller)}" if AT in caller else id
 
 
@@ -102,14 +102,14 @@ def receipt_key(id: str, digest: str) -> str:
 class RemoteCalls:
     """The calls that one activation makes to other agents, and those of others that it answers.
 
-    `offers` says who may call what here (G34).
+    `offers` returns the agents that may call each definition here (G34).
     """
 
     def __init__(self, agent: AgentState, outbox: Outbox, offers: Callable[[], Offers]) -> None:
         self._agent, self._outbox, self._offers = agent, outbox, offers
         self._identity, self._office = outbox.sender, outbox.office
         self.dropped = 0
-        """Replies that came when no run waited for them any more."""
+        """The number of replies for which no run waited any longer."""
 
     def correspond(self, turn: Turn) -> None:
         """Send what the runs of a turn ask of other agents, give up, or answer."""
@@ -147,8 +147,8 @@ class RemoteCalls:
         sender: str,
         add: Callable[[Run, Call], tuple[tuple[int, ...], Failure | None]],
     ) -> None:
-        """Tell a run the result of its call: `add` lets that enter memory. It is dropped if no run waits for
-        it, or if it comes from another home than the one asked.
+        """Deliver the result of a call to its run; `add` adds it to memory. It is dropped if no run waits for
+        it, or if it comes from a home that was not asked.
         """
         found = self.waiting(id, run)
         if found is None or peer_of(found[1].agent) != peer_of(sender):
@@ -163,8 +163,8 @@ class RemoteCalls:
         turn.tell(asked.eid, back)
 
     def id_of(self, call: Call) -> str:
-        """The id of the message of a call: that of the call, and the number of the try if that is another.
-        So what comes of a try that was given up is not taken for what comes of the next.
+        """The id of the message of a call: that of the call, with the number of the try after the first. So
+        the result of an abandoned try is not mistaken for that of the next.
         """
         again = f"~{call.attempt}" if call.attempt > 1 else ""
         return f"{self._identity.id}.{call.call}{again}"
@@ -206,11 +206,11 @@ class RemoteCalls:
             turn.transaction.later(turn.at + (PATIENCE if receiver else 0.0), GiveUpCall(run.eid, call.call))
 
     def _depth(self, run: Run) -> int:
-        """The number of agents that wait in a chain for what a run does."""
+        """The number of agents that wait in a chain for the result of a run."""
         caller = _caller_of(self._agent.runs.get(self._agent.runs.top(run), run))
         return caller.depth if caller is not None else 0
 
-    # --- the other side ---------------------------------------------------------------------------------
+    # --- the called side --------------------------------------------------------------------------------
 
     def refusal(self, kind: str, name: str, sender: str) -> Failure | None:
         """The reason why another agent may not call a definition here (G34); None if it may."""
@@ -222,8 +222,9 @@ class RemoteCalls:
         return Failure("not-granted", f"{here} does not offer {kind} {name} to {sender}: {how}", final=True)
 
     def answer_again(self, turn: Turn, to: str, id: str, asked_by: int, asked: RunAsked) -> bool:
-        """Send what came of an earlier try of a call, whose answer did not reach the run that asked; False if
-        none has ended well here. What it gave may be forgotten by now: then nothing is done a second time.
+        """Send the result of an earlier try of a call, whose answer did not reach the calling run; False if
+        no try has succeeded here. The elements it returned may be forgotten by now: even then nothing is done
+        twice.
         """
         eids = self._agent.request_keys.eids(_ANSWERED + to, receipt_key(call_key(id, to), asked.digest))
         if not eids:
@@ -242,8 +243,8 @@ class RemoteCalls:
     def reply(
         self, turn: Turn, to: str, id: str, reply: Reply, run: int = 0, eids: tuple[int, ...] = ()
     ) -> None:
-        """Send the result of a call to the agent that asked, if that is still there; `run` has answered it,
-        with the elements `eids`. `id` is that of its message, or the key of the run that answers it.
+        """Send the result of a call to its caller, if that still exists; `run` has answered it, with the
+        elements `eids`. `id` is that of its message, or the key of the run that answers it.
         """
         id = id.partition(AT)[0]
         caller = self._office.addresses.find_same(to, id.partition(".")[0])
@@ -254,7 +255,7 @@ class RemoteCalls:
         self._outbox.send(turn, caller, Outgoing(RETURNED, id, envelope, seal(reply)))
 
     def notify_of_gone(self, turn: Turn, name: str, asked: Iterable[tuple[str, str]]) -> None:
-        """Tell the callers of an agent that was removed, given their names and the ids of their calls."""
+        """Notify the callers of an agent that was removed, given their names and the ids of their calls."""
         notice = make_error("undelivered", f"{name} was removed", receiver=name, reason="removed")
         for waiting, key in asked:
             id = key.partition(AT)[0]
@@ -266,7 +267,7 @@ class RemoteCalls:
     def _answer(self, turn: Turn, run: Run, end: Finish | Failure) -> None:
         caller = _caller_of(run)
         assert caller is not None
-        if isinstance(end, Failure):  # what came of it may not leave the home
+        if isinstance(end, Failure):  # its result may not leave the home
             self.reply(turn, caller.agent, caller.call, Reply(caller.asked_by, problem=end), run.eid)
             return
         problem = None if end.phase == "done" else failure_of(turn.transaction, run)
@@ -280,7 +281,7 @@ class RemoteCalls:
         self.reply(turn, caller.agent, caller.call, reply, run.eid, eids)
 
     def _there(self, eids: Iterable[int]) -> tuple[tuple[int, ...], tuple[bytes, ...]]:
-        """The elements of these that are there, each once, and their bytes."""
+        """The elements of these that still exist, each once, and their bytes."""
         elements = [self._agent.memory.element(eid) for eid in dict.fromkeys(eids)]
         there = [element for element in elements if element is not None]
         return tuple([element.eid for element in there]), tuple([element.xml for element in there])

@@ -26,10 +26,10 @@ UNREADABLE = "unreadable"
 
 
 def take_call(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
-    """Begin the run that answers a call, or say at once why there is none (G34).
+    """Start the run that answers a call, or answer at once why there is none (G34).
 
-    A call that is being answered already, or that is overdue, begins nothing. Another try of one that has
-    ended well is answered with what that gave.
+    A call that is already being answered, or that is overdue, starts nothing. Another try of a successful
+    call is answered with the earlier result.
     """
     try:
         asked = read_asked(row.data)
@@ -50,7 +50,7 @@ def take_call(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelop
 
 
 def take_cancel(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
-    """Cancel the run that answers a call, unless it has ended (G35): the caller hears of its end."""
+    """Cancel the run that answers a call, unless it has ended (G35); its end is reported to the caller."""
     run = turn.agent.runs.by_call.get(call_key(row.id, envelope.sender))
     if run is not None and row.id.startswith(f"{envelope.sender_id}."):
         turn.tell(run, Cancelled(0, 0.0, f"{envelope.sender} gave it up"))
@@ -58,7 +58,7 @@ def take_cancel(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envel
 
 
 def take_return(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
-    """Tell a run the result of its call to another agent (G33)."""
+    """Deliver the result of a call to another agent to its run (G33)."""
     try:
         reply = read_reply(row.data)
     except UnreadableError as error:
@@ -76,7 +76,7 @@ def take_return(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envel
 
 
 def take_undelivered(receiver: Receiver, turn: Turn, row: MessageRow, sender: str) -> bool:
-    """Tell a run that its call could not be taken; False if the message was no call of a run."""
+    """Tell a run that its call could not be taken; False if the message was not a call of a run."""
     if receiver.calls.waiting(row.id) is None:
         return False
     _, message, _ = read_error(Element(0, row.data))
@@ -100,8 +100,8 @@ def _begin(turn: Turn, row: MessageRow, envelope: Envelope, asked: RunAsked) -> 
 def _add_all(
     turn: Turn, row: MessageRow, envelope: Envelope, elements: tuple[bytes, ...], origin: Origin
 ) -> tuple[int, ...]:
-    """Add the elements that came along; each keeps its eid at the sender."""
-    there = envelope.inputs if len(envelope.inputs) == len(elements) else ()  # older messages do not say
+    """Add the elements that came with a call or its result; each records its eid at the sender."""
+    there = envelope.inputs if len(envelope.inputs) == len(elements) else ()  # older messages lack them
     origin = replace(origin, came_from=envelope.came_from)
     origins = [replace(origin, sent_as=(eid,)) for eid in there] or [origin] * len(elements)
     stamps = (stamped(xml, envelope.sender, row.id) for xml in elements)
@@ -119,7 +119,7 @@ def _cannot_begin(turn: Turn, asked: RunAsked) -> Failure | None:
 
 
 def _refused(receiver: Receiver, envelope: Envelope, elements: tuple[bytes, ...]) -> Failure | None:
-    """The reason why an agent may not be sent what comes along with a call (G29); None if there is none."""
+    """The reason why an agent may not be sent the elements of a call (G29); None if there is none."""
     found = (receiver.why_not(envelope, Element(0, xml).name) for xml in elements)
     refusal = next((refusal for refusal in found if refusal is not None), None)
     return None if refusal is None else Failure(refusal.kind, refusal.message, final=True)

@@ -1,4 +1,4 @@
-"""Room: how many messages may wait, of a pair and in a mailbox, and which calls wait for room (G31)."""
+"""Room: the messages that may wait, of a pair and in a mailbox, and the calls that wait (G31)."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from narval.store.batch import AgentRow, MessageRow
 from narval.store.letters import WaitingRow
 
 MOST_OF_A_PAIR = 1_000
-"""The most messages of one agent for another that may wait."""
+"""The most messages from one agent to another that may wait."""
 
 BYTES_OF_A_PAIR = 16 * 1024 * 1024
-"""The most bytes of these."""
+"""The most bytes of these messages."""
 
 Retry = Callable[[], None]
 _Key = TypeVar("_Key", int, tuple[int, int])
 
 
 class MailboxRoom:
-    """The messages that are not taken, counted. `limit` gives the most that an agent of a name may have."""
+    """The count of messages that are not taken. `limit` returns the most that an agent of a name may have."""
 
     def __init__(self, limit: Callable[[str], int] = lambda name: sys.maxsize) -> None:
         self._limit = limit
@@ -30,7 +30,7 @@ class MailboxRoom:
         self._many: Counter[tuple[int, int]] = Counter()
         self._bytes: Counter[tuple[int, int]] = Counter()
         self._waiting: dict[int, dict[tuple[int, str], Retry]] = {}
-        """The calls that wait for room, by receiver, each with its sender; first come first."""
+        """The calls that wait for room, by receiver, each with its sender, in order of arrival."""
         self._added: list[MessageRow] | None = None
         """The messages recorded since a recount began, while it is under way."""
 
@@ -50,7 +50,7 @@ class MailboxRoom:
         return self._of[receiver]
 
     def of_pair(self, receiver: int, sender: int) -> int:
-        """The number of messages of one agent that wait for another."""
+        """The number of messages from one agent that wait for another."""
         return self._many[receiver, sender]
 
     @property
@@ -65,7 +65,7 @@ class MailboxRoom:
         self._many[pair], self._bytes[pair] = row.many, row.size
 
     def add(self, row: MessageRow) -> None:
-        """Count a message that is recorded."""
+        """Count a recorded message."""
         pair = row.agent, row.sender
         self._of[row.agent] += 1
         self._many[pair] += 1
@@ -74,8 +74,8 @@ class MailboxRoom:
             self._added.append(row)
 
     def remove(self, row: MessageRow) -> None:
-        """Stop counting a message; the call that waits first for its room is told. Once no message is left
-        all are told: the first may not have used the room, and nothing else would tell the others.
+        """Stop counting a message; retry the call that has waited longest for its room. When no message is
+        left, retry all: the first may not have used the room, and nothing else would wake the others.
         """
         pair = row.agent, row.sender
         _less(self._of, row.agent, 1)
@@ -90,7 +90,7 @@ class MailboxRoom:
                 retry()
 
     def forget(self, receiver: int) -> None:
-        """Forget the count of an agent that is gone; all calls that wait for its room are told."""
+        """Forget the count of an agent that is gone, and retry all calls that wait for its room."""
         self._of.pop(receiver, None)
         for pair in [pair for pair in self._many if pair[0] == receiver]:
             del self._many[pair], self._bytes[pair]
@@ -106,12 +106,12 @@ class MailboxRoom:
             self.add(row)
 
     def begin_recount(self) -> None:
-        """Begin a recount from the store: messages recorded meanwhile are counted besides."""
+        """Begin a recount from the store; messages recorded in the meantime are added."""
         self._added = []
 
     def recount(self, rows: Iterable[WaitingRow], known: Container[int]) -> None:
-        """Count what waits in the store for all receivers but the `known` ones; calls that wait for the room
-        of one that has taken messages are told.
+        """Count what waits in the store for all receivers but the `known` ones; retry calls that wait for the
+        room of one that has taken messages.
         """
         added, self._added = self._added or [], None
         before = dict(self._of)
@@ -131,13 +131,13 @@ class MailboxRoom:
             del self._many[pair], self._bytes[pair]
             self._of.pop(pair[0], None)
 
-    # --- who waits --------------------------------------------------------------------------------------
+    # --- waiting calls ----------------------------------------------------------------------------------
 
     def lacking(self, receiver: AgentRow, sender: int, many: int, size: int, decided: int) -> str:
-        """The room that `many` more messages of `size` bytes have to wait for; "" where there is some.
+        """The room that `many` more messages of `size` bytes must wait for; "" if there is room.
 
-        `decided` are those of the pair that are not recorded yet. Where nothing waits there is room for any
-        number: what is sent at once is not divided.
+        `decided` is the number of the pair's messages that are not recorded yet. If nothing waits there is
+        room for any number: messages sent together are not divided.
         """
         pair = receiver.agent, sender
         waiting, there = self._many[pair] + decided, self._of[receiver.agent] + decided
@@ -149,7 +149,7 @@ class MailboxRoom:
         return f"room in the mailbox of {receiver.name} ({waiting if is_full else there:,} not taken)"
 
     def wait(self, receiver: int, sender: int, call: str, retry: Retry) -> None:
-        """Call `retry` once a message for a receiver is taken."""
+        """Call `retry` as soon as a message for a receiver is taken."""
         self._waiting.setdefault(receiver, {})[sender, call] = retry
 
 

@@ -27,7 +27,7 @@ from narval.daemon.messages.receipts import await_receipt, is_awaited
 def send_elements(mail: AgentMail, run: Run, call: Call, turn: Turn) -> None:
     """Send the elements of a call, one message for each element and receiver, and answer it.
 
-    A call that waits until all is taken is answered by the last receipt.
+    A call that waits until all are taken is answered by the last receipt.
     """
     if call.call not in run.calls:
         return
@@ -87,7 +87,7 @@ def send_from_outside(
     actor: str = "",
     keep: float | None = None,
 ) -> list[str]:
-    """Send elements from outside to an agent, each as a message; the ids of these. Raises RequestError."""
+    """Send elements from outside to an agent, each as a message; return their ids. Raises RequestError."""
     if mail.office.addresses.find_for(mail.identity.name, to) is None:
         raise RequestError(mail.office.addresses.why_not(mail.identity.name, to))
     lacking = mail.lacking(turn, ((to, xml) for xml in elements))
@@ -101,8 +101,8 @@ def send_from_outside(
 
 
 def send_outputs(mail: AgentMail, turn: Turn, run: Run, event: Returned | Produced) -> bool:
-    """Tell a run the result of its call, and send the rest to other agents (G28); False if there was no
-    effect, or if the run is told again once there is room (G31).
+    """Deliver a call's result to its run, and send its messages to other agents (G28); False if that had no
+    effect, or if it is retried when there is room (G31).
     """
     kept = tuple([output for output in event.elements if not output.to])
     sent = event.elements[len(kept) :]
@@ -123,13 +123,13 @@ def send_outputs(mail: AgentMail, turn: Turn, run: Run, event: Returned | Produc
 
 
 def _by(turn: Turn, run: Run) -> tuple[str, str]:
-    """The person for whom a run works, and the actor in that person's name (P39)."""
+    """The person on whose behalf a run works, and the actor (P39)."""
     runs = turn.agent.runs
     first = run if run.caller is None else runs[runs.top(run)]
     return first.by, first.actor
 
 
 def _ids(mail: AgentMail, call: str) -> Iterator[str]:
-    """The ids of the messages of a call: its outside id, with a number behind it from the second on."""
+    """The ids of the messages of a call: its external id, followed by a number from the second on."""
     first = f"{mail.identity.id}.{call}"
     return chain((first,), (f"{first}/{number}" for number in count(2)))

@@ -1,4 +1,4 @@
-"""The stamp of an element that came as a message: who sent it, and as which message (G26)."""
+"""The stamp of an element that came as a message: its sender, and the id of the message (G26)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _ROOT = re.compile(rb"<[^\s/>]+")
 
 
 def stamped(xml: bytes, sender: str, message: str) -> bytes:
-    """An element with the stamp on its root, in place of any that it has.
+    """An element with the stamp on its root, replacing any that it has.
 
-    `sender` and `message` have only characters that XML writes as they are.
+    `sender` and `message` have only characters that XML does not escape.
     """
-    if b"xmlns" not in xml and (root := _ROOT.match(xml)) is not None:  # no other name can be the stamp's
+    if b"xmlns" not in xml and (root := _ROOT.match(xml)) is not None:  # no stamp to replace
         end = root.end()
         stamp = f' xmlns:al="{CONTROL}" al:from="{sender}" al:message="{message}"'
         return xml[:end] + stamp.encode() + xml[end:]

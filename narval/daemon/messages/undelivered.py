@@ -1,4 +1,4 @@
-"""Undelivered: the element that tells the sender, and the letter that another home gives back."""
+"""Undelivered messages: the element that notifies the sender, and the letter that another home returns."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from narval.store.batch import AgentRow, DeadLetterRow, MessageRow
 from narval.store.codec import reader
 
 LONGEST = 16 * 1024 * 1024
-"""The most bytes of a message that another home gives back: a longer one is not kept."""
+"""The most bytes of a message that another home returns; a longer one is not kept."""
 
 _Number = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
 _Word = Annotated[str, msgspec.Meta(pattern=r"^[^\x00]{0,2000}\Z")]
-"""A text that every store can have."""
+"""A text that every store can hold."""
 
 
 class Letter(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A message that no agent has taken, as its row and its envelope had it, with the reason."""
+    """A message that no agent has taken, as in its row and its envelope, with the reason."""
 
     to: Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_-]{0,62}\Z")]
     """The name of its receiver, without the home."""
@@ -38,7 +38,7 @@ class Letter(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: _Word
     """The reason why it was not taken."""
     until: float | None
-    """The moment until which it was to wait."""
+    """The moment until which it could wait; None for no limit."""
     run: _Number
     """The run that sent it."""
     step: _Word
@@ -53,7 +53,7 @@ _read = reader("a message that came back", Letter)
 
 
 def given_back(row: MessageRow, to: str, of: Envelope, reason: str) -> bytes:
-    """The letter that gives back a message from another home; b"" for one that is too long."""
+    """The letter that returns a message to another home; b"" for one that is too long."""
     if len(row.data) > LONGEST:
         return b""
     return seal(
@@ -62,7 +62,7 @@ def given_back(row: MessageRow, to: str, of: Envelope, reason: str) -> bytes:
 
 
 def keep_letter(turn: Turn, sender: AgentRow, peer: str, id: str, data: bytes) -> None:
-    """Keep a message of `sender` that a peer gave back as a dead letter. Raises UnreadableError."""
+    """Keep a message of `sender` that a peer returned as a dead letter. Raises UnreadableError."""
     letter = _read(data)
     if letter.id != id or not id.startswith(f"{sender.id}."):
         raise UnreadableError(f"a returned message is not of {sender.name}")

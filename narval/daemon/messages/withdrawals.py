@@ -1,8 +1,8 @@
-"""Withdrawals between agents: what was withdrawn, is doubtful or was confirmed is told to every agent that
-was sent it, or something made from it, behind the element itself.
+"""Withdrawals between agents. Every agent that was sent an element, or something made from it, is told after
+the element itself that it was withdrawn, is doubtful or was confirmed.
 
-A message gives the standing of elements that its turn has withdrawn, doubted or confirmed, or has sent
-although they do not count. A repeated message changes nothing more. What was made there from several elements
+A message has the standing of elements that its turn has withdrawn, doubted or confirmed, or has sent although
+they are withdrawn or doubtful. A repeated message changes nothing. Anything made there from several elements
 is judged by all of them: the receiver stores their standing.
 """
 
@@ -32,8 +32,8 @@ others; and the value for those that are withdrawn or doubtful.
 
 
 class TakenBack(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The standing of elements that a receiver was sent, by their eids at the sender: those withdrawn, with
-    the reason, those that are doubtful, and those that were confirmed.
+    """The standing of elements that a receiver was sent, by their eids at the sender: the withdrawn ones with
+    the reason, the doubtful ones, and the confirmed ones.
     """
 
     withdrawn: dict[int, str] = {}
@@ -45,12 +45,12 @@ _read = reader("a withdrawal", TakenBack)
 
 
 def send_withdrawals(turn: Turn, outbox: Outbox) -> None:
-    """Tell the agents that were sent what this turn has withdrawn, doubted or confirmed."""
+    """Notify the agents that were sent elements that this turn has withdrawn, doubted or confirmed."""
     memory, receivers = turn.agent.memory, turn.transaction.taken_back
     for name, concerned in receivers.items():
         receiver = outbox.office.addresses.find(name)
         if receiver is None:
-            continue  # it is gone, with what it was sent
+            continue  # it is gone, with everything that it was sent
         what = TakenBack(
             {eid: memory.withdrawn[eid] for eid in sorted(concerned & memory.withdrawn.keys())},
             tuple(sorted(concerned & memory.doubtful)),
@@ -62,7 +62,7 @@ def send_withdrawals(turn: Turn, outbox: Outbox) -> None:
 
 
 def take_withdrawal(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
-    """Withdraw, doubt or confirm what was made of these elements here, as they stand at the sender."""
+    """Withdraw, doubt or confirm what was made of these elements here, by their standing at the sender."""
     try:
         what = _read(row.data)
     except UnreadableError as error:
@@ -80,7 +80,7 @@ def take_withdrawal(receiver: Receiver, turn: Turn, row: MessageRow, envelope: E
     for eid in sorted(concerned):
         element = memory.element(eid)
         if element is not None and element.origin is not None and element.origin.message.startswith(ids):
-            origins[eid] = element.origin  # else of another agent that had this name before
+            origins[eid] = element.origin  # else it is from another agent that had this name before
     bad = {*what.withdrawn, *what.doubtful, *_bad_before(turn, envelope.sender_id, origins.values(), what)}
     for eid, origin_there in origins.items():
         copy_of = origin_there.sent_as[0] if origin_there.sent_as else 0
@@ -98,7 +98,7 @@ def take_withdrawal(receiver: Receiver, turn: Turn, row: MessageRow, envelope: E
 
 
 def _is_doubtful(origin: Origin, what: TakenBack, bad: set[int]) -> bool:
-    """True of a copy of a doubtful element, and of what was made there only from such."""
+    """True for a copy of a doubtful element, and for anything made there only from such elements."""
     if origin.sent_as:
         return origin.sent_as[0] in what.doubtful
     return bad.issuperset(origin.made_there)
