@@ -1,1 +1,1 @@
-"""One agent: its memory, its runs, the turns that advance them, what is recorded and recovered."""
+"""One agent: its memory, its runs, the turns that advance them, and what is recorded and recovered."""

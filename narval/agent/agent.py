@@ -37,7 +37,7 @@ from narval.store.memory import VolatileStore
 from narval.store.store import AgentStore
 
 SEQUENCE_BLOCK = 4096
-"""Numbers that are set aside at once; after a crash numbering continues behind them."""
+"""Numbers reserved at a time; after a crash, numbering continues behind them."""
 
 
 class Numbers:
@@ -47,7 +47,7 @@ class Numbers:
         self.last = self._set_aside = 0
 
     def resume(self, last: int) -> None:
-        """Continue behind a number."""
+        """Continue after a number."""
         self.last = self._set_aside = last
 
     def draw(self, count: int = 1) -> int:
@@ -64,11 +64,11 @@ class Numbers:
 
 
 ONE_CALL = 10_000
-"""The most elements that one call is assumed to give; a call that gives more can exceed a limit by them once.
+"""The most elements that one call is assumed to give. A call that gives more can exceed a limit by them once.
 """
 
 OVER_LIMIT = "over-limit"
-"""The type of the error for what would exceed a limit (G16)."""
+"""The type of the error for an exceeded limit (G16)."""
 
 _LIMITED = {
     "elements": "elements",
@@ -80,7 +80,7 @@ _LIMITED = {
 
 
 class Free(NamedTuple):
-    """The eids and bytes of memory below which no call can exceed a limit, so that nothing is counted."""
+    """The eids and bytes of memory below which no call can exceed a limit, so that nothing needs counting."""
 
     eids: int
     bytes: int
@@ -95,19 +95,19 @@ class Free(NamedTuple):
 
 
 class AgentState:
-    """One memory, its runs, what they wait for, and the events that are queued for them.
+    """One memory, its runs, what they wait for, and their queued events.
 
-    `store` is its part of the store (None: one in memory). `render` gives the XML of a run;
-    `home` has the settings of its home, `folder` is where that is (None: in memory). `zone` is that of its
-    calendar, `since` the moment from which it is at work without a break; `forget_after` are the seconds
-    after which idle elements are forgotten.
+    `store` is its part of the store (None: one in memory). `render` gives the XML of a run. `home` has the
+    home's settings; `folder` is the home's folder (None: in memory). `zone` is the time zone of its calendar,
+    `since` the moment from which it has run without a break. After `forget_after` seconds, idle elements are
+    forgotten.
     """
 
     settings = AgentSettings()
-    """Its settings, whose limits count."""
+    """Its settings, with the limits in force."""
     free = Free.within(settings)
     samples: Callable[[str], bool] | None = None
-    """Tells whether the trace of an id is exported; None if there are no traces."""
+    """Return whether the trace of an id is exported; None if there are no traces."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class AgentState:
         self.store = store if store is not None else VolatileStore().of()
         self.memory = Memory()
         self.facts: dict[str, str] = {}
-        """The small facts that the store has of it, by key."""
+        """The small facts that the store keeps about it, by key."""
         self.request_keys = RequestKeys(self.facts)
         self.home = home = home or CurrentSettings()
         self.folder = "" if folder is None else str(folder)
@@ -137,7 +137,7 @@ class AgentState:
         self.signals = Signals()
         self.pacing = Pacing(self.memory, self.runs, self.clockwork, home)
         self.damage: list[Damage] = []
-        """Damage of the store that concerns no run alone: to be reported."""
+        """Damage of the store that concerns no single run, to be reported."""
         self.numbers = Numbers()
 
     @property
@@ -150,7 +150,7 @@ class AgentState:
         self.settings, self.free = settings, Free.within(settings)
 
     def trace_by(self, samples: Callable[[str], bool]) -> None:
-        """Have traces from now on, and export those that `samples` selects."""
+        """Record traces from now on, and export those that `samples` selects."""
         self.samples = samples
 
     def excess_of_elements(self, elements: Iterable[bytes]) -> str:
@@ -183,7 +183,7 @@ class AgentState:
 
     @cached_property
     def _name(self) -> str:
-        """Its name in the store, which asks its database for it: a turn may need it a thousand times."""
+        """Its name in the store; cached, since a turn may need it a thousand times and the store reads it."""
         return self.store.identity().name
 
     def _where(self) -> str:
@@ -195,12 +195,12 @@ class AgentState:
         return "" if self.store.is_own else f" --agent {self._name}"
 
     def end_run(self, run: Run) -> None:
-        """Drop everything that a run which has ended waits for."""
+        """Drop everything that an ended run waits for."""
         self.runs.end(run)
         self.unwait(run)
 
     def unwait(self, run: Run) -> None:
-        """Drop all that the run waits for."""
+        """Drop everything that the run waits for."""
         for watch in run.watches:
             self.watches.remove(run.eid, watch)
         for wake in run.wakes:
@@ -208,7 +208,7 @@ class AgentState:
         run.wait_for_nothing()
 
     def wait(self, run: Run) -> None:
-        """Register all that a restored run waits for."""
+        """Register everything that a restored run waits for."""
         memory = self.memory
         for watch in run.watches.values():
             self.watches.add(run.eid, watch)
@@ -217,7 +217,7 @@ class AgentState:
         memory.reserved.update(eid for eid in run.reserved if eid in memory and eid not in memory.outdated)
 
     def may_take(self, run: Run, event: Matched) -> bool:
-        """False if the watch was given up meanwhile, or the element was taken by another."""
+        """False if the watch has been given up, or another run has taken the element."""
         watch = run.watches.get(event.watch)
         if watch is None:
             return False
@@ -232,7 +232,7 @@ class AgentState:
         return any(map(memory.is_available, repeat(event.eid), watch.scopes))
 
     def clock_was_set(self, by: float) -> None:
-        """Shift the ends of durations; dates are worked out again if the clock was set back."""
+        """Shift the ends of durations; recompute dates if the clock was set back."""
         for run in self.runs.active.values():
             for wake, command in run.wakes.items():
                 if not command.calendar:
@@ -242,7 +242,7 @@ class AgentState:
             self.work_dates_out_anew()
 
     def work_dates_out_anew(self) -> None:
-        """Fire the timers of dates early: the clock was set back, or the zone is another."""
+        """Fire the timers of dates early: the clock was set back, or the time zone has changed."""
         for run in self.runs.active.values():
             for wake in [wake for wake, command in run.wakes.items() if command.calendar]:
                 del run.wakes[wake]
@@ -250,7 +250,7 @@ class AgentState:
                 self.queue.append((0, run.eid, TimerFired(0, 0.0, wake)))
 
     def _lasts(self, key: tuple[int, str], job: Job | None) -> bool:
-        """True if a moment ends a duration, and is not a date."""
+        """True if a moment ends a duration; False for a date."""
         run = self.runs.active.get(key[0])
         command = run.wakes.get(key[1]) if run is not None else None
         return command is None or not command.calendar
@@ -260,12 +260,12 @@ def _unseen(run: Run) -> bytes:
     raise InternalError(f"expected an agent that can render run {run.eid}, got one made without `render`")
 
 
-# --- to whom elements are offered ---------------------------------------------------------------------------
+# --- the watches to which elements are offered --------------------------------------------------------------
 
 
 def is_open(agent: AgentState, offer: Offer) -> bool:
-    """False for an element that no run may take now. A reserved one is offered again when it is free; a
-    replaced one has another offer.
+    """False for an element that no run may take now. A reserved element is offered again when it is released;
+    a replaced one has its own offer.
     """
     return offer.gone or agent.memory.is_available(offer.eid, None)
 
@@ -276,7 +276,7 @@ def watching(agent: AgentState, offer: Offer, tree: Tree) -> Iterable[WatchKey]:
 
 
 def _missing(agent: AgentState, tree: Tree) -> Iterable[WatchKey]:
-    """The watches to tell that an element was replaced."""
+    """The watches to notify that an element was replaced."""
     return agent.watches.watchers_of_gone(
         tree,
         lambda wish: not (wish.unless_reserved and _will_come(agent.memory, wish.conditions, wish.scopes)),
@@ -284,8 +284,8 @@ def _missing(agent: AgentState, tree: Tree) -> Iterable[WatchKey]:
 
 
 def _will_come(memory: Memory, conditions: tuple[Bound, ...], scopes: tuple[MarkScope | None, ...]) -> bool:
-    """True if each condition has a reserved element, which is offered when it is free; or if there is one
-    condition, and an element that is about to be offered fits it.
+    """True if each condition has a reserved element, which is offered when it is released; or if there is one
+    condition, and an element about to be offered fits it.
     """
     if len(conditions) == 1 and any(True for _ in memory.matching(conditions[0], scopes[0])):
         return True

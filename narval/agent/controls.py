@@ -1,4 +1,4 @@
-"""Control elements: `start-plan` begins a run (N4), `task-object` puts an object to a task (K21), `quit`
+"""Control elements: `start-plan` starts a run (N4), `task-object` puts an object to a task (K21), `quit`
 stops the daemon (N34).
 """
 
@@ -29,23 +29,23 @@ log = logging.getLogger("narval.turn")
 
 
 class Controls:
-    """Executes control elements, within a transaction.
+    """The executor of control elements, within a transaction.
 
-    If it is `record_only`, a start-plan at="start" is left to the next daemon.
+    With `record_only`, a start-plan at="start" is left to the next daemon.
     """
 
     def __init__(self, transaction: Transaction, schema_fault: Callable[[bytes], str | None]) -> None:
         self._transaction, self._schema_fault = transaction, schema_fault
 
     def execute_all(self) -> None:
-        """Execute those that have entered memory."""
+        """Execute the control elements that have entered memory."""
         controls = list(self._transaction.pending.controls)
         self._transaction.pending.controls.clear()
         for element in controls:
             self.execute(element)
 
     def execute(self, element: Element) -> None:
-        """Do what an element says; everything that results from it has its labels."""
+        """Do what an element says; everything that results from it gets its labels."""
         transaction = self._transaction
         with transaction.coming_with(transaction.agent.memory.labels.of((element.eid,))):
             self._execute(element)
@@ -56,7 +56,7 @@ class Controls:
             return
         root = parse(element.xml)
         if self._transaction.record_only and root.get("at") == "start":
-            return  # it means the start of the next daemon
+            return  # it is for the start of the next daemon
         word, name = _target(root)
         transaction, agent = self._transaction, self._transaction.agent
         if not _is_known(agent.library, root):
@@ -87,7 +87,7 @@ class Controls:
             self._start(name, added, element.origin)
 
     def _start(self, name: str, added: tuple[int, ...], origin: Origin | None) -> None:
-        """Begin a run, or schedule it."""
+        """Start a run, or schedule it."""
         transaction, agent = self._transaction, self._transaction.agent
         definition = runnable(agent.library, name)
         ancestors = _ancestors(agent.runs, origin)
@@ -104,14 +104,14 @@ class Controls:
         start_run(transaction, name, added, origin=origin, ancestors=ancestors, laps=laps)
 
     def _put(self, name: str, added: tuple[int, ...], origin: Origin | None) -> None:
-        """Put an object to a task: begin the run that takes it from there."""
+        """Put an object to a task: start the run that takes it."""
         found = taking(self._transaction.agent.library, name)
         if found is not None:
             definition, run_kind = found
             start_run(self._transaction, name, added, definition=definition, run_kind=run_kind, origin=origin)
 
     def _first_elements(self, root: etree._Element, of: str) -> tuple[list[bytes], tuple[str, str] | None]:
-        """The elements within a control element, and the kind of fault and its reason if there is one."""
+        """The elements within a control element, and the type and reason of a fault, if there is one."""
         try:
             first = [canonical_given(_alone(child)) for child in children(root)]
         except ElementError as error:
@@ -124,15 +124,15 @@ class Controls:
         return first, None
 
     def add(self, xml: bytes, origin: Origin | None = None, declared: str = "") -> int:
-        """Add an element to memory, do what it says if it is a control element, and return its eid."""
+        """Add an element to memory, execute it if it is a control element, and return its eid."""
         eid = self._transaction.add(xml, origin, declared)
         self.execute_all()
         return eid
 
 
 def _under_way_from_before(agent: AgentState, element: Element, name: str, first: list[bytes]) -> str:
-    """Words for a run under way or scheduled from an equal start-plan that was taken out of `data/memory.xml`
-    and comes back now; "" if a run is to begin. Equal start-plans that are still there have a run each.
+    """The words for an active or scheduled run from an equal start-plan that was removed from
+    `data/memory.xml` and is back; "" if a run should start. Equal start-plans still declared have a run each.
     """
     memory, acted = agent.memory, agent.memory.marks.get(ACTED, ())
     if element.eid not in memory.declared or element.eid in acted:
@@ -159,21 +159,21 @@ def _under_way_from_before(agent: AgentState, element: Element, name: str, first
 
 
 def _xml_of(memory: Memory, eids: Iterable[int]) -> list[bytes]:
-    """The bytes of elements, without those that are forgotten."""
+    """The bytes of elements, without forgotten ones."""
     elements = map(memory.element, eids)
     return [element.xml for element in elements if element is not None]
 
 
 def _has_successor(run: Run) -> bool:
-    """True for a plan whose recipe says `restart="parallel"`, once the next has begun beside it."""
+    """True for a plan whose recipe says `restart="parallel"`, once the next has started beside it."""
     state = run.state
     is_parallel = state is not None and getattr(run.definition, "restart", "") == "parallel"
     return is_parallel and (state.followed or state.has_fired)
 
 
 def _ancestors(runs: RunTable, origin: Origin | None) -> Mapping[str, int]:
-    """The runs that a start-plan descends from, the first for each definition: the run that gave it, the
-    callers of that run, and the runs that those descend from.
+    """The runs that a start-plan descends from, the first for each definition: the run that gave it, that
+    run's callers, and the runs that those descend from.
     """
     ancestors: dict[str, int] = {}
     for run in runs.with_callers(runs.get(origin.run) if origin is not None else None):
@@ -182,19 +182,19 @@ def _ancestors(runs: RunTable, origin: Origin | None) -> Mapping[str, int]:
 
 
 def _alone(child: etree._Element) -> etree._Element:
-    """An element without the name spaces that only its parent needs."""
+    """An element without the namespaces that only its parent needs."""
     copy = deepcopy(child)
     etree.cleanup_namespaces(copy)
     return copy
 
 
 def can_start(agent: AgentState, root: etree._Element) -> bool:
-    """True if the definition that an element names is loaded, and a run of it can begin."""
+    """True if the definition that an element names is loaded, and a run of it can start."""
     return _is_known(agent.library, root) and _refusal(agent, root) is None
 
 
 def _target(root: etree._Element) -> tuple[str, str]:
-    """The word for an element that begins a run, and the full name of what it names."""
+    """The word for an element that starts a run, and the full name of its target."""
     if root.tag == TASK_OBJECT:
         return "task-object", root.get(TASK, "")
     return START_PLAN, root.get(TARGET, "")
@@ -206,7 +206,7 @@ def _is_known(library: Library, root: etree._Element) -> bool:
 
 
 def _refusal(agent: AgentState, root: etree._Element) -> tuple[str, str] | None:
-    """The reason why no run can begin as an element says, if the definition that it names is loaded."""
+    """The reason why no run can start as an element says, if its target is loaded."""
     _, name = _target(root)
     if root.tag == TASK_OBJECT:
         found = taking(agent.library, name)

@@ -1,7 +1,7 @@
 """Elements that the library (N2) or `data/memory.xml` declares.
 
-Each source is compared with memory when it is read. What it declares is never forgotten; what it declares no
-longer loses its protection and is outdated.
+Each source is compared with memory when it is read. What it declares is never forgotten; what it no longer
+declares loses its protection and is outdated.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def declared_names(memory: Memory) -> Iterator[str]:
 def declare_library(
     turn: Turn, library: Library, sources: Mapping[str, bytes], faults: Iterable[Fault] = ()
 ) -> None:
-    """Declare the definitions of a library, and the faults of what did not load.
+    """Declare the definitions of a library, and the faults of files that did not load.
 
     Versions that are gone are outdated, and so are the errors of files that load again.
     """
@@ -61,8 +61,8 @@ def declare_library(
 
 
 def declare_requests(turn: Turn, library: Library) -> bool:
-    """Declare a `grant-request` for each definition whose needs are not granted; a request that is granted or
-    rejected is outdated. True if some were.
+    """Declare a `grant-request` for each definition whose needs are not granted; outdate requests that are
+    granted or rejected. True if some were.
     """
     requests = (
         (definition, definition.withheld)
@@ -82,14 +82,14 @@ def declare_requests(turn: Turn, library: Library) -> bool:
 
 
 def _share(turn: Turn, library: Library) -> None:
-    """Let the store keep the bytes of new definitions once for all agents (G4)."""
+    """Have the store keep the bytes of new definitions once for all agents (G4)."""
     batch = turn.transaction.batch
     shared = {definition.xml for definition in library} if batch.elements else ()
     batch.share({new.element.eid for new in batch.elements if new.element.xml in shared and new.declared})
 
 
 def _errors(faults: Iterable[Fault]) -> Iterator[bytes]:
-    """An error element for each file that has faults."""
+    """An error element for each file with faults."""
     for path, of_path in groupby(sorted(faults), key=attrgetter("path")):
         first, *others = of_path
         detail, line, column = "\n".join(map(str, others)), first.line, first.column
@@ -115,10 +115,10 @@ def _keep_versions(turn: Turn, library: Library, sources: Mapping[str, bytes]) -
 
 
 def declare_memory(turn: Turn, elements: list[bytes]) -> bool:
-    """Declare what `data/memory.xml` holds. A changed element replaces the one with its identity; one that is
-    gone is outdated. If memory has no room for the new elements, it stays unchanged, and an error element
-    says so. If an action wrote the file, its elements have the labels of what was written. True if an element
-    that begins a run is gone or changed.
+    """Declare the elements of `data/memory.xml`. A changed element replaces the one with the same identity; a
+    missing one is outdated. If memory has no room for the new elements, it stays unchanged, and an error
+    element says so. If an action wrote the file, its elements get the labels of what was written. True if an
+    element that starts a run is missing or changed.
     """
     store = turn.agent.store
     folder = "" if store.is_own else f"agents/{store.identity().name}/"
@@ -164,7 +164,7 @@ def _declare_memory(turn: Turn, elements: list[bytes]) -> bool:
 
 
 def outdate_elements(turn: Turn, eids: tuple[int, ...], reason: str, origin: Origin | None = None) -> int:
-    """Outdate elements, and return the eid of the element that says so and why."""
+    """Outdate elements, and return the eid of the element that records this and why."""
     outdate(turn.transaction, eids)
     return turn.add(make_note(OUTDATED, eids, reason), replace(origin or Origin(), inputs=eids))
 
@@ -172,7 +172,7 @@ def outdate_elements(turn: Turn, eids: tuple[int, ...], reason: str, origin: Ori
 def replace_element(turn: Turn, old: int, xml: bytes, origin: Origin, declared: str | None = None) -> int:
     """Add an element in place of an old one, which is outdated, and return its eid.
 
-    It is declared as the old one was, unless `declared` says otherwise.
+    It is declared like the old one, unless `declared` says otherwise.
     """
     key = turn.agent.memory.declared.get(old, "")
     if key:
@@ -183,9 +183,9 @@ def replace_element(turn: Turn, old: int, xml: bytes, origin: Origin, declared: 
 
 
 def start_declared(turn: Turn, again: Container[int]) -> bool:
-    """Execute `start-plan` and `task-object` elements whose target was not loaded yet; true if there are any.
+    """Execute `start-plan` and `task-object` elements whose target was not loaded before; true if any.
 
-    Those in `again` that say at="start" are executed once more.
+    Those in `again` with at="start" are executed once more.
     """
     has_begun = False
     acted: Container[int] = turn.agent.memory.marks.get(ACTED, ())
@@ -205,7 +205,7 @@ def start_declared(turn: Turn, again: Container[int]) -> bool:
 
 
 def _compare(turn: Turn, declarer: str, declared: Mapping[str, bytes]) -> tuple[int, ...]:
-    """Add what is declared and not there yet; return the eids of what is no longer declared."""
+    """Add what is declared and not in memory yet; return the eids of what is no longer declared."""
     there = _declared_by(turn, declarer)
     gone = tuple(eid for key, eid in there.items() if key not in declared)
     if gone:

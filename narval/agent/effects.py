@@ -36,12 +36,12 @@ from narval.store.batch import Offer
 log = logging.getLogger("narval.turn")
 
 Handler = Callable[[Any, Any, Any], None]
-"""Given the effects of a turn, the run, and the command."""
+"""A function of the effects of a turn, the run, and the command."""
 
 
 class TurnEffects:
-    """The acts of an agent that follow from commands, and the two moments when these take effect: as they are
-    given, and after the decision.
+    """The acts of an agent that follow from commands: some take effect as they are given, others after the
+    decision.
     """
 
     def __init__(self, transaction: Transaction) -> None:
@@ -63,7 +63,7 @@ class TurnEffects:
             act(self, active, command)
 
     def complete(self, run: Run, commands: Iterable[Command]) -> None:
-        """Apply the commands that had to wait until `advance` returned."""
+        """Apply the commands that are deferred until `advance` returns."""
         for command in commands:
             in_force, act = _DEFERRED[type(command)]
             if in_force is not None:
@@ -109,15 +109,15 @@ class TurnEffects:
     # --- watches and timers -----------------------------------------------------------------------------
 
     def watch(self, run: Run, command: commands.Watch) -> None:
-        """Wake the run for elements that fit."""
+        """Wake the run for matching elements."""
         self._agent.watches.add(run.eid, command)
 
     def unwatch(self, run: Run, command: commands.Unwatch) -> None:
-        """Stop waking the run for them."""
+        """Stop waking the run for matching elements."""
         self._agent.watches.remove(run.eid, command.watch)
 
     def admit_timer(self, run: Run, command: commands.SetTimer) -> None:
-        """Raise ActionError if the agent waits for as many moments as it may."""
+        """Raise ActionError if the agent already waits for the maximum number of moments."""
         if command.wake not in run.wakes and (over := self._agent.excess_of_timers()):
             raise ActionError(over, OVER_LIMIT, final=True)
 
@@ -126,7 +126,7 @@ class TurnEffects:
         self._agent.clockwork.timers.push(command.at, (run.eid, command.wake), None)
 
     def cancel_timer(self, run: Run, command: commands.CancelTimer) -> None:
-        """Cancel a moment at which the run would be woken."""
+        """Cancel the wake-up of the run at a moment."""
         self._agent.clockwork.timers.discard((run.eid, command.wake))
 
     # --- runs -------------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ class TurnEffects:
         self._transaction.later(command.at, ForgetRun(run.eid))
 
     def start_run(self, run: Run, command: commands.Start) -> None:
-        """Begin another run, now or at a moment."""
+        """Start another run, now or at a moment."""
         job = StartRun(
             command.name,
             command.elements,
@@ -156,7 +156,7 @@ class TurnEffects:
             self._transaction.later(at, job)
 
     def finish_run(self, run: Run, command: commands.Finish) -> None:
-        """End the run, and tell its caller; its reservations are released."""
+        """End the run, tell its caller, and release its reservations."""
         if run.reserved:
             release = commands.Release(tuple(run.reserved))
             self.apply(run.eid, release)
@@ -171,7 +171,7 @@ class TurnEffects:
     # --- outside ----------------------------------------------------------------------------------------
 
     def make_call(self, run: Run, command: commands.Call) -> None:
-        """Have the call made once the turn is recorded; one to another agent is part of that record (G33)."""
+        """Queue the call, made once the turn is recorded; one to another agent is in the record (G33)."""
         if command.inputs:
             idle = self._agent.clockwork.idle
             if idle is not None:
@@ -186,8 +186,8 @@ class TurnEffects:
             self._transaction.outer.append((run, command))
 
     def perform(self, run: Run, command: commands.CancelCall | commands.Answer) -> None:
-        """Have it performed once the turn is recorded. A call that another agent answers is given up there;
-        one between two runs is settled within the turn.
+        """Queue the command to be performed once the turn is recorded. A call that another agent answers is
+        given up there; one between two runs is settled within the turn.
         """
         if isinstance(command, commands.Answer) and answer_run(self._transaction, run, command):
             return
@@ -210,15 +210,15 @@ _DEFERRED = {
 
 
 def _settle_row(transaction: Transaction, run: int) -> None:
-    """Outdate the failure of a run, of the failed run that it came after, and so on."""
+    """Outdate the failure of a run, of the failed run that it followed, and so on."""
     while run:
         failure = _settle_failure(transaction, run)
         run = int(failure.attributes.get("after", 0)) if failure is not None else 0
 
 
 def _settle_failure(transaction: Transaction, run: int) -> Element | None:
-    """Outdate the failure of a run, and return it, if there is one: another run made it good, or has a
-    failure of its own (M52).
+    """Outdate the failure of a run and return it, if there is one: another run has succeeded in its place, or
+    has a failure of its own (M52).
     """
     memory = transaction.agent.memory
     for eid in reversed(list(memory.contexts.of(run))):
@@ -238,9 +238,7 @@ def outdate(transaction: Transaction, eids: tuple[int, ...]) -> None:
 
 
 def notify_of_gone(agent: AgentState, eids: tuple[int, ...], *, are_forgotten: bool = False) -> None:
-    """Tell runs of elements that they counted on or counted, and that are replaced now or about to be
-    forgotten.
-    """
+    """Notify runs that depend on these elements that they are replaced or about to be forgotten."""
     for eid in eids if agent.watches.any_of_gone else ():
         for waiting, watch in agent.watches.watchers_of(eid):
             agent.queue.put_first(waiting, Matched(0, 0.0, watch, eid))
@@ -258,7 +256,7 @@ def notify_of_gone(agent: AgentState, eids: tuple[int, ...], *, are_forgotten: b
 
 
 def do_later(transaction: Transaction, job: StartRun | GiveUpCall) -> None:
-    """Do what was put off: begin a run, or stop waiting for a call that was given up (G35)."""
+    """Do what was put off: start a run, or stop waiting for a call that was given up (G35)."""
     if isinstance(job, GiveUpCall):
         transaction.agent.queue.append((0, job.run, Returned(0, 0.0, job.call, abandoned=True)))
     else:
@@ -266,9 +264,9 @@ def do_later(transaction: Transaction, job: StartRun | GiveUpCall) -> None:
 
 
 def start_again(transaction: Transaction, job: StartRun) -> None:
-    """Begin a top-level run with its elements as they are now: a replaced one gives way to what replaced it.
+    """Start a top-level run with the current versions of its elements.
 
-    While something keeps it from beginning, it waits.
+    While something prevents the start, it waits.
     """
     agent = transaction.agent
     if why := keeps_from_beginning(agent, job):
@@ -290,8 +288,8 @@ def start_again(transaction: Transaction, job: StartRun) -> None:
 
 
 def keeps_from_beginning(agent: AgentState, job: StartRun) -> str:
-    """The reason why a run cannot begin yet: the agent has as many as it may, or its definition is not loaded
-    or cannot start, such as one whose needs are not granted; "" if it can.
+    """The reason why a run cannot start yet: the agent has reached its limit of runs, or the definition is
+    not loaded or cannot start, such as one whose needs are not granted; "" if it can.
     """
     if over := agent.excess_of_runs():
         return f"{OVER_LIMIT}: {over}"
@@ -302,7 +300,7 @@ def keeps_from_beginning(agent: AgentState, job: StartRun) -> str:
 
 
 def drop_starts(transaction: Transaction, name: str) -> int:
-    """Drop the runs of a definition that are to begin, and return how many these were."""
+    """Drop the scheduled starts of a definition, and return their number."""
     clockwork = transaction.agent.clockwork
     dropped = [identifier for identifier, job in clockwork.starts.items() if job.name == name]
     for identifier in dropped:
@@ -312,8 +310,8 @@ def drop_starts(transaction: Transaction, name: str) -> int:
 
 
 def start_what_may(transaction: Transaction) -> None:
-    """Begin the runs that were kept from beginning, and may begin now: a run has ended, or other definitions,
-    grants or limits count.
+    """Start the held runs that are allowed to start now: a run has ended, or definitions, grants or limits
+    have changed.
     """
     agent, begun = transaction.agent, 0
     for identifier, job in list(agent.clockwork.held.items()):
@@ -325,7 +323,7 @@ def start_what_may(transaction: Transaction) -> None:
 
 
 def start_what_changed(transaction: Transaction) -> None:
-    """Begin at once the slowed runs of definitions that have another version now."""
+    """Start at once the slowed runs of definitions that have a new version."""
     agent = transaction.agent
     for identifier, job in list(agent.clockwork.starts.items()):
         definition = runnable(agent.library, job.name) if job.slowed else None

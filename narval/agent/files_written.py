@@ -1,8 +1,8 @@
 """Files that narval wrote: their labels, by path, for when they are read again.
 
-They are kept among the results of the store. A file has the labels of everything that its call was given. A
-file that is written again, or copied, keeps its earlier labels too: it may have been appended to. A call that
-failed or was given up may have written its file all the same.
+The labels are kept among the results of the store. A file has the labels of everything that its call was
+given. A file that is written again, or copied, keeps its earlier labels too: it may have been appended to. A
+call that failed or was given up may still have written its file.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from narval.files.reachable import closed_part
 from narval.store.batch import FILES, ResultRow
 
 PATH, FROM, _PATH = "path", "from", b"path"
-"""The attributes of what an action gives that name its file, written or read, and one that it copied."""
+"""The attributes of a result that name its file, written or read, and the file it was copied from."""
 
 
 def note_files(transaction: Transaction, run: Run, call: Call, event: Returned | Produced) -> None:
-    """Record the labels of the files that a call wrote, or may have written: those of what it was given."""
+    """Record the labels of the files that a call wrote, or may have written: those of its inputs."""
     agent = transaction.agent
     has_failed = type(event) is Returned and (event.problem is not None or event.abandoned)
     written = list(_paths(event, agent.folder))
@@ -59,7 +59,7 @@ def note_files(transaction: Transaction, run: Run, call: Call, event: Returned |
 
 
 def labels_of_files(agent: AgentState, run: Run, call: Call, event: Returned | Produced) -> int:
-    """The labels of the files that a call has read: if narval wrote them, or keeps there what is secret."""
+    """The labels of the files that a call has read: if narval wrote them, or keeps secrets there."""
     labels, joined = agent.memory.labels, NONE
     if not (labels.files or agent.lookup.secrets):
         return joined
@@ -71,8 +71,8 @@ def labels_of_files(agent: AgentState, run: Run, call: Call, event: Returned | P
 
 
 def _of_paths(agent: AgentState, paths: tuple[str, ...]) -> int:
-    """The labels of files. One in a part of the home that definitions do not write may hold elements, as
-    `data/memory.xml` does, so it has those of all that is secret there.
+    """The labels of files. A file in a part of the home that definitions do not write, such as
+    `data/memory.xml`, may hold elements, so it has the labels of all the home's secrets.
     """
     labels, secrets = agent.memory.labels, agent.lookup.secrets
     number = labels.of_files(paths)
@@ -88,7 +88,7 @@ def labels_at(agent: AgentState, *paths: str) -> int:
 
 
 def _paths_in(agent: AgentState, eid: int) -> Iterator[str]:
-    """The paths named by an element that a call is given, at its root or within it."""
+    """The paths named by an input element of a call, at its root or within it."""
     element = agent.memory.element(eid)
     for node in element.tree().iter("*") if element is not None else ():
         if path := node.get(PATH):
@@ -96,7 +96,7 @@ def _paths_in(agent: AgentState, eid: int) -> Iterator[str]:
 
 
 def _paths(event: Returned | Produced, home: str) -> Iterator[tuple[str, ...]]:
-    """The paths that each element of a call's result names, that of its own file first."""
+    """The paths that each element of a call's result names, its own file first."""
     for output in event.elements:
         attributes = Element(0, output.xml).attributes if _PATH in output.xml else {}
         if PATH in attributes:

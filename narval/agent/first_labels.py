@@ -1,4 +1,4 @@
-"""Labels that are given without a change of memory: to homes older than labels, and to secrets."""
+"""Labels given without a change of memory: in homes older than labels, and to secrets."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ LABELLED = "labels"
 """The fact of the store that says that everything of an agent has its labels."""
 
 SECRETS = "secrets"
-"""The fact of the store with the patterns of secrets for which all of memory was searched."""
+"""The fact of the store with the secret patterns for which all of memory was searched."""
 
 OF_HOOKS = "hook/"
-"""The prefix of the step in the origin of an element that a webhook gave; the webhook's name follows."""
+"""The prefix of the origin's step for an element from a webhook; the webhook's name follows."""
 
 
 def derive_labels(transaction: Transaction) -> None:
     """Give all elements and runs the labels that their recorded origins imply, and record that this is done:
     it happens once in the life of a store.
 
-    The label is `unknown` for what was made by a run that is forgotten or whose definition is gone, or was
-    made from a forgotten element.
+    The label is `unknown` for elements made by a run that is forgotten or whose definition is gone, or made
+    from a forgotten element.
     """
     agent = transaction.agent
     transaction.batch.meta.append((LABELLED, "1"))
@@ -54,8 +54,8 @@ def derive_labels(transaction: Transaction) -> None:
 
 
 def label_secrets(transaction: Transaction) -> None:
-    """Label what the owner of the home calls secret, once for each change of those patterns. All of memory is
-    searched, with replaced and reserved elements, for runs may still hold them.
+    """Label the elements that match the owner's secret patterns, once for each change of those patterns. All
+    of memory is searched, including replaced and reserved elements, which runs may still hold.
     """
     memory, facts = transaction.agent.memory, transaction.agent.facts
     secrets = transaction.agent.lookup.secrets
@@ -72,7 +72,7 @@ def label_secrets(transaction: Transaction) -> None:
 
 
 def came_with(agent: AgentState, origin: Origin) -> Iterable[str]:
-    """The labels of what came in with an element, by its origin; `unknown` if the origin does not say."""
+    """The labels that came in with an element, by its origin; `unknown` if the origin does not say."""
     if origin.agent or any(made_of not in agent.memory for made_of in origin.inputs):
         return (UNKNOWN,)
     if not origin.run:
@@ -84,7 +84,7 @@ def came_with(agent: AgentState, origin: Origin) -> Iterable[str]:
 
 
 def _answered(agent: AgentState, run: Run, origin: Origin) -> Iterable[str]:
-    """The labels of what a call of a run brought in, by the definition as it is now."""
+    """The labels that a call of a run brought in, by the current definition."""
     kind = next((name for name, row in KINDS.items() if run.kind in row.runs), "")
     if kind and (label := KINDS[kind].gives) is not None:
         return (label,) if label else ()

@@ -1,4 +1,4 @@
-"""Forgetting of runs and elements, part by part; what calls under way use is put off (N1, N5)."""
+"""Forgetting of runs and elements, piece by piece; what active calls use is put off (N1, N5)."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ FORGOTTEN_AT_ONCE = 250
 
 
 def forget(transaction: Transaction, fact: Forgotten) -> None:
-    """Remove runs and elements from memory; numbering continues behind them."""
+    """Remove runs and elements from memory; numbering continues after them."""
     memory, runs, meta = transaction.agent.memory, transaction.agent.runs, transaction.batch.meta
-    for eid in (*fact.eids, *fact.runs):  # those that held them are rendered without them from now on
+    for eid in (*fact.eids, *fact.runs):  # their holders are rendered without them from now on
         for holder in memory.contexts.holders(eid):
             runs[holder].render_anew()
     for unheld in _contexts_left(transaction, fact):
@@ -42,7 +42,7 @@ def forget(transaction: Transaction, fact: Forgotten) -> None:
 
 
 def _contexts_left(transaction: Transaction, fact: Forgotten) -> list[changes.Unheld]:
-    """The contexts, of runs that stay, which elements leave: all but that of their maker have rows."""
+    """The elements that leave the contexts of remaining runs: all contexts but the maker's have rows."""
     memory, runs = transaction.agent.memory, transaction.agent.runs
     leaving: dict[int, list[int]] = {}
     for eid in (*fact.eids, *fact.runs):
@@ -55,15 +55,15 @@ def _contexts_left(transaction: Transaction, fact: Forgotten) -> list[changes.Un
 
 
 def forget_at_once(transaction: Transaction, run: int) -> None:
-    """Forget a run that has ended and called none, even if it was to be kept; its elements stay."""
+    """Forget an ended run that called none, even if it was to be kept; its elements stay."""
     forget(transaction, Forgotten((), (run,)))
 
 
 def forget_run(transaction: Transaction, job: ForgetRun) -> None:
-    """Forget a run and those it called, innermost first, part by part; the rest is left to later turns.
+    """Forget a run and those it called, innermost first, piece by piece; the rest is left to later turns.
 
     Runs in which people acted stay as long as the home keeps those, even if their caller is forgotten. If the
-    family is still under way and has asked people, nothing goes until its top-level run does.
+    family is still active and has asked people, nothing goes until its top-level run does.
     """
     memory, runs = transaction.agent.memory, transaction.agent.runs
     top = runs.get(job.run)
@@ -91,8 +91,8 @@ def forget_run(transaction: Transaction, job: ForgetRun) -> None:
 
 
 def _is_awaited(agent: AgentState, eid: int) -> bool:
-    """True for an element that a condition with `use` has yet to take, of a definition that is under way or
-    begins again: it may wait for another element, or be busy.
+    """True for an element that a condition with `use` may still take, if its definition is active or
+    scheduled to start: it may be waiting for another element, or busy.
     """
     memory, takers = agent.memory, _takers(agent.library)
     element = memory.element(eid)
@@ -109,8 +109,8 @@ def _is_awaited(agent: AgentState, eid: int) -> bool:
 
 
 def _takers(library: Library) -> Index[tuple[str, MarkScope]]:
-    """The definitions of a library that use elements up, each with where it marks them, by condition. What
-    depends on a run, for it has variables, is left out.
+    """The definitions of a library that use elements up, by condition, each with the scope of its marks.
+    Conditions with variables are left out: they depend on a run.
     """
     takers: Index[tuple[str, MarkScope]] | None = library.built.get(_takers)
     if takers is None:
@@ -126,7 +126,7 @@ def _takers(library: Library) -> Index[tuple[str, MarkScope]]:
 
 
 def _stays(transaction: Transaction, run: Run) -> bool:
-    """True for a run in which people acted, and which is kept for now."""
+    """True for a run in which people acted and which is kept for now."""
     retention = transaction.agent.home.now.work_kept
     return (run.ended or 0.0) + retention > transaction.at and isinstance(run.engine, HeedsPeople)
 
@@ -141,7 +141,7 @@ def _keep(transaction: Transaction, run: Run) -> bool:
 
 
 def forget_idle(transaction: Transaction, idle: IdleTracker) -> None:
-    """Forget some of what has been idle for long enough."""
+    """Forget some of what has been idle long enough."""
     agent, at, gone = transaction.agent, transaction.at, []
     for eid in list(idle.due(agent.memory, at, agent.runs.active.__contains__, FORGOTTEN_AT_ONCE)):
         run = agent.runs.get(eid)

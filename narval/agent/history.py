@@ -1,8 +1,8 @@
-"""A run at any point of its history: what was recorded up to there is applied, nothing is decided.
+"""A run at any point of its history: what was recorded up to it is applied, nothing is decided.
 
-A point is the number of a line of the journal; the lines of other runs lie between those of one. Within an
-entry the changes come before the commands given with them, so memory is shown as it was at the end of the
-point's entry. If the first entries of a run are no longer kept, it can be shown from its snapshot on.
+A point is the number of a line of the journal; lines of other runs lie between those of one run. Within an
+entry the changes come before the commands given with them, so memory is shown as at the end of the point's
+entry. If the first entries of a run are no longer kept, it can be shown from its snapshot on.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from narval.store.batch import JournalRow
 
 
 class RunAt(NamedTuple):
-    """A run after line `seq` of its history: the moment of that line, its state, what it held by then.
+    """A run after line `seq` of its history: the moment of that line, its state, and what it held then.
 
-    `finish` has the fields of its end (state, phase, error), None while it had not ended; `ended` is when it
-    did.
+    `finish` has the fields of its end (state, phase, error), or None if it had not ended yet; `ended` is when
+    it did.
     """
 
     seq: int
@@ -37,7 +37,7 @@ class RunAt(NamedTuple):
 
 
 def given(agent: AgentState, run: Run) -> Iterator[Reusable]:
-    """The elements that the calls of a run were given, by step and input."""
+    """The elements that a run's calls were given, by step and input."""
     for row in agent.store.journal(run.eid):
         for fields in codec.describe_entry(row.data, None, row.seq):
             if fields["what"] == "Call":
@@ -103,7 +103,7 @@ class LastMigration(NamedTuple):
 
 
 def last_migration(agent: AgentState, run: Run) -> LastMigration | None:
-    """The migration of a run since which nothing has happened to it; None if there is none."""
+    """The migration of a run, if nothing has happened to the run since; else None."""
     row = next(agent.store.journal(run.eid, before=_LAST, most=1), None)
     event = migration_in(row) if row is not None else None
     if row is None or event is None or not _is_all_there_is(row):
@@ -117,17 +117,17 @@ def state_before(agent: AgentState, run: Run, seq: int) -> Any:
 
 
 _QUIET = frozenset({"Watch", "Unwatch", "SetTimer", "CancelTimer"})
-"""The commands of a migration after which the run still only waits, though for something else."""
+"""The commands of a migration after which the run still only waits, possibly for something else."""
 
 
 def _is_all_there_is(row: JournalRow) -> bool:
-    """True if the entry of a migration has no command, such as a call, by which the run advanced at once."""
+    """True if the entry of a migration has no command, such as a call, that advanced the run at once."""
     _, asked = codec.read_entry(row.data)
     return all(command["type"] in _QUIET for command in asked)
 
 
 _LAST = 2**62
-"""A line behind all lines of history."""
+"""A line after all lines of history."""
 
 
 class RunSnapshot(NamedTuple):
@@ -143,9 +143,9 @@ class RunSnapshot(NamedTuple):
 
 
 def snapshot_before(agent: AgentState, run: Run, after: int) -> RunSnapshot:
-    """The latest kept state of a run at or before line `after`; for a run whose first entries are no longer
-    kept, that of its snapshot. A snapshot that cannot be read is left out if there are all entries. Raises
-    RequestError if nothing is kept, and UnreadableError.
+    """The latest kept state of a run at or before line `after`; if its first entries are no longer kept, that
+    of its snapshot. An unreadable snapshot is ignored if all entries are there. Raises RequestError if
+    nothing is kept, and UnreadableError.
     """
     oldest = next(agent.store.journal(run.eid, most=1), None)
     if oldest is None:
@@ -159,7 +159,7 @@ def snapshot_before(agent: AgentState, run: Run, after: int) -> RunSnapshot:
             state = codec.decode_snapshot(saved.data, run.engine.state_type, _elements(agent)).state
             return RunSnapshot(definition, state, first if is_whole else saved.seq, is_whole, saved.seq)
         except UnreadableError:
-            if not is_whole:  # else its entries tell it all
+            if not is_whole:  # else its entries contain everything
                 raise
     if not is_whole:
         raise _out_of(run, "nothing to go by", whole=False)
@@ -168,8 +168,8 @@ def snapshot_before(agent: AgentState, run: Run, after: int) -> RunSnapshot:
 
 
 class ReplayedEntry(NamedTuple):
-    """One entry of the history of a run: its row, None if it is not told, its changes, and the version that
-    the run follows from then on, if that is another.
+    """One entry of the history of a run: its row (None if it is not shown), its changes, and the version that
+    the run follows from then on, if it changes.
     """
 
     row: JournalRow | None
@@ -178,8 +178,8 @@ class ReplayedEntry(NamedTuple):
 
 
 def replayed_entries(agent: AgentState, run: Run, reached: int, after: int) -> Iterator[ReplayedEntry]:
-    """The entries of a run after line `reached`, read as they are wanted; those up to line `after` are not
-    told. Raises UnreadableError.
+    """The entries of a run after line `reached`, read lazily; those up to line `after` are not shown. Raises
+    UnreadableError.
     """
     for row in agent.store.journal(run.eid, reached):
         entry = codec.decode_entry(row.data, run.engine.changes, _elements(agent))
@@ -204,8 +204,8 @@ def _lines(agent: AgentState, run: Run, row: JournalRow) -> Iterator[_Line]:
 
 
 def _elements(agent: AgentState) -> codec.Lookup:
-    """The lookup for variables of patterns, which are read here but not evaluated; the run itself is not
-    among them.
+    """The lookup for variables of patterns, which are read here but not evaluated; it does not find the run
+    itself.
     """
 
     def element(eid: int) -> Element | None:
@@ -215,7 +215,7 @@ def _elements(agent: AgentState) -> codec.Lookup:
 
 
 def _joining(line: _Line) -> tuple[int, ...]:
-    """The elements that join the context of the run with a command."""
+    """The elements that a command adds to the context of the run."""
     if line.change is None and line.what == "AddToContext":
         return tuple(line.fields["eids"])
     if line.change is None and line.what == "Add" and line.fields.get("held", True):

@@ -27,13 +27,13 @@ _NUMBER = re.compile(r"\w*\d[\w.,:+-]*")
 
 
 def alike(message: str) -> str:
-    """A message without its numbers and quoted texts, in which alike ones differ."""
+    """A message without numbers and quoted texts, the parts in which similar messages differ."""
     return _NUMBER.sub("#", _QUOTED.sub("…", message))
 
 
 class Incident(msgspec.Struct, frozen=True):
-    """The incident that one element tells of: its sort, the kind of the run, the definition or file, the
-    part, the type of the error and its message.
+    """The incident that one element reports: its sort, the kind of the run, the definition or file, the part,
+    the type of the error and its message.
     """
 
     what: str
@@ -51,18 +51,18 @@ class Incident(msgspec.Struct, frozen=True):
 
 
 MOST_LEFT = 10_000
-"""The most elements that are noted as left out by one look."""
+"""The most skipped elements that one look records."""
 
 
 class IncidentRow(msgspec.Struct):
-    """Alike incidents: the newest of them, and the moment and run (0 for none) of each by its element."""
+    """Similar incidents: the newest, and the moment and run (0: none) of each by its element."""
 
     newest: Incident
     of: dict[int, tuple[float, int]] = msgspec.field(default_factory=dict)
 
 
 class IncidentRows:
-    """The incidents of an agent, in rows, as of the last look at what came and went."""
+    """The incidents of an agent, in rows, as of the last look at memory."""
 
     def __init__(self, agent: AgentState) -> None:
         self._agent, self._seen = agent, 0
@@ -70,13 +70,14 @@ class IncidentRows:
         """The rows by identifier."""
         self._row_of: dict[int, str] = {}
         self._left: list[int] = []
-        """The elements that looks have left out, the newest of them."""
+        """The newest of the elements that looks have skipped."""
         self._of_parts: set[int] = set()
-        """The elements of parts that have failed in runs that go on."""
+        """The elements for parts that failed in runs that continue."""
 
     def look(self, most: int | None = None) -> Iterator[int]:
-        """Look at the elements that came since the last look, `most` of them, the newest, and let go of those
-        that count no more: a generator, to be run to its end, that pauses before each element.
+        """Read the errors added since the last look (the newest `most`) and drop incidents that are closed.
+
+        A generator that pauses before each element: run it to its end.
         """
         memory = self._agent.memory
         new = takewhile(lambda eid: eid > self._seen, memory.index.newest_named(NAMES))
@@ -84,7 +85,7 @@ class IncidentRows:
         self._left += islice(new, MOST_LEFT)
         for eid in reversed(newest):
             yield eid
-            if eid <= self._seen:  # another has looked meanwhile
+            if eid <= self._seen:  # another look was faster
                 continue
             self._seen = eid
             element = memory.element(eid) if eid not in memory.outdated else None
@@ -95,7 +96,7 @@ class IncidentRows:
 
     @property
     def is_cut(self) -> bool:
-        """True if looks have left out incidents that are open."""
+        """True if looks have skipped incidents that are still open."""
         memory = self._agent.memory
         while self._left:
             eid = self._left[-1]
@@ -110,21 +111,21 @@ class IncidentRows:
         return sum(len(row.of) for row in self.rows.values() if row.newest.what == what)
 
     def drop_mended(self) -> None:
-        """Forget the elements of parts that no longer wait for a person."""
+        """Drop the elements of parts that no longer wait for a person."""
         for eid in tuple(self._of_parts):
             element = self._agent.memory.element(eid)
             if element is None or not _remedy(self._agent, element):
                 self.drop(eid)
 
     def put(self, element: Element) -> None:
-        """Add an element that tells of an incident; ignore any other."""
+        """Add an element that reports an incident; ignore any other."""
         found = incident(self._agent, element)
         if found is None or element.eid in self._row_of:
             return
         row = self.rows.get(found.id)
         if row is None:
             row = self.rows[found.id] = IncidentRow(found)
-        elif element.eid > next(reversed(row.of)):  # they come in order, this way or that
+        elif element.eid > next(reversed(row.of)):  # they come in ascending or descending order
             row.newest = found
         run = element.origin.run if element.origin is not None and found.what == RUN else 0
         row.of[element.eid], self._row_of[element.eid] = (element.added, run), found.id
@@ -141,12 +142,12 @@ class IncidentRows:
 
 
 def incident(agent: AgentState, element: Element) -> Incident | None:
-    """The incident that an element tells of. None for an error that a run itself handles, for the trouble of
-    a source, which passes, and for a `failure` that is not narval's own. A run does not handle the error of a
-    part that waits for a person because of it.
+    """The incident that an element reports. None for an error that a run itself handles, for an error of a
+    source, which is transient, and for a `failure` that narval did not make. A part that waits for a person
+    because of its error is reported: the run does not handle that error.
 
     A run does not hold what a source gave. An error of a source that has a `key` is about one thing, such as
-    a mail, and does not pass.
+    a mail, and is not transient.
     """
     origin = element.origin
     run = agent.runs.get(origin.run) if origin is not None and origin.run else None
@@ -170,5 +171,5 @@ def incident(agent: AgentState, element: Element) -> Incident | None:
 
 
 def _remedy(agent: AgentState, element: Element) -> str:
-    """The remedy for the error of a part that has failed in a run that goes on; "" for any other."""
+    """The remedy for the error of a failed part in a run that continues; "" for any other."""
     return remedy_of(agent, element.eid, element.origin.run) if element.origin is not None else ""

@@ -1,4 +1,4 @@
-"""Jobs: work put off to a moment, for which no run is alive."""
+"""Jobs: work deferred to a moment, without an active run."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from narval.store.codec import read
 
 
 class ForgetRun(msgspec.Struct, frozen=True, tag=True):
-    """Forget a run that has ended, with what it alone holds."""
+    """Forget an ended run, with what only it holds."""
 
     run: int
 
 
 class StartRun(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """Begin a top-level run, after its back-off, on behalf of whoever began the first of them."""
+    """Start a top-level run, after its back-off, on behalf of whoever started the first of them."""
 
     name: str
     """The full name of its definition."""
     elements: tuple[int, ...] = ()
     """The elements that it is given."""
     attempt: int = 0
-    """The failures in a row before it."""
+    """The number of failures in a row before it."""
     by: str = ""
-    """The person or program that began the first of them."""
+    """The person or program that started the first of them."""
     actor: str = ""
-    """The program that did so in the name of that person."""
+    """The program that did so in that person's name."""
     ancestors: dict[str, int] = {}
-    """The runs it descends from by start-plan: of each definition the first."""
+    """The runs it descends from by start-plan: the first for each definition."""
     hearsay: bool = False
-    """The flag that was recorded before there were labels."""
+    """The flag recorded before there were labels."""
     labels: tuple[str, ...] = ()
-    """The labels of what has it begin."""
+    """The labels of its cause."""
     laps: int = 0
-    """The earlier starts of the definition in a row, each caused by the one before and nothing else."""
+    """The earlier starts of the definition in a row, each caused only by the one before."""
     slowed: str = ""
-    """The version of its definition, if it begins late because of its `laps`; else ""."""
+    """The version of its definition, if it starts late because of its `laps`; else ""."""
     circle: tuple[str, ...] = ()
     """The definitions that wake one another, if it is slowed because of what its runs use; () if they use
     nothing.
     """
     after: int = 0
-    """The run that has it begin; 0 where none has, or an older release recorded it."""
+    """The run that caused it; 0 if none did, or an older release recorded it."""
 
 
 class GiveUpCall(msgspec.Struct, frozen=True, tag=True):
@@ -57,11 +57,11 @@ _decode = msgspec.msgpack.Decoder(Job).decode
 
 
 def encode_job(job: Job) -> bytes:
-    """A job for the store."""
+    """Encode a job for the store."""
     return msgspec.msgpack.encode(job)
 
 
 def decode_job(data: bytes) -> Job:
-    """A job from the store. Raises UnreadableError."""
+    """Decode a job from the store. Raises UnreadableError."""
     job: Job = read("what is to be done at a moment", _decode, data)
     return job

@@ -24,7 +24,7 @@ from narval.core.trust.rules import Rules, RuleUses
 from narval.files.settings import CurrentSettings
 
 BRINGING_IN = frozenset({PROGRAM, FLOW})
-"""The kinds of calls, besides some actions, that bring in something from outside."""
+"""The kinds of calls that bring in something from outside; some actions do, too."""
 
 
 class Lookup:
@@ -35,7 +35,7 @@ class Lookup:
         self.rules: Rules | None = None
         """The rules of what may go where; None in a home without rules."""
         self.rule_uses = RuleUses()
-        """The calls that each rule has judged."""
+        """The number of calls that each rule has judged."""
         self.known = KnownValues()
         """The values of `[known]`, in this agent's memory."""
         self.use(library, Directory())
@@ -47,8 +47,8 @@ class Lookup:
         rules: Rules | None = None,
         grants: Mapping[str, Grant] | None = None,
     ) -> None:
-        """Make these definitions, people, and rules of what may go where the current ones. Calls of
-        definitions are checked against what was granted, unless `grants` is None.
+        """Make these definitions, people and rules the current ones. Calls of definitions are checked against
+        what was granted, unless `grants` is None.
         """
         self.library, self.people, self.grants = library, people, grants
         if rules != self.rules:
@@ -56,22 +56,22 @@ class Lookup:
         self.rules = rules
         secrets = rules.secrets if rules is not None else ()
         self.secrets = tuple([(f"{SECRET}{name}", Condition((pattern,)).bind()) for name, pattern in secrets])
-        """The labels of what the owner calls secret, each with the condition that its elements satisfy."""
+        """The labels of the owner's secrets, each with the condition that its elements satisfy."""
         actions = [of for of in library.of(Action.kind).values() if isinstance(of, Action)]
         self.bringing_in = {of.full_name for of in actions if of.model or of.label}
         """The actions that bring in something from outside."""
         self.destroying = {of.full_name for of in actions if of.tool is not None and of.tool.destroys}
-        """The tools whose servers say that they destroy."""
+        """The tools whose servers declare them destructive."""
         self.made_once = {of.full_name for of in actions if of.tool is not None and not of.tool.is_repeatable}
-        """The tools whose servers do not say that they may be called twice."""
+        """The tools whose servers do not declare that they may be called twice."""
 
     def asks_first(self, tool: str) -> bool:
-        """True for a tool that destroys, unless its calls were approved for ever."""
+        """True for a destructive tool, unless its calls were approved for ever."""
         return tool in self.destroying and tool not in self._home.now.approved_tools
 
     def as_recorded(self, command: Command) -> Command:
-        """A command as it is recorded. A call of a tool that may not be called twice is not made again after
-        a restart, unless its step says what a restart does with it.
+        """A command as recorded. A call of a tool that may not be called twice is not made again after a
+        restart, unless its step says how a restart treats it.
         """
         if type(command) is not Call or command.on_restart or command.kind != Action.kind:
             return command
@@ -85,8 +85,8 @@ class Lookup:
         return self.grants is not None
 
     def labels_of(self, run: Run, call: Call, event: Returned | Produced, memory: Memory) -> Iterable[str]:
-        """The labels of what a call brings in: those of its action, its program, the language model that it
-        has asked (unless trusted), or those that a session of a dataflow has met.
+        """The labels that a call brings in: those of its action, its program, the language model that it
+        asked (unless trusted), or those met by a session of a dataflow.
         """
         if call.kind == PROGRAM:
             return (labels.PROGRAM,)
@@ -108,7 +108,7 @@ class Lookup:
         return given
 
     def definition(self, run: Run | None, kind: str, name: str) -> Any:
-        """The version that counts for a run: that of its library, else the current one; or None.
+        """The version that a run uses: that of its library, else the current one; or None.
 
         If runs of a kind nest the current version (section 9), it may be named without its group.
         """
@@ -121,7 +121,7 @@ class Lookup:
         return self.library.get(kind, name)
 
     def _nested(self, run: Run | None, kind: str, name: str) -> Any:
-        """The definition that a name can mean, if there is only one."""
+        """The definition that a name can mean, if there is exactly one."""
         nests = run is not None and run.engine.definition_kind == kind
         own = run.library if run is not None and not nests else None
         group = run.definition.group if run is not None and nests else ""
@@ -132,13 +132,13 @@ class Lookup:
         return None
 
     def library_for(self, definition: Definition, parent: Run | None) -> Library:
-        """The library whose versions count for a new run: that of its caller, unless it is nested."""
+        """The library whose versions a new run uses: that of its caller, unless it is nested."""
         if parent is None or parent.library is None:
             return self.library
         nests = definition.kind in NESTS_CURRENT and parent.engine.definition_kind == definition.kind
         return self.library if nests else parent.library
 
     def listeners(self, run: Run | None) -> Mapping[str, int]:
-        """The listeners to every run, in the versions that count for this one: the bits of events by name."""
+        """The listeners to every run, in the versions that this one uses: the bits of events by name."""
         library = run.library if run is not None else None
         return (library or self.library).listeners

@@ -1,11 +1,11 @@
 """The loop: decide, record, perform (§ "One turn"). It knows no kind and does no I/O.
 
-`decide` makes a turn of all that waits, a round commits its batch, and `perform` hands out what was asked for
-and answers those who waited.
+`decide` makes a turn of everything that waits, a round commits its batch, and `perform` hands out the outer
+commands and answers the waiting callers.
 
-Over a store that is gone with the program, all calls are made and answered within the turn: nothing recorded
-could be read after a crash. Over any other store, only calls of pure actions are: they touch nothing outside,
-so a call whose turn is lost has not happened.
+Over a volatile store, all calls are made and answered within the turn: nothing recorded could be read after a
+crash. Over any other store, only calls of pure actions are: they touch nothing outside, so a call whose turn
+is lost has not happened.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ from narval.system.clock import Jump
 log = logging.getLogger("narval.loop")
 
 SLICE = 0.005
-"""Seconds that a turn spends on events, once it has begun, so that requests are not kept waiting."""
+"""Seconds that a turn spends on events once it has begun, so that requests do not wait long."""
 
 WAVE = 20
-"""Commands done side by side: the states of that many runs are still in the processor's cache."""
+"""Commands done side by side: the states of that many runs still fit into the processor's cache."""
 
 Perform = Callable[[Run, Outer], Event | None]
 """Performs a command, and returns its immediate event, or None."""
 
 DUE_SLICE = 0.02
-"""Seconds that a turn spends on timers and jobs: these were promised for now, what follows from them was not.
+"""Seconds that a turn spends on timers and jobs: these were promised for now; what follows from them was not.
 """
 
 Answer = Callable[[BaseException | None], None]
-"""Told None once a turn is recorded, or the reason why it was not."""
+"""A callback that receives None once a turn is recorded, or the reason why it was not."""
 
 
 class Delivery(msgspec.Struct, frozen=True):
-    """An event from outside for a run; `recorded` is told once it is committed.
+    """An event from outside for a run; `recorded` is called once it is committed.
 
-    `also` has the turn record more, if the run takes the event.
+    `also` adds to the turn's record if the run takes the event.
     """
 
     run: int
@@ -68,18 +68,18 @@ class Delivery(msgspec.Struct, frozen=True):
 
 
 Settle = Callable[[Any, BaseException | None], None]
-"""Told the result of a request once that is recorded, or the reason why it is not."""
+"""A callback that receives the result of a request once it is recorded, or the reason why it is not."""
 
 
 def nobody_waits(value: Any, error: BaseException | None) -> None:
-    """Settle nothing: no one waits for the answer."""
+    """Ignore the answer: no caller waits for it."""
 
 
 class Request(msgspec.Struct, frozen=True):
-    """Something to do within a turn; `settle` is told the result, or the error, once it is committed.
+    """Work to do within a turn; `settle` receives the result, or the error, once it is committed.
 
-    An error of `work` goes to the asker. But if a run had been told something by then, or the request is to
-    be done as a whole, the turn breaks down, lest a part of it be recorded.
+    An error of `work` goes to the caller. But if a run has been told something by then, or the request is
+    atomic (`is_whole`), the turn fails, so that no part of it is recorded.
     """
 
     work: Callable[[Turn], Any]
@@ -88,9 +88,9 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Intake:
-    """Deliveries and requests for the next turn, and answers that are due once the present one is recorded.
+    """Deliveries and requests for the next turn, and answers due once the current turn is recorded.
 
-    `gone` says why there will be no more turns. `has_work` is called when something was left for the next.
+    `gone` says why there will be no more turns. `has_work` is called when something was queued for the next.
     """
 
     def __init__(self, has_work: Callable[[], None]) -> None:
@@ -100,7 +100,7 @@ class Intake:
         self._answers: list[Answer] = []
 
     def post(self, item: Delivery | Request) -> None:
-        """Leave something for the next turn."""
+        """Queue something for the next turn."""
         if self.gone is not None:
             _refuse(item, self.gone)
         else:
@@ -108,10 +108,10 @@ class Intake:
             self._has_work()
 
     def handle(self, turn: Turn, room: TurnBudget) -> None:
-        """Do, within a turn, what has come, while there is room."""
+        """Handle within a turn what has arrived, while there is room."""
         waiting = self.waiting
         while waiting and room.spend():
-            item = waiting[0]  # until it is done, so that it is told if the turn breaks down
+            item = waiting[0]  # stays queued until done, to be reported if the turn fails
             if type(item) is Delivery:
                 if turn.tell(item.run, item.event) and item.also is not None:
                     item.also(turn)
@@ -122,14 +122,14 @@ class Intake:
             waiting.popleft()
 
     def post_returns(self, turn: Turn, perform: Perform) -> None:
-        """Have performed what a turn asked for, and leave immediate results for the next."""
+        """Perform what a turn asked for, and queue immediate results for the next turn."""
         for run, command in turn.transaction.outer:
             event = perform(run, command)
             if event is not None:
                 self.waiting.append(Delivery(run.eid, event))
 
     def answer(self, failure: NarvalError | None) -> None:
-        """Tell those who wait for the turn that it is recorded, or why it was not."""
+        """Tell the waiting callers that the turn is recorded, or why it was not."""
         if not self._answers:
             return
         answers, self._answers = self._answers, []
@@ -137,7 +137,7 @@ class Intake:
             answer(failure)
 
     def close(self, error: NarvalError) -> None:
-        """End the turns: refuse all that waits and all that will come."""
+        """End the turns: refuse everything that waits or is still to come."""
         if self.gone is None:
             self.gone = error
             self.answer(error)
@@ -146,12 +146,12 @@ class Intake:
 
 
 class Loop:
-    """Makes the turns of one agent.
+    """The maker of an agent's turns.
 
-    `perform` performs a command once its turn is recorded; `answer` makes a call that may be made before, and
-    returns None for any other command. `intake` has what is for the next turn. With `record_only` it records
-    what it is asked and advances nothing: that is left to the next daemon. Where time `is_simulated`, a turn
-    ends by its number of events alone: what happens may not depend on how fast the machine is.
+    `perform` performs a command once its turn is recorded. `answer` makes a call that may be made earlier,
+    and returns None for any other command. `intake` has the work for the next turn. With `record_only` the
+    loop records requests and advances nothing: that is left to the next daemon. If time `is_simulated`, only
+    the number of events ends a turn: the outcome may not depend on the speed of the machine.
     """
 
     def __init__(
@@ -174,47 +174,47 @@ class Loop:
         self._perform = perform
         self._is_volatile = is_volatile
         self._within = None if record_only else _within(perform, answer, is_volatile)
-        """Makes the calls that need not wait for the commit."""
+        """Make the calls that need not wait for the commit."""
         self._jumps: list[Jump] = []
-        """Jumps of the clock that no turn has handled yet."""
+        """Clock jumps that no turn has handled yet."""
 
     @property
     def view(self) -> TurnView:
-        """The view of engines, for read-only callers; it is of no run."""
+        """The view of engines, for read-only callers; it belongs to no run."""
         return self._turn.view
 
     @property
     def limit(self) -> int:
-        """The most events that a turn tells."""
+        """The most events that a turn delivers."""
         return self.agent.home.now.turn_limit if self._limit is None else self._limit
 
     def set_limit(self, limit: int | None) -> None:
-        """Let a turn tell at most `limit` events from now on; None: as the settings of the home say."""
+        """Let a turn deliver at most `limit` events from now on; None: as many as the home's settings say."""
         self._limit = limit
 
     def clock_jumped(self, jump: Jump) -> None:
-        """Have the next turn handle a clock that was set, or a machine that slept."""
+        """Have the next turn handle a changed clock, or a machine that slept."""
         if not self.record_only:
             self._jumps.append(jump)
 
     def has_work(self) -> bool:
-        """True if a turn would do something, whatever the time is."""
+        """True if a turn would do something at any time."""
         return bool(self.intake.waiting or (self.agent.queue and not self.record_only) or self._jumps)
 
     def next_moment(self) -> float | None:
-        """The moment from which a turn would do something, if nothing comes before; None if there is none."""
+        """The moment from which a turn has something to do, if nothing arrives before; None if none."""
         return None if self.record_only else self.agent.clockwork.next_moment()
 
     def decide(self, now: float, share: float | None = None) -> Turn:
-        """Tell the runs what waits, up to the limit. Raises StoreError.
+        """Deliver queued events to the runs, up to the limit. Raises StoreError.
 
-        `share` is the seconds that the turn may take if other agents wait: half of them for what was queued
-        before, half of the rest for moments that have come. One event of each is always told. If nothing else
-        waits, consequences are told at once, for as long as in a turn without `share`: to record them and
-        begin another turn for each takes longer.
+        `share` is the seconds that the turn may take if other agents wait: half of them for events queued
+        before, half of the rest for due moments. At least one event of each is delivered. If no other work
+        waits, consequences are delivered at once, for as long as in a turn without `share`: recording them
+        and starting another turn for each takes longer.
 
-        Nothing outside is touched before the commit, except over a volatile store, where a commit is no
-        promise.
+        Nothing outside is touched before the commit, except over a volatile store, where a commit promises
+        nothing.
         """
         agent, turn = self.agent, self._turn
         turn.begin(now)
@@ -239,21 +239,21 @@ class Loop:
         if agent.queue:
             self._keep_queue(turn)
         last = agent.numbers.set_aside()
-        if last is not None:  # so that a turn need not record how far numbering has come
+        if last is not None:  # so that a turn need not record the last number it used
             batch.meta.append((SEQUENCE, str(last)))
         self.turns += 1
         return turn
 
     def suspected(self) -> list[DeliveredEvent]:
-        """The events that may have brought the present turn down: the one being told, else all of them."""
+        """The events that may have made the current turn fail: the one being delivered, else all of them."""
         return self._turn.transaction.suspected()
 
     def mark_poisonous(self, pieces: Iterable[DeliveredEvent]) -> None:
-        """Stop telling these events: they brought the agent down twice (G18)."""
+        """Stop delivering these events: they made the agent fail twice (G18)."""
         self._turn.transaction.telling.mark_poisonous(pieces)
 
     def perform(self, turn: Turn) -> None:
-        """Hand out what a recorded turn asked for, and answer those who waited for it."""
+        """Hand out the outer commands of a recorded turn, and answer its waiting callers."""
         if (facts := vars(turn.transaction.batch).get("meta")) is not None:
             self.agent.facts.update(facts)
         if not self.record_only:
@@ -263,7 +263,7 @@ class Loop:
     # --- inside -----------------------------------------------------------------------------------------
 
     def _adjust_deadlines(self, now: float) -> None:
-        """Adjust the awaited moments after jumps of the clock: what was due meanwhile is missed (N25)."""
+        """Adjust the awaited moments after clock jumps: what came due in between is missed (N25)."""
         by = sum(jump.by for jump in self._jumps)
         self._jumps.clear()
         self.agent.clockwork.interrupted(now)
@@ -271,22 +271,22 @@ class Loop:
             self.agent.clock_was_set(by)
 
     def _room(self, seconds: float = SLICE) -> TurnBudget:
-        """Room in a part of a turn that no other agent waits for."""
+        """The budget for a part of a turn that no other agent waits for."""
         return TurnBudget(self.limit, math.inf if self._is_simulated else seconds)
 
     def _budget(self, end: float, *, half: bool = False) -> TurnBudget:
-        """Room in a part of a turn that ends at `end`: what is left of its time, or half of that."""
+        """The budget for a part of a turn that ends at `end`: the rest of its time, or half of that."""
         left = end - stopwatch.seconds()
         return TurnBudget(self.limit, left / 2 if half else left)
 
     def _handle_intake(self, turn: Turn, room: TurnBudget) -> None:
-        """Do what has come from outside since the last turn."""
+        """Handle what has arrived from outside since the last turn."""
         self.intake.handle(turn, room)
         if self._within is not None:
             self._within(turn, room)
 
     def _drain(self, turn: Turn, room: TurnBudget) -> None:
-        """Tell what is queued: left by the last turn or caused by this one."""
+        """Deliver queued events: left by the last turn or caused by this one."""
         queue, within = self.agent.queue, self._within
         while queue and not room.is_over:
             while queue and room.spend():
@@ -297,10 +297,10 @@ class Loop:
                 within(turn, room)
 
     def _keep_queue(self, turn: Turn) -> None:
-        """Record what is still queued: it comes first in the next turn, after a crash too."""
+        """Record what is still queued: it comes first in the next turn, also after a crash."""
         queue = self.agent.queue
         place = len(queue)
-        while place and not queue[place - 1][0]:  # what was recorded before stands in front
+        while place and not queue[place - 1][0]:  # recorded ones stand in front
             place -= 1
         for at in range(place, len(queue)):
             _, run, event = queue[at]
@@ -310,7 +310,7 @@ class Loop:
                 turn.transaction.batch.queued.append(QueuedRow(row, run, codec.encode_queued(event)))
 
     def _do_what_is_due(self, turn: Turn, end: float | None) -> None:
-        """Fire timers and do jobs; forgetting has less room, for no request depends on it."""
+        """Fire timers and do jobs; forgetting has less room, since no request depends on it."""
         if end is None:
             room, forgetting = self._room(DUE_SLICE), self._room()
         else:
@@ -335,14 +335,14 @@ class Loop:
 
 
 def _within(perform: Perform, answer: Perform, is_volatile: bool) -> Callable[[Turn, TurnBudget], None]:
-    """The way to make the calls of a turn that need not wait for its commit."""
+    """The function that makes the calls of a turn that need not wait for its commit."""
     if is_volatile:
         return partial(perform_in_waves, perform=perform)
     return partial(answer_in_waves, answer=answer)
 
 
 def _done(request: Request, turn: Turn) -> Answer:
-    """Do what was asked within the turn, and return its answer, which is given after the commit."""
+    """Do the request within the turn, and return its answer, which is given after the commit."""
     result, refusal = None, None
     try:
         result = request.work(turn)
@@ -370,9 +370,9 @@ def _refuse(item: Delivery | Request, error: NarvalError) -> None:
 
 
 class TurnBudget:
-    """The room for events in a turn: none once its time has ended, but always one.
+    """The room for events in a turn: none once its time is up, but always at least one.
 
-    `is_over` is True once room was refused.
+    `is_over` is True once room has been refused.
     """
 
     def __init__(self, events: int, seconds: float) -> None:
@@ -392,11 +392,11 @@ class TurnBudget:
 
 
 def perform_in_waves(turn: Turn, room: TurnBudget, perform: Perform) -> None:
-    """Have performed what runs ask for, and tell them the immediate results, while there is room.
+    """Perform what runs ask for, and deliver the immediate results, while there is room.
 
     A few runs advance side by side, a wave of calls and then a wave of their returns; others follow when
-    these have ended. Doing the same thing for a few runs in a row is quicker than bringing each to its end,
-    for the code stays in the processor's cache. Doing it for all is slower, for their states do not.
+    these have ended. Doing the same step for a few runs in a row is faster than finishing each in turn: the
+    code stays in the processor's cache. Doing it for all is slower: their states do not fit.
     """
     outer = turn.transaction.outer
     of_runs: defaultdict[int, list[tuple[Run, Outer]]] = defaultdict(list)
@@ -405,7 +405,7 @@ def perform_in_waves(turn: Turn, room: TurnBudget, perform: Perform) -> None:
     outer.clear()
     others = iter(of_runs.values())
     while not room.is_over:
-        if not outer:  # else it has what these runs asked for next, behind what they asked for before
+        if not outer:  # else it has these runs' next commands, behind their earlier ones
             outer += chain.from_iterable(islice(others, WAVE))
             if not outer:
                 break
@@ -425,7 +425,7 @@ def perform_in_waves(turn: Turn, room: TurnBudget, perform: Perform) -> None:
 
 
 def answer_in_waves(turn: Turn, room: TurnBudget, answer: Perform) -> None:
-    """Tell runs the immediate results of calls that need not wait for the commit, while there is room.
+    """Deliver the immediate results of calls that need not wait for the commit, while there is room.
 
     `answer` returns None for any other command, which is performed once the turn is recorded.
     """

@@ -1,9 +1,9 @@
-"""Pacing: a definition that starts again and again, because of itself alone, starts later and later. Nothing
-is lost: each start is a job of the store.
+"""Pacing: a definition that keeps starting only because of itself starts later and later. Nothing is lost:
+each start is a job of the store.
 
 A start is a *lap* if the run before it used nothing and waited for nothing, or used only what was made by
-runs that its definition had woken. A run that uses something from elsewhere ends the chain. If runs give
-start-plans of their own definition, one begins a second, and these are laps too.
+runs that its definition had woken. A run that uses something from elsewhere ends the chain. Runs that give
+start-plans of their own definition start one a second; these are laps too.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from narval.files.settings import CurrentSettings
 WITHIN = 600.0
 """Seconds after which starts are counted from zero again."""
 MOST_SPACED = 1000
-"""The most runs for which the beginning of their last descendant is kept."""
+"""The most runs for which the start of their last descendant is kept."""
 MOST_AT_ONCE = 100
-"""The most runs whose causes are examined at once: more are no chain."""
+"""The most runs whose causes are examined at once: a larger number is not a chain."""
 
 MOST_USED = 1000
-"""The most elements that a run has used of which is examined who made them: more are no chain."""
+"""The most elements used by a run whose makers are examined: a larger number is not a chain."""
 
 MOST_GONE = 10_000
-"""The most forgotten runs of which is kept what fed them."""
+"""The most forgotten runs whose makers are kept."""
 
 log = logging.getLogger("narval.turn")
 
 
 class _Gone(NamedTuple):
-    """A run that is forgotten: its definition, its top-level run, and the runs that made what it used."""
+    """A forgotten run: its definition, its top-level run, and the runs that made what it used."""
 
     name: str
     top: int
@@ -49,18 +49,18 @@ class _Gone(NamedTuple):
 
 
 class Pacing:
-    """The chains of starts of one agent: how many came so quickly, and which definitions are slowed."""
+    """The chains of starts of one agent: their length, and which definitions are slowed."""
 
     def __init__(self, memory: Memory, runs: RunTable, clockwork: Clockwork, home: CurrentSettings) -> None:
         self._memory, self._runs, self._clockwork, self._home = memory, runs, clockwork, home
         self._recent: dict[str, tuple[float, int]] = {}
-        """By definition, a moment and the starts since then."""
+        """By definition, a moment and the number of starts since."""
         self._slowed: set[str] = set()
         """The definitions that the log has reported as slowed."""
         self._spaced: dict[int, float] = {}
-        """By run, the beginning of its last descendant of the same definition."""
+        """By run, the start of its last descendant of the same definition."""
         self._gone: dict[int, _Gone] = {}
-        """The runs of restarting definitions that are forgotten, the last of them."""
+        """The last forgotten runs of restarting definitions."""
 
     @property
     def most(self) -> int:
@@ -69,7 +69,7 @@ class Pacing:
 
     def pace(self, run: Run, now: float, at: float | None, job: StartRun) -> tuple[float | None, StartRun]:
         """The moment of the start that follows a run (None: at once), and its job. The engine asks for the
-        moment `at`; it may be later if the run used nothing, or only what its own made.
+        moment `at`; the start may be later if the run used nothing, or only what its own runs made.
         """
         circle: tuple[str, ...] = ()
         if at is not None and next(self._used_by(run.eid), None) is None:
@@ -93,7 +93,7 @@ class Pacing:
     def slow(
         self, job: StartRun, digest: str, circle: tuple[str, ...], now: float, at: float | None
     ) -> tuple[float, StartRun]:
-        """The moment of a start after the laps of its job, and the job as it is recorded."""
+        """The moment of a start after the laps of its job, and the job as recorded."""
         late = job.laps - self.most
         moment = now if at is None else at
         if late <= 0:
@@ -108,8 +108,8 @@ class Pacing:
         self, name: str, ancestors: Mapping[str, int], giver: Origin | None, now: float
     ) -> tuple[float | None, int]:
         """The moment (None: now) of a start whose definition an ancestor has followed (N28), and the laps
-        that led to it. One descendant of a run begins a second, unless the run that `giver` names was fed
-        from elsewhere.
+        that led to it. One descendant of a run starts per second, unless the run that `giver` names used
+        something from elsewhere.
         """
         first = ancestors.get(name)
         if first is None or giver is None or self._was_fed(giver.run, name, first):
@@ -126,13 +126,13 @@ class Pacing:
         return (begins if begins > now or laps > self.most else None), laps
 
     def recover(self, name: str, why: str) -> None:
-        """Record that a definition is no longer slowed."""
+        """End the slow-down of a definition."""
         self._slowed.discard(name)
         self._recent.pop(name, None)
         log.info("%s begins as it should again: %s", name, why)
 
     def _was_fed(self, run: int, name: str, first: int) -> bool:
-        """True if a run has used an element that none of its descent made: such chains end."""
+        """True if a run has used an element made outside its line of descent: such chains end."""
         for eid in self._used_by(run):
             element = self._memory.element(eid)
             if element is not None:
@@ -142,9 +142,7 @@ class Pacing:
         return False
 
     def _last_planned(self, name: str, first: int, now: float) -> float:
-        """The moment at which the last descendant of a run is to begin; without any, that at which the run
-        began.
-        """
+        """The planned start of the last descendant of a run; without any, the start of the run itself."""
         run, timers = self._runs.get(first), self._clockwork.timers
         planned = (
             at
@@ -160,8 +158,8 @@ class Pacing:
                 yield eid
 
     def note_forgotten(self, run: Run) -> None:
-        """Keep what fed a run that is about to be forgotten, if its definition restarts: a chain of starts
-        leads on through it.
+        """Keep what a run used that is about to be forgotten, if its definition restarts: a chain of starts
+        may lead through it.
         """
         *_, top = self._runs.with_callers(run)
         if run.eid in self._gone or not (top.name in self._recent or top.name in self._slowed):
@@ -171,8 +169,8 @@ class Pacing:
             del self._gone[next(iter(self._gone))]
 
     def _chain(self, run: Run) -> tuple[int, tuple[str, ...]]:
-        """The number of runs of its definition that led to a run, each by what it made and the next one used,
-        at most `most`; and the definitions on the way from one of them to the next.
+        """The number of runs of its definition that led to a run, each by making what the next one used, at
+        most `most`; and the definitions on the way from one of them to the next.
         """
         length, circle, newest, seen = 0, dict.fromkeys((run.name,)), [run.eid], {run.eid}
         while length < self.most and 0 < len(newest) <= MOST_AT_ONCE:
@@ -193,7 +191,7 @@ class Pacing:
 
     def _makers(self, run: int) -> tuple[int, ...]:
         """The other top-level runs that made what a run has used; () if something came from elsewhere, if
-        nothing but itself woke it, or if there are too many.
+        only the run itself woke it, or if there are too many.
         """
         if run in self._gone:
             return self._gone[run].makers
@@ -208,7 +206,7 @@ class Pacing:
         return tuple(makers)
 
     def _top(self, eid: int | None) -> int:
-        """The top-level run that a run belongs to; 0 if it is forgotten, and not noted."""
+        """The top-level run of a run; 0 if it is forgotten and not kept in `_gone`."""
         run = self._runs.get(eid or 0)
         if run is not None:
             *_, top = self._runs.with_callers(run)
@@ -218,7 +216,7 @@ class Pacing:
 
 
 def slowed_text(job: StartRun) -> str:
-    """The reason why a definition is slowed, and the next step, in a sentence for people."""
+    """The reason why a definition is slowed, and the next step, as a sentence."""
     if len(job.circle) > 1:
         why = f"{' → '.join((*job.circle, job.circle[0]))} wake one another"
         mend = "have one of them wait for something that the others do not make"
@@ -232,6 +230,6 @@ def slowed_text(job: StartRun) -> str:
 
 
 def slowed_in(clockwork: Clockwork) -> str:
-    """The sentence for a definition that is slowed; "" if none is."""
+    """The sentence for a slowed definition; "" if there is none."""
     job = next((job for job in clockwork.starts.values() if job.slowed), None)
     return slowed_text(job) if job is not None else ""

@@ -1,4 +1,4 @@
-"""An agent as its store says it is (N35): what was recorded is applied, nothing is decided again."""
+"""Recovery of an agent from its store (N35): what was recorded is applied, nothing is decided again."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ from narval.store.rows import SEQUENCE, number
 from narval.store.store import AgentStore
 
 Read = Callable[[], Sized]
-"""Reads what the next piece of work needs from the store; it may be called in another thread."""
+"""Read what the next piece of work needs from the store; may be called in another thread."""
 
 PIECE, RUNS = 500, 25
-"""The rows, and the runs under way, that are restored without a break: about 3 ms (G10)."""
+"""The rows, and the active runs, that are restored without a break: about 3 ms (G10)."""
 
 GONE = "gone"
-"""The fact of the store that names the standing runs whose definitions are no longer loaded."""
+"""The fact in the store that names the service runs whose definitions are no longer loaded."""
 
 Result = TypeVar("Result")
 
 
 def blank(library: Library, store: AgentStore, **settings: Any) -> AgentState:
-    """An agent without anything of what its store has."""
+    """An agent with nothing restored from its store yet."""
     return AgentState(library, _render, store=store, **settings)
 
 
 def restore_runs(agent: AgentState) -> float:
-    """Bring the runs back, as `restoring_runs` does."""
+    """Restore the runs in one go, as `restoring_runs` does in pieces."""
     return at_once(restoring_runs(agent))
 
 
 def at_once(work: Generator[Read, Sized, Result]) -> Result:
-    """The result of work that is done without a break."""
+    """The result of work done without a break."""
     try:
         read = next(work)
         while True:
@@ -65,19 +65,19 @@ def at_once(work: Generator[Read, Sized, Result]) -> Result:
 
 
 def restoring(agent: AgentState) -> Generator[Read, Any, float]:
-    """Bring back all that the store has of a blank agent, as `restoring_memory` and `restoring_runs` do."""
+    """Restore everything that the store has of a blank agent: `restoring_memory`, then `restoring_runs`."""
     yield from restoring_memory(agent)
     return (yield from restoring_runs(agent))
 
 
 def restoring_memory(agent: AgentState) -> Generator[Read, Any, None]:
-    """Restore memory from the store in pieces of at most `PIECE` rows; each yields what is to be read for it.
-    The labels of files are read at once, as runs are, and restored in pieces.
+    """Restore memory from the store in pieces of at most `PIECE` rows; each yields the read that it needs.
+    The labels of files are read in one go, as runs are, and restored in pieces.
     """
     memory, store, facts = agent.memory, agent.store, agent.facts
     facts.update(store.meta)
     memory.fill((), store.keys(), number(facts, "next_eid", 1))
-    # Those that the library declares share its bytes, which are there once for all who follow it.
+    # Declared elements share the library's bytes, which exist once for all agents that follow it.
     shared = {definition.xml: definition.xml for definition in agent.library}
     elements = store.elements()
     while kept := (yield partial(_some, elements)):
@@ -90,7 +90,7 @@ def restoring_memory(agent: AgentState) -> Generator[Read, Any, None]:
             memory.contexts.join(run, [eid for _, eid in rows])
         if len(held) < PIECE:
             break
-    known_runs: dict[int, int] = {}  # a number that a thousand marks name is there once
+    known_runs: dict[int, int] = {}  # a number that a thousand marks name is stored once
     stored_marks = store.marks()
     while used := (yield partial(_some, stored_marks)):
         for definition, place, slot, eid, run in used:
@@ -129,7 +129,7 @@ def _some(rows: Iterator[Any]) -> list[Any]:
 def _noted(
     agent: AgentState, rows: Iterable[KeptElement], shared: Mapping[bytes, bytes]
 ) -> Iterator[tuple[Element, str, bool]]:
-    """The elements to fill memory with; damage and idle times are recorded on the way."""
+    """The elements to fill memory with; damage and idle times are recorded along the way."""
     for element, declared, outdated, fault in rows:
         if declared and (xml := shared.get(element.xml)) is not None:
             element = replace(element, xml=xml)
@@ -141,10 +141,10 @@ def _noted(
 
 
 def restoring_runs(agent: AgentState) -> Generator[Read, Any, float]:
-    """Bring the runs back in pieces, like `restoring_memory`: those under way whole, those that have ended by
-    their row alone.
+    """Restore the runs in pieces, like `restoring_memory`: active runs completely, ended runs only from their
+    row.
 
-    Returns the latest moment that was recorded of a run.
+    Return the latest moment recorded for a run.
     """
     latest = 0.0
     idle = agent.clockwork.idle
@@ -193,7 +193,7 @@ def _restore_queue(agent: AgentState) -> None:
 
 
 def _restore_signals(agent: AgentState) -> None:
-    """Wait for the answers of runs to runs: a call whose answer is not in the queue was asked."""
+    """Wait for the answers of runs to signals: a call whose answer is not in the queue is unanswered."""
     back = {event.call for _, _, event in agent.queue if type(event) is Returned}
     for run in agent.runs.active.values():
         for call in run.calls.values():
@@ -230,7 +230,7 @@ def _render(agent: AgentState, run: Run) -> bytes:
 
 
 def _outline(run: Run) -> bytes:
-    """The XML of a run of which only the row is known."""
+    """The XML of a run of which only the row is readable."""
     root = etree.Element(run.kind, name=run.name, state=run.status, unreadable="yes")
     return etree.tostring(root, encoding="utf-8")
 
@@ -251,7 +251,7 @@ def _nest(agent: AgentState, run: Run) -> None:
 
 
 def row_of(run: Run) -> RunRow:
-    """A run as a row of the store; if another agent called it, the row names the agent in place of a step."""
+    """A run as a row of the store; if another agent called it, the row names that agent instead of a step."""
     parent, step, call = None, "", ""
     if (caller := run.caller) is not None:
         parent, step, call = caller.run, caller.agent or caller.step, caller.call
@@ -275,7 +275,7 @@ def row_of(run: Run) -> RunRow:
 
 
 def run_of(row: RunRow) -> Run:
-    """A run as far as its row in the store tells. Raises StoreError for an unknown kind."""
+    """A run, as far as its row in the store describes it. Raises StoreError for an unknown kind."""
     caller = None
     if row.parent_run is not None:
         step, agent = (row.parent_step, "") if row.parent_run else ("", row.parent_step)

@@ -28,26 +28,26 @@ from narval.store import codec
 from narval.store.batch import Advance
 
 UNDONE: MarkScope = ("narval", "undo", "undone")
-"""The scope that marks the runs that were undone, each with the run that undid it."""
+"""The scope that marks undone runs, each with the run that undid it."""
 
 IGNORE, SIGNAL, FAIL, UNDO = "ignore", "signal", "fail", "undo"
 _STRENGTH = (IGNORE, SIGNAL, FAIL, UNDO)
 
 WITHDRAWN = "withdrawn"
-"""The name of the signal, and of the error, by which a run learns that it relied on something wrong."""
+"""The name of the signal, and of the error, that tells a run that it relied on a withdrawn element."""
 
 NOT_UNDONE = "not-undone"
-"""The error of a run that was to be undone and cannot be."""
+"""The error of a run that should be undone and cannot be."""
 
 
 UNCERTAIN = frozenset(
     {"timeout", "interrupted", "crashed", "cancelled", "no-worker", OVER_LIMIT, "bad-output"}
 )
-"""The errors of calls that may have had their effect all the same."""
+"""The errors of calls that may still have had their effect."""
 
 
 class CallMade(NamedTuple):
-    """A call that a run has made, as its journal has it."""
+    """A call that a run has made, as recorded in its journal."""
 
     call: str
     """The id of the call."""
@@ -61,7 +61,7 @@ class CallMade(NamedTuple):
     if it was given up or ended by an error that leaves open what it did.
     """
     undo: str
-    """The action that undoes it; "": there is none."""
+    """The action that undoes it; "" if there is none."""
 
 
 class Reliance(NamedTuple):
@@ -69,18 +69,18 @@ class Reliance(NamedTuple):
 
     run: Run
     how: str
-    """One of: ignore, signal, fail, undo; "" if nothing becomes of it, as of one that has ended."""
+    """One of: ignore, signal, fail, undo; "" for no effect (the run has ended)."""
     eids: tuple[int, ...]
-    """The elements that it relied on."""
+    """The elements it relied on."""
     calls: tuple[CallMade, ...]
-    """The calls that would be undone, the last first; those without an undo are among them."""
+    """The calls that would be undone, last first, including those without an undo."""
 
 
 def relying_on(agent: AgentState, eids: Iterable[int], pending: Iterable[Advance] = ()) -> list[Reliance]:
-    """The runs that used these elements, hold them, made something from them, or have a call under way that
-    was given them: oldest first.
+    """The runs that used these elements, hold them, made something from them, or have an active call that was
+    given them: oldest first.
 
-    The calls of a called run are among those of the first run that is undone with it.
+    The calls of a called run are listed under the first run that is undone with it.
     """
     eids, pending = tuple(eids), list(pending)
     relied: dict[int, set[int]] = {}
@@ -107,7 +107,7 @@ def _makers_of(agent: AgentState, eids: Iterable[int]) -> Iterator[int]:
 
 
 def _given(agent: AgentState, eids: set[int]) -> Iterator[tuple[int, set[int]]]:
-    """The runs under way that have given some of these elements to calls, each with those elements."""
+    """The active runs that have given some of these elements to calls, each with those elements."""
     for run in agent.runs.active.values():
         for call in run.calls.values():
             given = eids.intersection(chain(call.elements, *(inputs for _, inputs in call.inputs)))
@@ -118,7 +118,7 @@ def _given(agent: AgentState, eids: set[int]) -> Iterator[tuple[int, set[int]]]:
 def _reliance(
     agent: AgentState, run: Run, eids: tuple[int, ...], pending: list[Advance], undone: dict[int, None]
 ) -> Reliance:
-    """The fate of a run; the runs that are undone with it are added to `undone`."""
+    """The treatment of a run; the runs that are undone with it are added to `undone`."""
     try:
         definition = definition_of(agent, run)
     except UnreadableError:
@@ -141,7 +141,7 @@ def _reliance(
 
 
 def _relied(agent: AgentState, run: Run, eids: tuple[int, ...], pending: list[Advance]) -> bool:
-    """False for a run that has made the elements, and then done nothing with them."""
+    """False for a run that has made the elements and done nothing more with them."""
     for eid in eids:
         element = agent.memory.element(eid)
         if element is None or element.origin is None or element.origin.run != run.eid:
@@ -159,7 +159,7 @@ def calls_of(agent: AgentState, run: Run, pending: Iterable[Advance] = ()) -> li
     states: dict[str, str] = {}
     agreed: Counter[str] = Counter()
     uncertain: set[str] = set()
-    begun: set[str] = set()  # or may have begun: for a call that can be undone, an entry says so
+    begun: set[str] = set()  # or may have: for a call that can be undone, an entry records the start
     for line in _lines(agent, run, pending):
         call = line.get("call", "")
         if line["what"] == "Call":
@@ -174,7 +174,7 @@ def calls_of(agent: AgentState, run: Run, pending: Iterable[Advance] = ()) -> li
             problem = line.get("problem")
             failed = problem is not None or line.get("abandoned")
             if failed and call in begun and (problem is None or problem["kind"] in UNCERTAIN):
-                uncertain.add(call)  # so it stays, if it is tried again and fails
+                uncertain.add(call)  # and stays so, if another attempt fails
             states[call] = "done" if not failed else "unknown" if call in uncertain else "failed"
     for call, state in states.items():
         if state == "under way" and call not in begun:
@@ -192,8 +192,8 @@ def calls_of(agent: AgentState, run: Run, pending: Iterable[Advance] = ()) -> li
 
 
 def _is_held(agent: AgentState, run: Run, line: dict[str, Any], agreed: int) -> bool:
-    """True for a call that was not made because a person is asked first, or was until its run ended; `agreed`
-    have agreed to it.
+    """True for a call that was not made because a person is asked first, or was until the run ended; `agreed`
+    people have agreed to it.
     """
     asking = 0
     for child in _children(agent, run):
@@ -201,7 +201,7 @@ def _is_held(agent: AgentState, run: Run, line: dict[str, Any], agreed: int) -> 
             continue
         if child.caller.step == line["step"] and line["kind"] not in ASKS:
             caller = child.caller
-            if caller.held is None:  # its row, from which it was restored, does not say so
+            if caller.held is None:  # the row it was restored from does not say so
                 caller = as_far_as_readable(agent, child)[1].caller or caller
             asking += caller.held is not None and line["call"] in caller.calls
     return asking > agreed
@@ -234,12 +234,11 @@ def _call_made(agent: AgentState, run: Run, line: dict[str, Any], state: str, ga
 def to_undo(
     agent: AgentState, run: Run, pending: Iterable[Advance] = (), runs: dict[int, None] | None = None
 ) -> Iterator[CallMade]:
-    """The calls to undo of a run and of the runs that it called, last first. The runs whose calls these are
-    are added to `runs`.
+    """The calls to undo of a run and of the runs that it called, last first. Their runs are added to `runs`.
 
     A failed call did nothing, unless a run answered it; neither did one that still waits for a person to
-    agree, or for a slot. A pure call, or one that does nothing outside, is not undone unless it says how.
-    What was undone before is not undone again.
+    agree, or for a slot. A pure call, or one without effect outside, is undone only if it says how. What was
+    undone before is not undone again.
     """
     pending, marked = list(pending), agent.memory.marks.get(UNDONE, {})
     runs = runs if runs is not None else {}
@@ -264,8 +263,8 @@ def to_undo(
 
 
 def left_done(agent: AgentState, run: Run, pending: Iterable[Advance] = ()) -> Iterator[CallMade]:
-    """The calls of a run to actions that have no undo, and are to have no effect outside: they are done, and
-    stay so.
+    """The completed calls of a run to actions that have no undo and no declared effect outside: they stay
+    done.
     """
     for call in calls_of(agent, run, pending):
         action = agent.library.get(Action.kind, call.name) if call.kind == Action.kind else None
@@ -275,7 +274,7 @@ def left_done(agent: AgentState, run: Run, pending: Iterable[Advance] = ()) -> I
 
 
 def _answering(agent: AgentState, run: Run, call: CallMade) -> list[Run]:
-    """The runs here that answered a call, the last first."""
+    """The local runs that answered a call, last first."""
     if not is_runnable(call.kind):
         return []
     children = (child for child in _children(agent, run) if child.engine.definition_kind == call.kind)
@@ -284,7 +283,7 @@ def _answering(agent: AgentState, run: Run, call: CallMade) -> list[Run]:
 
 
 def _children(agent: AgentState, run: Run) -> Iterator[Run]:
-    """The runs here that a run has called."""
+    """The local runs that a run has called."""
     return (agent.runs[eid] for eid in agent.runs.children.get(run.eid, ()) if eid in agent.runs)
 
 
@@ -295,11 +294,11 @@ def _acts_outside(agent: AgentState, call: CallMade) -> bool:
     return isinstance(action, Action) and action.outside
 
 
-# --- what becomes of them -------------------------------------------------------------------------------
+# --- the effects on these runs --------------------------------------------------------------------------
 
 
 def tell_relying(turn: Turn, reliances: Iterable[Reliance], why: str) -> None:
-    """Tell the runs that relied on what was withdrawn, fail them, or undo them."""
+    """Signal the runs that relied on what was withdrawn, fail them, or undo them."""
     for run, how, eids, _ in reliances:
         if how == SIGNAL and run.active and undoing_kind(run.kind):
             element = turn.agent.memory.element(eids[0])
@@ -316,8 +315,8 @@ def tell_relying(turn: Turn, reliances: Iterable[Reliance], why: str) -> None:
 
 
 def undo_run(turn: Turn, run: Run, why: str, origin: Origin | None = None) -> Run | None:
-    """Undo what a run has done: cancel it if it is under way, then call what undoes each of its calls, the
-    last first. Return the run that does so; None if it was undone before, or nothing is to be undone.
+    """Undo what a run has done: cancel it if it is active, then call what undoes each of its calls, last
+    first. Return the run that does so; None if it was undone before, or there is nothing to undo.
     """
     agent, transaction = turn.agent, turn.transaction
     if run.eid in agent.memory.marks.get(UNDONE, ()):
@@ -350,7 +349,7 @@ def undo_run(turn: Turn, run: Run, why: str, origin: Origin | None = None) -> Ru
 
 
 def undoing_told(agent: AgentState, run: Run) -> str:
-    """The run that undoes a run, or was to, and how far it came, for people; "" if there is none."""
+    """The run that undoes a run or should have, and its progress, as text; "" if there is none."""
     by = agent.memory.marks.get(UNDONE, {}).get(run.eid)
     if by is None:
         return ""
@@ -367,6 +366,6 @@ def undoing_told(agent: AgentState, run: Run) -> str:
 
 
 def undone_run(agent: AgentState, undoing: int) -> int:
-    """The run that a run undoes, or was to undo; 0 if it undoes none."""
+    """The run that a run undoes or should have undone; 0 if there is none."""
     marked = agent.memory.marks.get(UNDONE, {}).items()
     return min((run for run, by in marked if by == undoing), default=0)

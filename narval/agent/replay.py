@@ -23,11 +23,11 @@ from narval.store.store import AgentStore, RunHistory
 def rebuild(
     agent: AgentState, run: Run, pending: Iterable[Advance], history: RunHistory | None = None
 ) -> float:
-    """Give a run its state and what it waits for, from snapshot, journal, and entries not committed yet.
-    Return the moment of the last entry in the journal.
+    """Restore a run's state and what it waits for, from snapshot, journal, and uncommitted entries. Return
+    the moment of the last entry in the journal.
 
-    `history` is what the store has of it, if that is read already. Raises UnreadableError, and then the run
-    has no state.
+    `history` is what the store has of the run, if it is read already. Raises UnreadableError, and then the
+    run has no state.
     """
     run.load(definition_of(agent, run))
     replay = _Replay(agent, run, history)
@@ -43,7 +43,7 @@ def rebuild(
 
 
 def state_of(agent: AgentState, run: Run) -> Any:
-    """The state of a run; for one that has ended, from the journal."""
+    """The state of a run; for an ended one, from the journal."""
     if run.state is not None:
         return run.state
     replay = _Replay(agent, run)
@@ -55,7 +55,7 @@ def state_of(agent: AgentState, run: Run) -> Any:
 def past(agent: AgentState, run: Run) -> tuple[tuple[str, ...], int]:
     """The people who answered a run, and the run that it continues, or 0.
 
-    For a run that has ended the journal is read once, as far as it is readable.
+    For an ended run the journal is read once, as far as it is readable.
     """
     if run.past is not None:
         return run.past
@@ -68,7 +68,7 @@ def past(agent: AgentState, run: Run) -> tuple[tuple[str, ...], int]:
 
 
 def as_far_as_readable(agent: AgentState, run: Run) -> tuple[Any, Any]:
-    """The definition and the last readable state of a run that cannot be read whole, or Nones."""
+    """The definition and the last readable state of a run that cannot be read completely, or Nones."""
     try:
         replay = _Replay(agent, run)
     except UnreadableError:
@@ -113,7 +113,7 @@ def former_version(run: Run, event: dict[str, Any]) -> Any:
 
 
 def definition_before(agent: AgentState, run: Run, rows: Iterable[JournalRow]) -> Any:
-    """The version that a run followed before these entries, which are all that came after some point.
+    """The version that a run followed before these entries, which are all entries after some point.
 
     Raises UnreadableError.
     """
@@ -124,13 +124,13 @@ def definition_before(agent: AgentState, run: Run, rows: Iterable[JournalRow]) -
 
 
 _read = lru_cache(maxsize=64)(read_definition)
-"""Reads a version once for all runs that followed it: a thousand may migrate back together."""
+"""Read a version once for all runs that followed it: a thousand may migrate back together."""
 
 
 class _Replay:
-    """A state that grows by what the journal says, and what is in force.
+    """A state advanced by the journal, and the commands in force.
 
-    `fault` says why it ends before the journal does: then the state is that of the entry before.
+    `fault` says why it stops before the end of the journal: the state is then that of the entry before.
     """
 
     def __init__(self, agent: AgentState, run: Run, history: RunHistory | None = None) -> None:
@@ -164,7 +164,7 @@ class _Replay:
             self.follow(entry.event, entry.changes, entry.commands)
 
     def _element(self, eid: int) -> Element | None:
-        """An element that a pattern in force refers to; the run itself (`$plan`) is as it was by then."""
+        """An element that a pattern in force refers to; the run itself (`$plan`) is as it was then."""
         if eid != self.run.eid:
             return self.agent.memory.element(eid)
         xml = self.engine.render(self.definition, self.state, self.agent.memory.contexts.of(eid))
@@ -178,7 +178,7 @@ class _Replay:
         self._give(commands)
 
     def _give(self, commands: Iterable[Command]) -> None:
-        """Add commands to what is in force, or remove what they take back."""
+        """Add commands to those in force, or remove what they take back."""
         for command in commands:
             in_force = EFFECTS[type(command)].in_force
             if in_force is not None:

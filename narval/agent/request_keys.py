@@ -1,5 +1,5 @@
-"""Keys of requests: a request that comes again with its key is done once, whoever sends it: a webhook, a
-caller, a person at a terminal.
+"""Keys of requests: a request that is repeated with its key is done once, whether a webhook, a caller or a
+person at a terminal sends it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from narval.core.errors import RequestError
 
 KEYS = 1024
-"""The most keys that are remembered of one sender, or for one operation, the latest."""
+"""The most keys remembered per sender or operation, the latest."""
 
 LONGEST_KEY = 200
 """The most characters of a key."""
@@ -25,7 +25,7 @@ class RequestKeys:
     """The latest keys of an agent, by sender or operation, each with the elements or the run that came with
     it.
 
-    Each is a fact of the agent; those of a sender are read with its first request.
+    Each key is a fact of the agent; those of a sender are read with its first request.
     """
 
     def __init__(self, facts: Mapping[str, str]) -> None:
@@ -44,7 +44,7 @@ class RequestKeys:
         return [eid for each in ends for eid in range(int(each[0]), int(each[-1]) + 1)]
 
     def record(self, facts: list[tuple[str, str]], sender: str, key: str, *eids: int) -> None:
-        """Add to the facts of a turn that elements or a run come with a key; nothing for "".
+        """Add to the facts of a turn that elements or a run came with a key; do nothing for "".
 
         Elements are recorded as "12", and as "12-14,17" if several came.
         """
@@ -76,7 +76,7 @@ class _Sender:
         self._last = by_number[-1][0] if by_number else 0
 
     def add(self, key: str, eids: str) -> int:
-        """Add the next key, in place of the oldest if there are too many; its number."""
+        """Add the next key, replacing the oldest if there are too many; return its number."""
         if len(self.recorded) >= KEYS:
             del self.recorded[next(iter(self.recorded))]
         self.recorded[key] = eids

@@ -15,27 +15,27 @@ from narval.core.engines.engine import Engine, resumed_from
 from narval.core.engines.events import Caller
 
 SNAPSHOT_AFTER = 256
-"""Entries after which a run's state is saved whole; more if the state is large."""
+"""Entries after which a run's whole state is saved; more if the state is large."""
 
 BYTES_AN_ENTRY = 200
-"""The rough size of a journal entry: saving states should not write more than the journal does."""
+"""The approximate size of a journal entry: saving states should not write more than the journal does."""
 
 
 class Run(InForce, eq=False):
-    """One execution of a definition: what the runtime keeps beside the engine's own state.
+    """One execution of a definition: what the runtime keeps in addition to the engine's state.
 
-    `kind` is the engine's kind of runs. `state` is None until it is needed: that of a run that has ended is
-    read from the journal on demand. `library` is what was loaded when the outermost caller began: the calls
-    of the run are of these versions. `decays` says that a job is set to forget it. `unreadable` is why the
-    store could not give it back. `entries` are those since its last snapshot or start; with `save_at` of them
-    the next snapshot is made. `shown` is its element, as long as it shows the present state. `by` is
-    who began it from outside, `actor` who did so in that person's name (P39). `family` is the top-level run
-    it belongs to, and `depth` how many called one another down to it, both counted. `ancestors` are the runs
-    that it descends from by start-plan, since the daemon began: the first for each definition. `transient`
-    are objects that code keeps, by token, 0 being the run: they live no longer than the daemon (section 8).
-    `past` is who answered it and which run it continues, as others ask; None until they did, or while it is
-    active. `retry_of` is the run that it retries, while it is active. `laps` are the starts of its definition
-    in a row that led to its own and to nothing else, since the daemon began.
+    `kind` is the engine's kind of runs. `state` is None until it is needed: that of an ended run is read from
+    the journal on demand. `library` is what was loaded when the outermost caller began: the run's calls use
+    these versions. `decays` says that a job is scheduled to forget it. `unreadable` is why the store could
+    not restore it. `entries` counts those since its last snapshot or start; at `save_at` of them the next
+    snapshot is made. `shown` is its element while it shows the current state. `by` is who began it from
+    outside, `actor` who did so in that person's name (P39). `family` is the top-level run it belongs to;
+    `depth` is the number of runs in the chain of calls from there to it, both included. `ancestors` are the
+    runs that it descends from by start-plan, since the daemon began: the first for each definition.
+    `transient` are objects that code keeps, by token, 0 being the run: they live no longer than the daemon
+    (section 8). `past` is who answered it and which run it continues; None until that is asked for, or while
+    the run is active. `retry_of` is the run that it retries, while it is active. `laps` counts the starts of
+    its definition in a row that led only to its own, since the daemon began.
     """
 
     eid: int
@@ -72,18 +72,18 @@ class Run(InForce, eq=False):
 
     @property
     def active(self) -> bool:
-        """True until it has ended."""
+        """True until the run has ended."""
         return self.phase == "active"
 
     def begin(self, definition: Any, library: Library) -> None:
-        """Follow a definition from a blank state; its calls are of the versions in `library`."""
+        """Follow a definition from a blank state; calls use the versions in `library`."""
         self.definition, self.library = definition, library
         self.state = self.engine.state_type.blank(self.eid, definition)
 
     # --- what happens to it -----------------------------------------------------------------------------
 
     def restate(self) -> bool:
-        """Drop its element, which has changed; True if the row of the run changed too."""
+        """Drop the rendered element, which has changed; True if the row of the run changed too."""
         if self.shown is not None:
             self.shown = None
         status = self.state.status if self.state is not None else self.status
@@ -109,13 +109,13 @@ class Run(InForce, eq=False):
             self.caller = replace(self.caller, nearby=nearby)
 
     def schedule_forget(self) -> None:
-        """Record that a job is set to forget it."""
+        """Record that a job is scheduled to forget it."""
         self.decays = True
 
     # --- its state --------------------------------------------------------------------------------------
 
     def load(self, definition: Any, state: Any = None) -> None:
-        """Follow a definition from a state; None: from the state that the journal has."""
+        """Follow a definition from a state; None: from the state in the journal."""
         self.definition, self.state = definition, state
 
     def follow(self, definition: Any, library: Library | None = None) -> None:
@@ -129,30 +129,28 @@ class Run(InForce, eq=False):
         self.past = past
 
     def rebuilt(self, state: Any, in_force: InForce) -> None:
-        """Continue from what the store gave back."""
+        """Continue from what the store restored."""
         self.state, self.status = state, state.status
         again = resumed_from(self.engine, state)
         self.retry_of = again[0] if again is not None else 0
         if state.caller is not None and not (state.caller.run and state.caller.held is None):
-            self.caller = state.caller  # the row has but a part of it
+            self.caller = state.caller  # the row has only a part of it
         for field in in_force.__struct_fields__:
             setattr(self, field, getattr(in_force, field))
         self.shown = None
 
     def snapshot_taken(self, size: int) -> None:
-        """Record that its state was saved whole, in `size` bytes: the next time is when as much journal is
-        written.
-        """
+        """Record that its state was saved, in `size` bytes: the next snapshot comes after as much journal."""
         self.entries, self.save_at = 0, max(SNAPSHOT_AFTER, size // BYTES_AN_ENTRY)
 
     def lose(self, why: str) -> None:
-        """Record why the store could not give it back; the first reason stays."""
+        """Record why the store could not restore it; the first reason is kept."""
         self.unreadable = self.unreadable or why
 
     # --- its element ------------------------------------------------------------------------------------
 
     def element(self, render: Callable[[Run], bytes]) -> Element:
-        """The element of the run, rendered once for each of its states."""
+        """The element of the run, rendered once for each state."""
         if self.shown is None:
             self.shown = Element(self.eid, render(self), self.started, origin_of(self))
         return self.shown
@@ -163,12 +161,12 @@ class Run(InForce, eq=False):
 
 
 def begin_again(run: Run, of: int) -> None:
-    """Let a run be a retry of another."""
+    """Mark a run as a retry of another."""
     run.retry_of = of
 
 
 def origin_of(run: Run) -> Origin | None:
-    """The origin of a run's element: the step that called the run, or who began it from outside."""
+    """The origin of a run's element: the step that called the run, or the person or program that began it."""
     if run.caller is None or not run.caller.run:
         return Origin(by=run.by, actor=run.actor) if run.by else None
     return Origin(run.caller.run, run.caller.step, run.caller.call)

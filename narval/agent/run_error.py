@@ -1,4 +1,4 @@
-"""The error of a failed run: what it is, and in which of the run's own parts it arose."""
+"""The error of a failed run: what it is, and which of the run's own parts raised it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class RunError(NamedTuple):
     kind: str
     message: str
     step: str
-    """The part of the run, its step or state, that failed; "" where none did, or none is known."""
+    """The part of the run, its step or state, that failed; "" if none did, or none is known."""
     where: str
-    """That part in words, as ` in step send`; "" for none."""
+    """The part in words, such as ` in step send`; "" for none."""
 
 
 def error_of(agent: AgentState, run: Run) -> RunError | None:
@@ -42,7 +42,7 @@ def error_of(agent: AgentState, run: Run) -> RunError | None:
 
 
 def remedy_of(agent: AgentState, eid: int, by: int) -> str:
-    """The remedy for an error that keeps a part of an active run `by` from going on; "" for none."""
+    """The remedy for an error that keeps a part of an active run `by` from continuing; "" for none."""
     run = agent.runs.active.get(by)
     engine = with_failed_parts(run.engine) if run is not None and run.state is not None else None
     if run is None or engine is None:
@@ -51,7 +51,7 @@ def remedy_of(agent: AgentState, eid: int, by: int) -> str:
 
 
 def _calling_step(agent: AgentState, run: Run, within: int) -> str:
-    """The step of a run that called another, through whatever runs between them; "" where none did."""
+    """The step of a run that called another, directly or through other runs; "" if none did."""
     called = agent.runs.get(within)
     while called is not None and called.caller is not None:
         if called.caller.run == run.eid:

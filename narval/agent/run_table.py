@@ -1,4 +1,4 @@
-"""The runs of an agent, and their families: how deep they call one another, how many there are (G14, P29)."""
+"""The runs of an agent, and their families: the depth of their calls and their number (G14, P29)."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from narval.core.memory.memory import Memory
 from narval.files.settings import CurrentSettings
 
 MOST_FAILURES = 100
-"""The most failed runs that are kept in the order in which they failed."""
+"""The most failed runs that are kept in order of failure."""
 
 MOST_RENDERED = 1000
 """The most elements of ended runs that are kept rendered."""
 
 
 class Families:
-    """The families of runs under way: a top-level run, and all that were called by it, directly or not.
+    """The families of active runs: a top-level run, and all runs that it called, directly or not.
 
-    A standing run has none: each run that it calls begins one. The settings of the home limit how deep runs
-    may call one another, and how many of one family may be under way.
+    A service run has none: each run that it calls begins one. The settings of the home limit the depth of
+    calls and the number of active runs of a family.
     """
 
     def __init__(self, home: CurrentSettings) -> None:
         self._home = home
         self._active: dict[int, int] = {}
         self._items: dict[int, dict[str, dict[int, None]]] = {}
-        """The work items of each family that has any, by the step that asked, ended or not."""
+        """The work items of each family that has any, by the step that asked, including ended ones."""
         self._warned: dict[int, None] = {}
         self._full: dict[int, None] = {}
-        """Families that met the limit of size: they make no more calls, else a runaway would continue in the
+        """Families that reached the size limit: they make no more calls, else a runaway would continue in the
         gaps.
         """
 
     def join(self, run: Run, caller: Run | None) -> None:
-        """Add a run to the family of its caller, if that is known, or to its own."""
+        """Add a run to the family of its caller, if it is known, or to its own."""
         if caller is not None and not is_standing(caller.kind):
             run.join(caller.family, caller.depth + 1)
-        else:  # of a forgotten caller, only its eid is known
+        else:  # of a forgotten caller, only the eid is known
             top = run.caller.run if run.caller is not None and caller is None else 0
             run.join(top or run.eid, 1)
         if run.caller is not None and run.engine.definition_kind in ASKS:
@@ -53,7 +53,7 @@ class Families:
             self._active[run.family] = self._active.get(run.family, 0) + 1
 
     def leave(self, run: Run) -> None:
-        """Stop counting a run that has ended."""
+        """Stop counting an ended run."""
         left = self._active.pop(run.family, 0) - 1
         if left > 0:
             self._active[run.family] = left
@@ -62,7 +62,7 @@ class Families:
             self._full.pop(run.family, None)
 
     def forget(self, run: Run) -> None:
-        """Forget an item."""
+        """Forget a work item."""
         steps = self._items.get(run.family, {}) if run.caller is not None else {}
         if run.caller is not None and run.eid in (items := steps.get(run.caller.step, {})):
             del items[run.eid]
@@ -76,11 +76,11 @@ class Families:
         return self._items.get(family, {}).get(step, ())
 
     def needs(self, run: Run) -> bool:
-        """True for a run whose family is under way and has asked people: it may still ask who answered."""
+        """True for a run of an active family that has asked people: it may still ask who answered."""
         return run.family in self._active and run.family in self._items
 
     def refusal(self, caller: Run, name: str) -> Failure | None:
-        """The failure of a call that would make its family too deep or too large; None if it may be made."""
+        """The failure of a call that would make its family too deep or too large; None if it is allowed."""
         if is_standing(caller.kind):
             return None
         depth, size = (settings := self._home.now).run_depth, settings.run_family
@@ -96,7 +96,7 @@ class Families:
         return None
 
     def warning(self, run: Run) -> str | None:
-        """The warning for a family that is halfway to a limit with this run, once for each limit."""
+        """The warning that this run brings its family past half of a limit, at most once per family."""
         if run.family in self._warned:
             return None
         depth, size = (settings := self._home.now).run_depth, settings.run_family
@@ -114,7 +114,7 @@ _AGAIN = "see whether a definition calls itself without end, or allow more in et
 
 
 class RunTable(dict[int, Run]):
-    """The runs of an agent by eid; those under way, those that answer calls, those that others called."""
+    """The runs of an agent by eid; the active ones, those that answer calls, and those called by others."""
 
     __slots__ = (
         "_failures", "_memory", "_render", "_rendered", "_show", "active", "by_call", "children", "counts",
@@ -128,17 +128,17 @@ class RunTable(dict[int, Run]):
         """One bound method for all runs: memory keeps it for each."""
         self.active: dict[int, Run] = {}
         self.by_call: dict[str, int] = {}
-        """The run that answers a call: call id to eid, while it is active."""
+        """The run that answers a call, from call id to eid, while it is active."""
         self.children: dict[int, dict[int, None]] = {}
         self.counts: Counter[tuple[str, str]] = Counter()
         """The number of runs by kind and phase."""
         self.names: Counter[str] = Counter()
-        """The number of runs under way by the name of their definition."""
+        """The number of active runs by the name of their definition."""
         self.erred = SortedInts()
-        """The runs that failed, or ended with an error."""
+        """The runs that failed or ended with an error."""
         self.families = Families(home)
         self.retrying: dict[int, Run] = {}
-        """The runs under way that retry another."""
+        """The active runs that retry another."""
         self._failures: list[int] = []
         self._rendered: OrderedDict[int, None] = OrderedDict()
         """Ended runs whose element is kept rendered, the most recently viewed last."""
@@ -162,7 +162,7 @@ class RunTable(dict[int, Run]):
         self._memory.show_run(run.eid, run.kind, self._show)
 
     def note_retry(self, run: Run) -> None:
-        """Count a run under way among those that retry another."""
+        """Count an active run among those that retry another."""
         self.retrying[run.eid] = run
 
     def end(self, run: Run) -> None:
@@ -204,7 +204,7 @@ class RunTable(dict[int, Run]):
                 self.children.pop(run.caller.run, None)
 
     def show(self, eid: int) -> Element:
-        """The element of a run; the most recently viewed of ended runs are kept rendered."""
+        """The element of a run; those of the most recently viewed ended runs are kept rendered."""
         run = self[eid]
         element = run.element(self._render)
         if not run.active:
@@ -219,9 +219,9 @@ class RunTable(dict[int, Run]):
     # --- who called whom --------------------------------------------------------------------------------
 
     def innermost(self, eid: int, stays: Callable[[Run], bool]) -> int:
-        """A run that `eid` called, directly or not, that has ended and called no ended run; or `eid` itself.
+        """An ended run that `eid` called, directly or not, and that called no ended run; or `eid` itself.
 
-        A run that stays is passed over.
+        Runs that stay are skipped.
         """
         while True:
             over = (child for child in self.children.get(eid, ()) if not self[child].active)
@@ -239,13 +239,13 @@ class RunTable(dict[int, Run]):
         return any(each.eid == top for each in self.with_callers(run))
 
     def with_callers(self, run: Run | None) -> Iterator[Run]:
-        """A run, its caller, and so on, until one is forgotten; none without a run."""
+        """A run, its caller, and so on, up to one that is forgotten; nothing without a run."""
         while run is not None:
             yield run
             run = self.get(run.caller.run) if run.caller is not None else None
 
     def top(self, run: Run) -> int:
-        """The top-level run that a run belongs to, or the farthest caller that is still known."""
+        """The top-level run of a run, or the farthest caller that is still known."""
         while run.caller is not None and (caller := self.get(run.caller.run)) is not None:
             if is_standing(caller.kind):
                 break
@@ -260,23 +260,23 @@ class RunTable(dict[int, Run]):
                 yield from self.within(child)
 
     def is_awaited(self, run: Run) -> bool:
-        """True if its caller waits for the run. A top-level run has no caller, and another agent says so when
-        it stops waiting.
+        """True if its caller waits for the run. A top-level run has no caller; another agent sends a message
+        when it stops waiting.
         """
         if run.caller is None or not run.caller.run:
             return True
         caller = self.active.get(run.caller.run)
         return caller is not None and run.caller.call in caller.calls
 
-    # --- of all of them ---------------------------------------------------------------------------------
+    # --- over all runs ----------------------------------------------------------------------------------
 
     def latest_failures(self, most: int) -> list[Run]:
-        """Runs that failed and are not forgotten, latest first."""
+        """Failed runs that are not forgotten, latest first, at most `most`."""
         runs = (self[eid] for eid in reversed(self._failures) if eid in self)
         return list(islice(runs, most))
 
     def in_use(self) -> set[int]:
-        """The elements given to calls that have not returned: a call that is tried again needs them."""
+        """The elements given to calls that have not returned: a call that is attempted again needs them."""
         in_use = {
             eid
             for run in self.active.values()

@@ -1,4 +1,4 @@
-"""The beginning and end of runs, and what they tell one another (K52)."""
+"""The start and end of runs, and the signals between them (K52)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from narval.core.memory.labels import NONE, Labels
 from narval.core.memory.memory import Memory
 
 _BEHIND = ("raiser", "case")
-"""The arguments in which a service run names the run in whose place it acts."""
+"""The arguments in which a service run names the run on whose behalf it acts."""
 
 NOT_GRANTED = "not-granted"
 """The error of a definition whose needs are not granted."""
@@ -68,12 +68,13 @@ def start_run(
     inputs: Inputs = (),
     definition: Definition | None = None,
 ) -> Run | None:
-    """Begin a run of the current version of a definition, or of the version that counts for its caller. None
-    if there is no version, or one that `cannot_start` and no standing run calls it. With a `run_kind` the run
-    is of that kind, if several follow such definitions. Only some kinds have an `environment` from the start.
-    With `after` it begins because that run failed. `origin` tells who begins it (P30), `ancestors` the runs
-    from which it descends by start-plan, and `laps` how many of its definition led to it; its caller gives it
-    `inputs`. With a `definition`, that very version is run.
+    """Start a run of a definition, in the current version or the one that its caller uses. Return None if
+    there is no version, or it `cannot_start` and no service run calls it.
+
+    With a `run_kind` the run is of that kind, if several kinds follow such definitions. Only some kinds have
+    an `environment` from the start. `after` is a failed run that caused this start. `origin` is who starts it
+    (P30), `ancestors` are the runs from which it descends by start-plan, and `laps` counts the starts of its
+    definition that led to it. Its caller gives it `inputs`. With a `definition`, exactly that version runs.
     """
     agent = transaction.agent
     parent = agent.runs.active.get(caller.run) if caller is not None else None
@@ -84,7 +85,7 @@ def start_run(
         return None
     if isinstance(definition, RunDefinition):
         if definition.withheld is not None and is_withheld(definition, parent) and run_kind not in UNDOING:
-            return None  # what undoes a run may always begin: its calls are checked against the grant
+            return None  # an undoing run may always start: its calls are checked against the grant
         if definition.cannot_start is not None and not (run_kind or (parent and is_standing(parent.kind))):
             return None
     engine = engine_of_run(run_kind) if run_kind else engine_of(definition.kind)
@@ -121,20 +122,20 @@ def start_run(
 
 
 def cannot_start(agent: AgentState, definition: Definition) -> tuple[str, str] | None:
-    """The reason why no run of a definition can begin, as a stable word and for people; None if one can."""
+    """The reason why no run of a definition can start, as a stable word and as text; None if one can."""
     if not isinstance(definition, RunDefinition):
         return None
     return _withheld(agent, definition) or definition.cannot_start
 
 
 def cannot_take(agent: AgentState, definition: RunDefinition) -> tuple[str, str] | None:
-    """The reason why no object can be put to a definition, as a word and for people; None if one can."""
+    """The reason why no object can be put to a definition, as a word and as text; None if one can."""
     return _withheld(agent, definition) or definition.cannot_take
 
 
 def is_withheld(definition: Definition, parent: Run | None = None) -> bool:
-    """True if a definition's needs are not granted. What a run calls was granted with it, in the version that
-    counted when it began.
+    """True if a definition's needs are not granted. What a run calls was granted with it, in the version
+    current when it began.
     """
     if not isinstance(definition, RunDefinition) or definition.withheld is None:
         return False
@@ -152,7 +153,7 @@ def _withheld(agent: AgentState, definition: RunDefinition) -> tuple[str, str] |
 
 
 def end_run(transaction: Transaction, run: Run, command: Finish) -> None:
-    """End a run as its engine says, and tell its caller; if it has none and failed, tell memory."""
+    """End a run as its engine says, and tell its caller; without a caller, add a failed run's failure."""
     agent = transaction.agent
     run.end(command.phase, transaction.at, command.error)
     if run.calls or agent.signals.heard or agent.signals.standing:
@@ -185,7 +186,7 @@ def end_run(transaction: Transaction, run: Run, command: Finish) -> None:
 
 
 def _decide_held(transaction: Transaction, run: Run, caller: Caller, held: HeldCalls, end: Finish) -> None:
-    """Tell the run whose calls were held back the result: they may be made, or are not (P72)."""
+    """Tell the run whose calls were held whether they may be made (P72)."""
     agent = transaction.agent
     asking = agent.runs.active.get(caller.run)
     refusal = _refusal(transaction, run, held, end)
@@ -205,9 +206,9 @@ def _decide_held(transaction: Transaction, run: Run, caller: Caller, held: HeldC
 def refusal_of_gone(
     memory: Memory, name: str, given: Iterable[int], but: Container[int] = ()
 ) -> Failure | None:
-    """The reason why a call is not made because it is given withdrawn or doubtful elements;
+    """The reason why a call is refused: it is given withdrawn or doubtful elements. None if it is not.
 
-    None if it is not. The elements of `but`, which were doubtful when a person was asked, are ignored.
+    Elements in `but`, which were already doubtful when a person was asked, are ignored.
     """
     for eid in given:
         why = ""
@@ -223,8 +224,8 @@ def refusal_of_gone(
 
 
 def _gone(agent: AgentState, caller: Caller, held: HeldCalls, inputs: Inputs) -> Failure | None:
-    """The reason why one of the calls that were held back is not made, whatever the answer. A run that undoes
-    another is exempt: withdrawn elements are what it is given.
+    """The reason why a held call is not made, whatever the answer; None without one. A run that undoes
+    another is exempt: it is given withdrawn elements.
     """
     memory, asking = agent.memory, agent.runs.get(caller.run)
     if not (memory.withdrawn or memory.doubtful) or (asking is not None and asking.kind in UNDOING):
@@ -234,8 +235,8 @@ def _gone(agent: AgentState, caller: Caller, held: HeldCalls, inputs: Inputs) ->
 
 
 def withdraw_questions(transaction: Transaction, eids: tuple[int, ...]) -> None:
-    """Withdraw each item that asks whether calls may be made, if all of these are given elements that are
-    withdrawn now or doubtful. If only some are, those are refused when the answer comes.
+    """Withdraw each item that asks whether calls may be made, if all these calls are given elements that are
+    now withdrawn or doubtful. If only some are, those are refused when the answer comes.
     """
     agent = transaction.agent
     for run in agent.runs.active.values():
@@ -249,7 +250,7 @@ def withdraw_questions(transaction: Transaction, eids: tuple[int, ...]) -> None:
 
 
 def _refusal(transaction: Transaction, run: Run, held: HeldCalls, end: Finish) -> Failure | None:
-    """The reason why calls that were held back are not made; None if all agreed."""
+    """The reason why held calls are not made; None if all agreed."""
     if end.phase != "done":
         return msgspec.structs.replace(failure_of(transaction, run), final=True)
     answer = transaction.agent.memory.element(end.eids[0]) if end.eids else None
@@ -262,7 +263,7 @@ def _refusal(transaction: Transaction, run: Run, held: HeldCalls, end: Finish) -
 
 
 def _rules_agreed(transaction: Transaction, held: HeldCalls, end: Finish) -> str:
-    """The rules to add because the answer is for ever, with a line on who gave it."""
+    """The rules to add because the answer is `always`, with a line that names who gave it."""
     answer = transaction.agent.memory.element(end.eids[0]) if end.eids else None
     if answer is None or not held.always or answer.attributes.get("outcome") != ALWAYS:
         return ""
@@ -271,7 +272,7 @@ def _rules_agreed(transaction: Transaction, held: HeldCalls, end: Finish) -> str
 
 
 def failure_of(transaction: Transaction, run: Run) -> Failure:
-    """The reason why a run ended without being done, as its caller is told."""
+    """The reason why a run did not end as done, as reported to its caller."""
     error = error_of(transaction.agent, run)
     if error is None:
         why = f"run {run.eid} of {run.name} was {run.phase}"
@@ -279,11 +280,11 @@ def failure_of(transaction: Transaction, run: Run) -> Failure:
     return Failure(error.kind, error.message)
 
 
-# --- what runs tell one another -----------------------------------------------------------------------------
+# --- signals between runs -----------------------------------------------------------------------------------
 
 
 def deliver_signal(transaction: Transaction, run: Run, call: Call) -> None:
-    """Queue what a run tells another by a call of kind `signal`, to be heard within the turn."""
+    """Queue the signal that a run sends another by a call of kind `signal`, to be heard within the turn."""
     agent, payload = transaction.agent, call.payload or {}
     hearer = agent.runs.active.get(agent.signals.hearer(call))
     if hearer is None and not payload.get("run"):
@@ -297,10 +298,10 @@ def deliver_signal(transaction: Transaction, run: Run, call: Call) -> None:
     there = tuple(eid for eid in call.elements if eid in agent.memory)
     labels = agent.memory.labels
     behind = labels.join(labels.of((run.eid,)), _labels_behind(labels, run, payload.get("arguments")))
-    if behind:  # a standing run serves all, and has no labels: it passes on what it is given
+    if behind:  # a service run serves everyone and has no labels: it passes on what it is given
         for eid in there if is_standing(hearer.kind) else (hearer.eid,):
             transaction.label(eid, behind)
-    if there and not is_standing(hearer.kind):  # a standing run would keep them for ever
+    if there and not is_standing(hearer.kind):  # a service run would keep them for ever
         transaction.fact(changes.Held(hearer.eid, there))
         hearer.render_anew()
     said: Any = payload.get("arguments") or {}
@@ -312,8 +313,8 @@ def deliver_signal(transaction: Transaction, run: Run, call: Call) -> None:
 
 
 def _labels_behind(labels: Labels, run: Run, said: Any) -> int:
-    """The labels for what a standing run tells another, or begins: those of the run in whose place it acts,
-    and those that it names.
+    """The labels for what a service run signals or starts: those of the run on whose behalf it acts, and
+    those that it names.
     """
     if not said or not is_standing(run.kind):
         return NONE
@@ -323,7 +324,7 @@ def _labels_behind(labels: Labels, run: Run, said: Any) -> int:
 
 
 def _standing_for(transaction: Transaction, name: str) -> Run | None:
-    """The standing run of a definition, begun now if the start of the daemon had not reached it yet."""
+    """The service run of a definition, started now if the daemon's start had not reached it yet."""
     for kind, run_kind in standing_kinds().items():
         if (definition := transaction.agent.library.get(kind, name)) is not None:
             return begin_service_run(transaction, definition, run_kind)
@@ -331,7 +332,7 @@ def _standing_for(transaction: Transaction, name: str) -> Run | None:
 
 
 def begin_service_run(transaction: Transaction, definition: Definition, run_kind: str) -> Run:
-    """Begin the standing run of the current version of a definition."""
+    """Start the service run of the current version of a definition."""
     run = start_run(transaction, definition.full_name, definition=definition, run_kind=run_kind)
     assert run is not None, definition
     run.follow(definition)
@@ -340,7 +341,7 @@ def begin_service_run(transaction: Transaction, definition: Definition, run_kind
 
 
 def take_back(transaction: Transaction, run: Run, call: Call) -> None:
-    """Give up a call of kind `signal`: tell the run that was to answer it, and tell its caller that it is
+    """Give up a call of kind `signal`: tell the run that was to answer, and return the call to its caller as
     abandoned.
     """
     agent = transaction.agent
@@ -353,7 +354,7 @@ def take_back(transaction: Transaction, run: Run, call: Call) -> None:
 
 
 def _end_signals(transaction: Transaction, run: Run) -> None:
-    """Drop the signals of a run that has ended, and those that wait for its answer."""
+    """Drop the signals that an ended run has sent, and fail those that wait for its answer."""
     agent = transaction.agent
     for call in run.calls.values():
         if call.kind == SIGNAL:

@@ -1,4 +1,4 @@
-"""Timers, filed by their moments, however many each moment has."""
+"""Timers, grouped by moment, with any number for each moment."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Value = TypeVar("Value")
 
 
 class TimerQueue(Generic[Key, Value]):
-    """Timers, each under a key: the nearest moment is known at once, any timer can be given up.
+    """Timers by key: the nearest moment is known at once, and any timer can be cancelled.
 
     The heap has each moment once, with all its keys: ten thousand runs that wait for seven o'clock are one
     entry. A moment without keys stays in the heap until it reaches the top, or until such leftovers are the
-    larger part. So every operation takes microseconds, however many timers there are.
+    majority. So every operation takes microseconds, however many timers there are.
     """
 
     def __init__(self) -> None:
@@ -30,20 +30,20 @@ class TimerQueue(Generic[Key, Value]):
         self._groups: dict[float, dict[Key, None]] = {}
         self._live: dict[Key, tuple[float, Value]] = {}
         self._acts: dict[float, dict[Key, None]] = {}
-        """The timers that do more than forget, by moment: few, in a home that forgets much."""
+        """By moment, the timers that do more than forget: few, in a home that forgets much."""
         self._come: list[tuple[float, Key]] = []
-        """The keys of the moment that has come that are not handed out yet, in reverse order."""
+        """The keys of the moment now due that are not handed out yet, in reverse order."""
 
     def __len__(self) -> int:
         return len(self._live)
 
     @property
     def moments(self) -> int:
-        """The number of moments in the heap, those without keys included."""
+        """The number of moments in the heap, including those without keys."""
         return len(self._heap)
 
     def push(self, at: float, key: Key, value: Value) -> None:
-        """Set a timer; an earlier one under this key is replaced."""
+        """Set a timer, replacing an earlier one under this key."""
         if key in self._live:
             self.discard(key)
         self._live[key] = (at, value)
@@ -60,7 +60,7 @@ class TimerQueue(Generic[Key, Value]):
                 self._acts[at] = {key: None}
 
     def discard(self, key: Key) -> None:
-        """Give up a timer, if there is one under this key."""
+        """Cancel the timer under this key, if there is one."""
         live = self._live.pop(key, None)
         group = self._groups.get(live[0]) if live is not None else None
         if live is not None and group is not None:
@@ -85,7 +85,7 @@ class TimerQueue(Generic[Key, Value]):
         return heap[0] if heap else None
 
     def pop_due(self, now: float) -> tuple[float, Key, Value] | None:
-        """Remove the next timer due by `now`, in order of time and then arrival; None if there is none."""
+        """Remove and return the next timer due by `now`, by time, then arrival; None if there is none."""
         at = self.next()
         if at is None or at > now:
             return None
@@ -98,12 +98,12 @@ class TimerQueue(Generic[Key, Value]):
         return at, key, self._live.pop(key)[1]
 
     def due(self, key: Key) -> float | None:
-        """The moment of a timer; None if there is none under this key."""
+        """The moment of the timer under a key; None if there is none."""
         live = self._live.get(key)
         return live[0] if live is not None else None
 
     def waiting(self) -> list[tuple[float, Key, Value]]:
-        """All timers, each (at, key, value), in no order."""
+        """All timers as (at, key, value), unordered."""
         return [(at, key, value) for key, (at, value) in self._live.items()]
 
     def soonest(self, most: int) -> list[tuple[float, Key, Value]]:
@@ -140,7 +140,7 @@ class TimerQueue(Generic[Key, Value]):
 
 
 class _Deadline(msgspec.Struct, order=True):
-    """An entry of a heap of deadlines; its key is None once it no longer counts."""
+    """An entry of a heap of deadlines; its key is None once it is obsolete."""
 
     at: float
     number: int
@@ -150,8 +150,8 @@ class _Deadline(msgspec.Struct, order=True):
 class Deadlines(Generic[Key]):
     """Deadlines by key: one moment each, in seconds since 1970.
 
-    The heap may have moments that no longer count: they are dropped when they reach the top, or are most of
-    it. These have lost their key, so that no heap keeps an agent that has become passive.
+    The heap may hold obsolete entries: they are dropped when they reach the top, or are the majority. They
+    have lost their key, so that no heap keeps a passive agent alive.
     """
 
     def __init__(self) -> None:
@@ -171,7 +171,7 @@ class Deadlines(Generic[Key]):
         return entry.at if entry is not None else None
 
     def put(self, key: Key, at: float | None) -> None:
-        """Set the moment of a key in place of the one before; None removes it."""
+        """Set the moment of a key, replacing an earlier one; None removes it."""
         before = self._of.pop(key, None)
         if before is not None:
             before.key = None
@@ -205,13 +205,13 @@ LATE_AFTER = 60.0
 """Seconds after its moment from which a timer counts as late."""
 
 LATE_KEPT = 200
-"""The late moments that are kept, the last of them."""
+"""The most late moments that are kept, the newest."""
 
 
 class LateMoment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A moment of a part of a run that came late (M48): when it was due, when it came, and why.
 
-    It was `dropped` if the run waits for the next date instead.
+    It is `dropped` if the run waits for the next date instead.
     """
 
     at: float
@@ -227,27 +227,27 @@ _LATE = msgspec.json.Decoder(list[LateMoment])
 
 
 class Clockwork:
-    """The moments that concern an agent: timers and jobs by key, its calendar, and idle elements.
+    """The moments of an agent: timers and jobs by key, its calendar, and idle elements.
 
-    The key of a timer is its run and name; that of a job is 0 and its identifier. `idle` is None if nothing
-    is forgotten for being idle. `late` are the last moments that came late, `fresh` how many of them are not
-    recorded yet.
+    The key of a timer is its run and name; that of a job is 0 and its identifier. `idle` is None if idle
+    elements are not forgotten. `late` are the newest moments that came late; `fresh` is how many of them are
+    not recorded yet.
     """
 
     def __init__(self, zone: str, since: float, forget_after: float | None) -> None:
         self.zone, self.since = zone, since
         self.timers: TimerQueue[tuple[int, str], Job | None] = TimerQueue()
         self.starts: dict[str, StartRun] = {}
-        """The runs that are to begin, by the identifier of the job: few among very many timers."""
+        """The scheduled runs, by the identifier of their job: few among very many timers."""
         self.held: dict[str, StartRun] = {}
-        """The runs among them that wait for no moment, but for their definition, a grant, or room."""
+        """The scheduled runs that wait for no moment, but for their definition, a grant, or room."""
         self.idle = IdleTracker(forget_after) if forget_after is not None else None
         self.late: list[LateMoment] = []
         self.fresh = 0
         self._slept = False
 
     def plan(self, at: float | None, identifier: str, job: Job) -> None:
-        """Have a job done at a moment; None: a run begins once `release` is called."""
+        """Schedule a job for a moment; None: a run that starts once `release` is called."""
         if at is not None:
             self.timers.push(at, (0, identifier), job)
         if isinstance(job, StartRun):
@@ -256,23 +256,23 @@ class Clockwork:
                 self.held[identifier] = job
 
     def release(self, at: float, identifier: str) -> None:
-        """Have a run that was kept begin at a moment."""
+        """Schedule a held run for a moment."""
         self.timers.push(at, (0, identifier), self.held.pop(identifier))
 
     def drop_start(self, identifier: str) -> None:
-        """Drop a run that was to begin."""
+        """Drop a scheduled run."""
         self.starts.pop(identifier, None)
         self.held.pop(identifier, None)
         self.timers.discard((0, identifier))
 
     def next_moment(self) -> float | None:
-        """The moment at which something is due, or None."""
+        """The next moment at which something is due, or None."""
         idle = self.idle.next() if self.idle is not None else None
         due = self.timers.next()
         return due if idle is None else idle if due is None else min(due, idle)
 
     def interrupted(self, at: float) -> None:
-        """Record that the agent is at work only since `at`: what was due before is missed."""
+        """Record that the agent has been running only since `at`: what was due before is missed."""
         self.since, self._slept = at, True
 
     def note_late(
@@ -290,12 +290,12 @@ class Clockwork:
         self.fresh += 1
 
     def late_to_record(self) -> str:
-        """The moments that came late, as the store keeps them; they now count as recorded."""
+        """The late moments, encoded for the store; they now count as recorded."""
         self.fresh = 0
         return msgspec.json.encode(self.late).decode()
 
     def recall_late(self, text: str) -> None:
-        """Restore the late moments that the store has kept; unreadable ones are dropped."""
+        """Restore the late moments from the store; unreadable ones are dropped."""
         with suppress(msgspec.DecodeError):
             self.late.extend(_LATE.decode(text))
 

@@ -1,7 +1,7 @@
-"""The changes of a turn, kept twice: in memory at once, and as rows of the batch to be committed.
+"""The changes of a turn, kept twice: applied to memory at once, and as rows of the batch to be committed.
 
 Facts are final once they are *settled*: they become rows, and elements that others watch for become offers.
-Until then `undo` takes them back. Nothing outside is touched.
+Until then `undo` reverts them. Nothing outside is touched.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from narval.store.batch import Batch, MomentRow, Offer
 log = logging.getLogger("narval.turn")
 
 ERRORS = ("error",)
-"""The name of error elements, as the index of memory takes it."""
+"""The name of error elements, as memory's index takes it."""
 
 ALIKE_WITHIN = 60.0
-"""Seconds within which an error element that repeats the one before is not added."""
+"""Seconds within which an error element that repeats the previous one is not added."""
 
 
 class Pending(msgspec.Struct, eq=False):
-    """Facts that may still be undone, elements to offer, control elements to execute."""
+    """Facts that can still be undone, elements to offer, and control elements to execute."""
 
     facts: list[Change] = []
     offered: list[int] = []
@@ -50,8 +50,8 @@ class Pending(msgspec.Struct, eq=False):
 
 
 class InUse:
-    """The elements given to calls under way, including those that returned in this turn, and to runs that are
-    scheduled to begin.
+    """The elements given to active calls, including those that returned in this turn, and to runs scheduled
+    to start.
     """
 
     def __init__(self, agent: AgentState) -> None:
@@ -63,20 +63,20 @@ class InUse:
         self._eids = None
 
     def eids(self) -> set[int]:
-        """All of them."""
+        """All elements in use."""
         if self._eids is None:
             first = (job.elements for job in self._agent.clockwork.starts.values())
             self._eids = self._agent.runs.in_use().union(*first)
         return self._eids
 
     def add(self, call: Call) -> None:
-        """Count the inputs of a call among them."""
+        """Add the inputs of a call."""
         if self._eids is not None:
             self._eids.update(eid for _, eids in call.inputs for eid in eids)
 
 
 class CallGivenUp(NamedTuple):
-    """A call to another agent that is given up."""
+    """A call to another agent that was given up."""
 
     call: Call
 
@@ -84,10 +84,10 @@ class CallGivenUp(NamedTuple):
 class Transaction:
     """The facts, rows and outer commands of one turn.
 
-    `outer` are commands to be performed, `remote` those that concern other agents and go out with what is
-    recorded, `ended` the runs that have ended. `quit` is the control element that asks the daemon to stop.
+    `outer` are commands to perform; `remote` those that concern other agents and are sent with the record of
+    the turn; `ended` the runs that have ended. `quit` is the control element that asks the daemon to stop.
     With `record_only` no run is told anything. `unsettled` is True while there is something to settle.
-    `comes_with` is the number of the set of labels of what is added now.
+    `comes_with` is the number of the label set given to what is added now.
     """
 
     def __init__(self, agent: AgentState, *, record_only: bool = False) -> None:
@@ -105,7 +105,7 @@ class Transaction:
         self.outer: list[tuple[Run, Outer]] = []
         self.remote: list[tuple[Run, Call | CallGivenUp | Finish | Failure]] = []
         self.taken_back: dict[str, set[int]] = {}
-        """The agents to tell of a new standing of elements that they were sent, each with those elements."""
+        """The elements whose doubt or withdrawal has changed, by the agent that was sent them."""
         self.ended: list[Run] = []
         self.quit: Element | None = None
         self.unsettled = False
@@ -120,7 +120,7 @@ class Transaction:
     # --- facts of memory --------------------------------------------------------------------------------
 
     def fact(self, fact: Change) -> None:
-        """Change memory, unless it is so already; it can be undone until it is settled."""
+        """Apply a change to memory unless it already holds; it can be undone until it is settled."""
         news = self.agent.memory.apply(fact)
         if news is not None:
             self.pending.facts.append(news)
@@ -133,7 +133,7 @@ class Transaction:
             self.unsettled = True
 
     def settle(self) -> None:
-        """Make the facts final: they become rows, and offers are queued, new elements first."""
+        """Make the facts final: add their rows and queue the offers, new elements first."""
         self.unsettled = False
         pending, idle = self.pending, self.agent.clockwork.idle
         if pending.facts:
@@ -166,13 +166,13 @@ class Transaction:
             self.pending.controls.append(element)
 
     def _doubt(self, element: Element) -> None:
-        """Make a new element doubtful if it was made from doubtful elements alone."""
+        """Mark a new element doubtful if it was made only from doubtful elements."""
         fact = changes.Doubted((element.eid,))
         if self.agent.memory.apply(fact) is not None:
             self.batch.record(fact)
 
     def _spread(self, fact: Change) -> None:
-        """Label everything to which a fact gives labels."""
+        """Label everything that a fact gives labels to."""
         knows, made_of = False, None
         if type(fact) is changes.Added:
             knows = _knows_inputs(self.agent, fact.element)
@@ -189,7 +189,7 @@ class Transaction:
                         self.label(eid, labels.number((name,)))
 
     def label(self, eid: int, labels: int) -> None:
-        """Add labels to an element or a run; a standing run, which serves all, never has any."""
+        """Add labels to an element or a run; a service run serves everyone and never has labels."""
         memory = self.agent.memory
         own = memory.labels.own(eid) if labels else NONE
         if own == labels or eid not in memory:
@@ -208,7 +208,7 @@ class Transaction:
 
     @contextmanager
     def coming_with(self, labels: int) -> Iterator[None]:
-        """Give these labels, and those of the enclosing block, to what is added within the block."""
+        """Add these labels, and those of the enclosing block, to everything added within the block."""
         before = self.comes_with
         of_memory = self.agent.memory.labels
         self.comes_with = of_memory.come_with(of_memory.join(before, labels))
@@ -218,13 +218,13 @@ class Transaction:
             self.comes_with = of_memory.come_with(before)
 
     def undo(self) -> None:
-        """Take back what is not settled."""
+        """Revert what is not settled."""
         for fact in reversed(self.pending.facts):
             self.agent.memory.revert(fact)
         self.pending = Pending()
         self.made_of.clear()
 
-    # --- what no engine asked for -----------------------------------------------------------------------
+    # --- changes that no engine asked for ---------------------------------------------------------------
 
     def add(
         self, xml: bytes, origin: Origin | None = None, declared: str = "", held: Run | None = None
@@ -236,8 +236,8 @@ class Transaction:
         return eid
 
     def add_error(self, kind: str, why: str, origin: Origin | None = None, **where: str | int) -> None:
-        """Tell memory and the log what is wrong; not memory if its newest error element, of the last minute,
-        says the same.
+        """Report an error to memory and the log; only to the log if the newest error element is the same and
+        less than a minute old.
         """
         memory = self.agent.memory
         newest = next(memory.index.newest_named(ERRORS), None)
@@ -250,36 +250,36 @@ class Transaction:
         self.add(make_error(kind, why, **{name: str(value) for name, value in where.items()}), origin)
 
     def change(self, fact: Change) -> None:
-        """Change memory though no engine asked for it: forgetting, declaring."""
+        """Change memory without an engine's request: forgetting, declaring."""
         self.fact(fact)
         self.settle()
 
     # --- runs and jobs ------------------------------------------------------------------------------
 
     def alter(self, run: Run) -> None:
-        """Record the row of a run again."""
+        """Record the row of a run again at the end of the turn."""
         self._altered[run.eid] = run
 
     def suspected(self) -> list[DeliveredEvent]:
-        """The events that may have brought the turn down: the one being told, else all of them."""
+        """The events that may have made the turn fail: the one being delivered, else all of them."""
         if self.telling.blamed is not None:
             return [self.telling.blamed]
         return [event_key(advance.run, advance.event) for advance in self.batch.journal]
 
     def rows(self) -> Batch:
-        """The whole batch of the turn, which ends here."""
+        """The complete batch of the turn, which ends here."""
         if self._altered:
             self.batch.runs.extend(map(row_of, self._altered.values()))
         return self.batch
 
     def later(self, at: float | None, job: Job) -> None:
-        """Schedule a job at a moment; None: a run that begins once it may, which each start tries too."""
+        """Schedule a job; with None a run starts as soon as it is allowed to, tried at each daemon start."""
         identifier = str(self.agent.numbers.draw())
         self.batch.moments.append(MomentRow(identifier, self.at if at is None else at, encode_job(job)))
         self.agent.clockwork.plan(at, identifier, job)
 
     def request_quit(self, element: Element) -> None:
-        """Have the daemon stop, as an element asks."""
+        """Ask the daemon to stop, as a control element demands."""
         self.quit = element
 
 
@@ -291,7 +291,7 @@ def inherit(transaction: Transaction, eid: int, others: Iterable[int]) -> None:
 
 
 def _knows_inputs(agent: AgentState, element: Element) -> bool:
-    """True if everything in an element comes from the inputs that its origin names."""
+    """True if all content of an element comes from the inputs that its origin names."""
     origin = element.origin
     if origin is None or not origin.step or (element.name == ERRORS[0] and not origin.call):
         return False
@@ -300,7 +300,7 @@ def _knows_inputs(agent: AgentState, element: Element) -> bool:
 
 
 def declared_parts(agent: AgentState, element: Element) -> MadeOf | None:
-    """The sources of the parts of what a call gave, as its action or transform declares them; None if it
+    """The sources of the parts of a call's result, as its action or transform declares them; None if it
     declares none.
     """
     origin = element.origin

@@ -54,15 +54,14 @@ UNANSWERED = frozenset(
         *("unknown-target", "no-function", "rejected", "refused-by-rule"),
     }
 )
-"""The errors of a call through which nothing came in. All others may contain words of the party that was
-asked.
+"""The errors of a call that brought nothing in. All others may contain text of the party that was called.
 """
 
 
 class Turn:
-    """The part of an agent's work between two commits: runs are told events, requests are done.
+    """The part of an agent's work between two commits: events are delivered to runs, requests are done.
 
-    One object makes all turns of an agent; `begin` begins each. `add`, `start` and `controls` are for
+    One object makes all turns of an agent; `begin` starts each. `add`, `start` and `controls` are for
     requests. With `record_only` no run is told anything and nothing is performed: requests are recorded for
     the next daemon.
     """
@@ -87,7 +86,7 @@ class Turn:
     # --- events -----------------------------------------------------------------------------------------
 
     def deliver_next(self) -> None:
-        """Tell the first event of the queue; for an offer, tell the next watch that may still have it."""
+        """Deliver the first event of the queue; for an offer, offer it to the next watch that may take it."""
         queue = self.agent.queue
         row, run, event = queue[0]
         if isinstance(event, Offer):
@@ -116,10 +115,10 @@ class Turn:
             raise
 
     def tell(self, run_eid: int, event: Event, is_labelled: bool = False) -> bool:
-        """Tell a run one event, and apply what follows; False if the event no longer has a meaning. Raises
+        """Deliver one event to a run, and apply what follows; False if the event is obsolete. Raises
         StoreError.
 
-        `is_labelled`: what comes in with it has its labels already.
+        `is_labelled`: its contents are labelled already.
         """
         agent, transaction = self.agent, self.transaction
         run = agent.runs.active.get(run_eid)
@@ -129,13 +128,14 @@ class Turn:
             call, lookup = run.calls.get(event.call), agent.lookup
             if call is None:
                 return False
-            # What happens to a result before its run hears it; all steps pass here, so it calls little.
+            # What happens to a result before its run gets it; every step passes here, so few functions are
+            # called.
             if not is_labelled:
                 if event.elements and agent.home.now.mail is not None:  # mail may answer work
                     event = self.host_api.hear(self, event)
                 brings_in = call.name in lookup.bringing_in or call.kind in BRINGING_IN
                 if brings_in and (labels := _labels_of_what_came(transaction, run, call, event)):
-                    with transaction.coming_with(labels):  # all that follows from it has its labels
+                    with transaction.coming_with(labels):  # all that follows from it gets its labels
                         return self.tell(run_eid, event, is_labelled=True)
             if lookup.grants is not None or agent.memory.labels.pages:  # files are recorded, grants checked
                 event = _looked_through(transaction, run, call, event)
@@ -168,7 +168,7 @@ class Turn:
                     wished = [*map(agent.lookup.as_recorded, wished)]
             except StoreError:
                 raise
-            except ActionError as error:  # what was asked within the decision did not answer
+            except ActionError as error:  # a function called within the decision failed
                 log.warning("run %d of %s cannot go on: %s", run.eid, run.name, error)
                 self._undo(run, event, error.kind, str(error))
             except Exception as error:
@@ -188,20 +188,20 @@ class Turn:
         return True
 
     def signal(self, run_eid: int, event: Signalled) -> list[Answer]:
-        """Tell a run a signal, under the next id; return its answer, unless that comes in a later turn."""
+        """Deliver a signal to a run under the next id; return its answer, unless it comes in a later turn."""
         signal, before = str(self.agent.numbers.last + 1), len(self.transaction.outer)
         self.tell(run_eid, replace(event, signal=signal))
         commands = [command for _, command in self.transaction.outer[before:]]
         return [one for one in commands if isinstance(one, Answer) and one.signal == signal]
 
     def fire(self, run_eid: int, wake: str, due: float) -> None:
-        """Tell a run that its timer, due at `due`, fired, if it still waits for it."""
+        """Tell a run that its timer, due at `due`, fired, if the run still waits for it."""
         run = self.agent.runs.active.get(run_eid)
         if run is not None and wake in run.wakes:
             (_fire if self.transaction.at - due <= LATE_AFTER else _fire_late)(self, run, wake, due)
 
     def record(self, run: Run, event: Event, decided: list[Any], wished: list[Command]) -> None:
-        """Record what one advance decided, and apply its deferred commands."""
+        """Record the result of one advance, and apply its deferred commands."""
         agent, transaction = self.agent, self.transaction
         if transaction.unsettled:
             transaction.settle()
@@ -212,7 +212,7 @@ class Turn:
         run.note(event)
         if wished:
             self._effects.complete(run, wished)
-        if decided or wished:  # its context may have grown though its state is as before
+        if decided or wished:  # its context may have grown though its state is unchanged
             if run.restate():
                 transaction.alter(run)
             watches, kind = agent.watches, run.kind
@@ -230,7 +230,7 @@ class Turn:
     # --- runs that fail ---------------------------------------------------------------------------------
 
     def _undo(self, run: Run, event: Event, kind: str, message: str) -> None:
-        """Take back an advance that raised: its run is restored from the journal, and fails there."""
+        """Take back an advance that raised: restore its run from the journal, and fail it there."""
         self.transaction.undo()
         self.agent.unwait(run)
         pending = [advance for advance in self.transaction.batch.journal if advance.run == run.eid]
@@ -244,7 +244,7 @@ class Turn:
             self.fail(run, kind, message, event)
 
     def fail_unreadable(self, run: Run) -> None:
-        """Fail a run that the store cannot give back, with as much of it as is known."""
+        """Fail a run that the store cannot restore, keeping as much of it as is known."""
         why = run.unreadable or "its state is not known"
         log.error("run %d of %s is lost: %s", run.eid, run.name, why)
         run.load(*as_far_as_readable(self.agent, run))
@@ -256,7 +256,7 @@ class Turn:
         self.record(run, event, [], [Finish("failed", "failed", (eid,), eid)])
 
     def fail(self, run: Run, kind: str, message: str, event: Event | None = None) -> None:
-        """Fail a run where it stands; the others continue."""
+        """Fail a run where it is; the others continue."""
         event = event or Cancelled(self.agent.numbers.last + 1, self.at, message)
         eid = self._add_error(run, kind, message)
         decision = self.view.decision(run, event)
@@ -284,8 +284,8 @@ class Turn:
 
 
 def _tell_next(turn: Turn, eid: int) -> None:
-    """Tell the next watch in line that may have an element. What one of them is refused, all with its scopes
-    are, and are not asked: many may wait for what the first of them uses.
+    """Offer an element to the next watch in line that may have it. If one watch refuses it, all with the same
+    scopes would: they are skipped, since many may wait for what the first of them uses.
     """
     queue, active, refused = turn.agent.queue, turn.agent.runs.active, None
     while queue.waiters:
@@ -300,15 +300,15 @@ def _tell_next(turn: Turn, eid: int) -> None:
 
 
 def _leaves_out(transaction: Transaction, piece: Job | Offer) -> bool:
-    """True if this is no longer done, because it brought the agent down; an error element says so."""
+    """True if this is skipped because it made the agent fail before; an error element then says so."""
     if why := transaction.telling.reason(0, piece):
         transaction.add(make_error("internal-error", why))
     return bool(why)
 
 
 def _labels_of_what_came(transaction: Transaction, run: Run, call: Call, event: Returned | Produced) -> int:
-    """The labels of what a call has given, even an error, unless they are known already. Its run has them too
-    from now on; but it does not take those of the elements of a source, unless a language model says them.
+    """The labels of a call's result, also of an error; NONE if the current block already adds them. The run
+    gets them too, but of a source's elements only if they contain a language model's answer.
     """
     if isinstance(event, Returned) and (
         event.abandoned or (event.problem is not None and event.problem.kind in UNANSWERED)
@@ -331,10 +331,10 @@ def _fire(turn: Turn, run: Run, wake: str, due: float) -> None:
 
 
 def _fire_late(turn: Turn, run: Run, wake: str, due: float) -> None:
-    """Tell a run that its timer fired, and record that it came late.
+    """Tell a run that its timer fired, and record that it fired late.
 
-    The record names no part if a run waits for very many moments: searching them all for each one would take
-    time quadratic in their number.
+    If a run waits for very many moments, the record names no part: searching all of them for each one would
+    take quadratic time.
     """
     clockwork = turn.agent.clockwork
     if clockwork.fresh >= LATE_KEPT:
@@ -352,7 +352,7 @@ def _fire_late(turn: Turn, run: Run, wake: str, due: float) -> None:
 
 
 def _waits(run: Run) -> list[Wait]:
-    """The things that a run waits for now."""
+    """The things a run is waiting for now."""
     if run.state is None or not run.active:
         return []
     return list(run.engine.waiting_for(run.definition, run.state, run.watches))
@@ -361,7 +361,7 @@ def _waits(run: Run) -> list[Wait]:
 def _looked_through(
     transaction: Transaction, run: Run, call: Call, event: Returned | Produced
 ) -> Returned | Produced:
-    """The event that a run is told of what its call gave, within what was granted; its files are recorded."""
+    """Check a call's result against the grant and record the files it wrote; return the event to deliver."""
     agent = transaction.agent
     if event.elements and agent.lookup.grants is not None:
         event = given_within(transaction, run, event)
@@ -371,9 +371,9 @@ def _looked_through(
 
 
 def _within_limits(transaction: Transaction, run: Run, event: Returned | Produced) -> Returned | Produced:
-    """The event that a run is told of what its call gave: a failure if memory has no room for it.
+    """Return the event to deliver for a call's result: a failure if memory has no room for it.
 
-    A source is then given up.
+    A source is then cancelled.
     """
     over = transaction.agent.excess_of_elements([element.xml for element in event.elements])
     if not over:
@@ -385,14 +385,14 @@ def _within_limits(transaction: Transaction, run: Run, event: Returned | Produce
 
 
 def _show(transaction: Transaction, run: Run) -> None:
-    """Offer the element of a run to those that watch for it."""
+    """Offer the element of a run to the watches for it."""
     element = transaction.agent.memory.element(run.eid)
     if element is not None:
         transaction.offer(element)
 
 
 def _save(transaction: Transaction, run: Run) -> None:
-    """Save the whole state of a run, so that recovery begins there and its history is bounded."""
+    """Save the whole state of a run: recovery starts from it, and the journal to read stays bounded."""
     batch, last = transaction.batch, transaction.agent.numbers.last
     data = codec.encode_snapshot(run.state, run.commands())
     batch.snapshots.append(SnapshotRow(run.eid, last, data))

@@ -1,4 +1,4 @@
-"""The engines' view while they decide: memory, the library, the run that is advanced, the surroundings."""
+"""The engines' view while they decide: memory, the library, the run being advanced, the surroundings."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from narval.core.patterns.pattern import Bound
 from narval.files.schemas import Schemas
 
 Ask = Callable[[Run, str, Mapping[str, Plain], float], Plain]
-"""Answers what an engine asks the user's code while it decides. It takes the run, the function, its arguments
-and the time.
+"""Answer what an engine asks the user's code while it decides, given the run, the function, its arguments and
+the time.
 """
 
 IsUpToDate = Callable[[str, tuple[str, ...], tuple[str, ...], FileTimes], bool]
-"""True if files that a program creates in a folder are there, and no older than those it needs (A9)."""
+"""True if the files that a program creates in a folder exist, and are no older than those it needs (A9)."""
 
 
 TellAndSend = Callable[[Any, Run, Returned | Produced], bool]
-"""Tells a run within a turn what a call gave back, and sends to other agents what is for them."""
+"""Tell a run the result of a call within a turn, and send to other agents what is addressed to them."""
 
 
 Hear = Callable[[Any, Returned | Produced], Returned | Produced]
-"""Removes from what a call gave, within a turn, what is for other runs."""
+"""Remove from a call's result, within a turn, what is addressed to other runs."""
 
 
 class HostApi(msgspec.Struct):
-    """Sources of decisions beside memory: schemas, the user's code, the files of programs; and the ways to
-    other agents.
+    """The sources of decisions besides memory: schemas, the user's code, the files of programs; and the ways
+    to other agents.
     """
 
     schemas: Schemas
@@ -51,16 +51,16 @@ class HostApi(msgspec.Struct):
     is_up_to_date: IsUpToDate | None
     tell_and_send: TellAndSend
     correspond: Callable[[Any], None] = lambda turn: None
-    """Send to other agents what the runs of a turn ask for or answer, with what it records."""
+    """Send to other agents what the runs of a turn ask for or answer, with what the turn records."""
     hear: Hear = lambda turn, event: event
-    """Takes the answers to work out of the mails that a call gave, and hands them over (P68)."""
+    """Take answers to work out of the mails in a call's result, and hand them over (P68)."""
 
     def use_schemas(self, schemas: Schemas) -> None:
-        """Check elements by other schemas from now on."""
+        """Check elements against other schemas from now on."""
         self.schemas = schemas
 
     def schema_fault(self, xml: bytes) -> str | None:
-        """The reason why the schema of the element's name refuses it, or None (N7)."""
+        """The reason why the schema for the element's name refuses it, or None (N7)."""
         return self.schemas.refusal(xml)
 
 
@@ -68,7 +68,7 @@ class LiveMemory:
     """The engines' `MemoryView`, and what a run reads of memory."""
 
     def __init__(self, memory: Memory, schemas: HostApi) -> None:
-        # Bound here, for engines call them often: a query costs no call but its own.
+        # Bound here because engines call these often: a query costs only its own call.
         self.element, self.fits_since = memory.element, partial(fits_since, memory)
         self.current, self.text_of = partial(current, memory), text_of
         self.matching, self.among = memory.matching, memory.among
@@ -78,26 +78,26 @@ class LiveMemory:
 
     @property
     def next_eid(self) -> int:
-        """The eid the next element will have."""
+        """The eid of the next element."""
         return self._memory.next_eid
 
     def fits(self, element: Element, bound: Bound) -> bool:
-        """True if an element, in memory or not yet, fits."""
+        """True if an element matches, whether it is in memory or not yet."""
         return bound.test(self._memory.tree(element))
 
     def judge(self, eids: Iterable[int], bound: Bound) -> GuardVerdict:
-        """The verdict of a guard, for callers that do not decide by it."""
+        """The verdict of a guard, for callers whose decision does not depend on it."""
         return verdict_of(eids)
 
     def unique_seen(self, name: str, expression: str, value: str) -> bool:
-        """True if a unique output gave this value before (N37)."""
+        """True if a unique output has given this value before (N37)."""
         return (name, expression, value) in self._memory.unique_values
 
 
 class TurnView(LiveMemory):
-    """The engines' `View` within a turn, of one run after another.
+    """The engines' `View` within a turn, for one run after another.
 
-    `apply` applies a command of a run, `label` gives a run labels, `note_sources` gives the parts of a new
+    `apply` applies a command of a run, `label` adds labels to a run, `note_sources` gives the parts of a new
     element the labels of their sources.
     """
 
@@ -117,19 +117,18 @@ class TurnView(LiveMemory):
         self.library = agent.library
 
     def decision(self, run: Run, event: Event) -> Any:
-        """The decision of the engine of a run on an event, which sees by this view; until `leave`."""
+        """The decision object of a run's engine for an event; this view serves it until `leave`."""
         self._run, self._at = run, event.at
         self.library = run.library if run.library is not None else self._agent.library
         return run.engine.decision_type(run.definition, run.state, event, self)
 
     def leave(self) -> None:
-        """Be of no run."""
+        """Stop viewing for a run."""
         self._run = None
 
     def judge(self, eids: Iterable[int], bound: Bound) -> GuardVerdict:
-        """The verdict of a guard, with the labels of its variables' elements and of what fits. One fitting
-        element is enough, so they are those of the one with the fewest, without hearsay if there is such a
-        one.
+        """The verdict of a guard, with the labels of its variables' elements and of a matching element. One
+        match is enough, so the labels are those of the match with the fewest, preferably without hearsay.
         """
         labels = self._memory.labels
         if not labels.pages:
@@ -155,14 +154,14 @@ class TurnView(LiveMemory):
         return record.caller if record is not None else None
 
     def started_by(self, run: int) -> str:
-        """The person who started the top-level run that a run belongs to."""
+        """The person who started the top-level run of a run."""
         record = self._agent.runs.get(run)
         while record is not None and record.caller is not None:
             record = self._agent.runs.get(record.caller.run)
         return record.by if record is not None else ""
 
     def answered_at(self, run: int, step: str) -> Iterator[str]:
-        """The people who answered other items of a step in the top-level run that a run belongs to."""
+        """The people who answered other items of a step in the top-level run of a run."""
         agent, record = self._agent, self._agent.runs.get(run)
         while record is not None:
             for eid in agent.runs.families.items(record.family, step):
@@ -172,26 +171,26 @@ class TurnView(LiveMemory):
             record = agent.runs.get(past(agent, top)[1]) if top is not None else None
 
     def definition(self, kind: str, name: str) -> Any:
-        """The definition of a kind and name, in the version that counts for the run that asks."""
+        """The definition of a kind and name, in the version that the asking run uses."""
         return self._agent.lookup.definition(self._run, kind, name)
 
     def name_of(self, run: int) -> str | None:
-        """The definition that a run follows."""
+        """The name of the definition that a run follows."""
         record = self._agent.runs.get(run)
         return record.name if record is not None else None
 
     @property
     def people(self) -> Directory:
-        """The directory of people as it is now."""
+        """The current directory of people."""
         return self._agent.lookup.people
 
     @property
     def listeners(self) -> Mapping[str, int]:
-        """The listeners to every run, and the bits of the events they listen to."""
+        """The listeners to every run, each with the bits of the events it listens to."""
         return self._agent.lookup.listeners(self._run)
 
     def pending_call(self, call: str) -> Call | None:
-        """A call that the run has under way."""
+        """An active call of the run."""
         return self._run.calls.get(call) if self._run is not None else None
 
     def active_watch(self, watch: str) -> Watch | None:
@@ -202,22 +201,22 @@ class TurnView(LiveMemory):
 
     @property
     def zone(self) -> str:
-        """The name of the zone whose calendar the home keeps."""
+        """The name of the home's time zone."""
         return self._agent.clockwork.zone
 
     @property
     def up_since(self) -> float:
-        """The moment from which the agent has been at work without a break."""
+        """The moment from which the agent has run without a break."""
         return self._agent.clockwork.since
 
     def was_missed(self, moment: float) -> bool:
-        """True if the agent was not at work at a moment."""
+        """True if the agent was not running at a moment."""
         return moment < self._agent.clockwork.since
 
     def is_up_to_date(
         self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...], times: FileTimes
     ) -> bool:
-        """True if these files are there now, and none that is needed is newer."""
+        """True if these files exist now, and no needed file is newer."""
         test = self._host_api.is_up_to_date
         return test is not None and test(directory, creates, needs, times)
 

@@ -1,5 +1,5 @@
-"""Watches, by the elements that would satisfy them; signals of runs to runs; the queue of events still to be
-told; events that are no longer told.
+"""Watches, indexed by the elements that would satisfy them; signals between runs; the queue of events to
+deliver; events that are no longer delivered.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WatchKey = tuple[int, str]
 
 
 class Wish(NamedTuple):
-    """The conditions of watches that are also told when a fitting element is replaced or forgotten."""
+    """The conditions of watches that are also told when a matching element is replaced or forgotten."""
 
     conditions: tuple[Bound, ...]
     scopes: tuple[MarkScope | None, ...]
@@ -30,7 +30,7 @@ class Wish(NamedTuple):
 
 
 MOST_ALTERED = 10_000
-"""The most changed runs of a kind that are kept for who lists them next; beyond that all are listed anew."""
+"""The most changed runs of a kind kept for the next listing; beyond that, all runs are listed again."""
 
 
 class Watches:
@@ -42,19 +42,19 @@ class Watches:
         self._wishes: dict[WatchKey, tuple[Wish, ...]] = {}
         self._sharing: dict[Wish, dict[WatchKey, int]] = {}
         """The watches of each wish, numbered in the order they were set. Many plans take turns at one
-        element; whether they are told of it is decided once for all.
+        element; whether to tell them is decided once for all.
         """
         self._numbers = count()
         self._of_elements: dict[int, dict[WatchKey, None]] = {}
-        """By element, the watches that are told when that one is replaced or forgotten."""
+        """By element, the watches to tell when it is replaced or forgotten."""
         self._elements: dict[WatchKey, tuple[int, ...]] = {}
         self.altered: dict[str, dict[int, None]] = {}
-        """By kind that is being followed, the runs that have changed since they were last listed; a kind of
-        which more have than are kept is not followed any more.
+        """By followed kind, the runs that have changed since they were last listed. A kind with too many of
+        them is no longer followed.
         """
 
     def add(self, run: int, command: Watch) -> None:
-        """Wake a run for an element."""
+        """Wake a run for a matching element."""
         key = (run, command.watch)
         for bound in command.conditions:
             self.index.add(key, bound)
@@ -66,7 +66,7 @@ class Watches:
                 self._of_elements.setdefault(eid, {})[key] = None
 
     def remove(self, run: int, watch: str) -> None:
-        """Stop waking it; a watch that is not there is ignored."""
+        """Stop waking a run by a watch; ignore an unknown watch."""
         key = (run, watch)
         self.index.discard(key)
         for wish in self._wishes.pop(key, ()):
@@ -94,7 +94,7 @@ class Watches:
         sharing[key] = next(self._numbers)
 
     def alter(self, kind: str, run: int) -> None:
-        """Record that a run of a kind that is followed has changed."""
+        """Record that a run of a followed kind has changed."""
         altered = self.altered[kind]
         altered[run] = None
         if len(altered) > MOST_ALTERED:
@@ -106,11 +106,11 @@ class Watches:
 
     @property
     def any_of_gone(self) -> bool:
-        """True if some watch is told of elements that are gone."""
+        """True if some watch is told when elements are gone."""
         return bool(self._of_elements or len(self._of_gone))
 
     def misses(self, name: str) -> bool:
-        """True if some watch may have to be told that an element of this name is gone."""
+        """True if some watch may need to be told that an element of this name is gone."""
         return self._of_gone.interested(name)
 
     def watchers_of_gone(
@@ -126,30 +126,30 @@ class Watches:
         return sorted(numbers, key=numbers.__getitem__)
 
     def watchers_of(self, eid: int) -> Iterable[WatchKey]:
-        """The watches that count on this very element, to be told when it is replaced or forgotten."""
+        """The watches for this very element, to be told when it is replaced or forgotten."""
         return tuple(self._of_elements.get(eid, ()))
 
 
 class Signals:
-    """The calls by which runs tell one another something, while they are not answered.
+    """The unanswered calls by which runs signal one another.
 
-    `standing` are the standing runs, by the full names of their definitions, and `gone` those that have been
-    told that their definition is no longer loaded.
+    `standing` are the service runs, by the full names of their definitions; `gone` those that have been told
+    that their definition is no longer loaded.
     """
 
     def __init__(self) -> None:
         self.standing: dict[str, int] = {}
         self.gone: frozenset[str] = frozenset()
         self.heard: dict[int, dict[str, int]] = {}
-        """The calls by the run that is to answer, each with the run that made it."""
+        """The calls by the run that should answer, each with the run that made it."""
 
     def hearer(self, call: Call) -> int:
-        """The run that a call tells; 0 if there is none."""
+        """The run that a call signals; 0 if there is none."""
         target = (call.payload or {}).get("run") or self.standing.get(call.name, 0)
         return target if isinstance(target, int) else 0
 
     def lack(self, names: frozenset[str]) -> None:
-        """Set the standing runs whose definitions are gone."""
+        """Set the service runs whose definitions are gone."""
         self.gone = names
 
     def add(self, hearer: int, call: str, caller: int) -> None:
@@ -157,7 +157,7 @@ class Signals:
         self.heard.setdefault(hearer, {})[call] = caller
 
     def settle(self, hearer: int, call: str) -> int:
-        """Stop waiting for an answer; return the run that waited, or 0 if none did."""
+        """Stop waiting for an answer; return the run that waited, or 0."""
         waiting = self.heard.get(hearer, {})
         caller = waiting.pop(call, 0)
         if not waiting:
@@ -165,74 +165,70 @@ class Signals:
         return caller
 
     def ended(self, hearer: int) -> Mapping[str, int]:
-        """Stop waiting for a run that has ended; return the calls it has not answered, each with the run that
-        made it.
-        """
+        """Stop waiting for an ended run; return its unanswered calls, each with the run that made it."""
         return self.heard.pop(hearer, {})
 
 
 def unanswered(hearer: int) -> Failure:
-    """The failure of what was told a run that has ended without an answer."""
+    """The failure of a signal whose hearer ended without an answer."""
     return Failure("over", f"run {hearer} is over and has not answered")
 
 
 DeliveredEvent = tuple[int, str]
-"""A run (0: none), and words that identify what it is told when that comes again."""
+"""A run (0: none), and the words that identify an event when it comes again."""
 
 
 _ABOUT = ("call", "watch", "wake", "name", "run", "eid", "sender", "number")
-"""The fields that say what an event, a job or a message is about, and are the same when it comes again."""
+"""The fields that say what an event, a job or a message is about; they are the same when it comes again."""
 
 
 def event_key(run: int, event: object) -> DeliveredEvent:
-    """The words that identify what a run is told: the kind of event, and the call, watch or element it is
-    about.
-    """
+    """The words that identify an event for a run: its type, and the call, watch or element it is about."""
     about = (getattr(event, field, None) for field in _ABOUT)
     return run, " ".join([type(event).__name__, *(str(part) for part in about if part is not None)])
 
 
 class PoisonGuard:
-    """The event that brought a turn down, and those that are no longer told because they did so twice."""
+    """The event that made a turn fail, and those no longer delivered because they did so twice."""
 
     def __init__(self) -> None:
         self.blamed: DeliveredEvent | None = None
         self.poisonous: frozenset[DeliveredEvent] = frozenset()
 
     def blame(self, run: int, event: object) -> None:
-        """Record that a turn broke down while a run was told this."""
+        """Record that a turn failed while this was delivered to a run."""
         self.blamed = event_key(run, event)
 
     def mark_poisonous(self, pieces: Iterable[DeliveredEvent]) -> None:
-        """Stop telling these: their runs fail instead."""
+        """Stop delivering these events: their runs fail instead."""
         self.poisonous = frozenset(pieces)
 
     def reason(self, run: int, event: object) -> str:
-        """The reason why this is no longer told, for people; empty if it still is."""
+        """The reason why an event is no longer delivered, as text; "" if it still is."""
         if not self.poisonous or (key := event_key(run, event)) not in self.poisonous:
             return ""
         return f"narval broke down twice on delivering this event, so it is no longer delivered: {key[1]}"
 
 
 class EventQueue(deque[tuple[int, int, Event | Offer]]):
-    """Events still to be told: the row they are stored under (0: none), the run (0: an offer), the event."""
+    """Events to deliver: the row they are stored under (0: none), the run (0: an offer), the event."""
 
     __slots__ = ("waiters",)
 
     def __init__(self) -> None:
         super().__init__()
         self.waiters: deque[WatchKey] | None = None
-        """The watches that have yet to be told of the offer in front; None before it is their turn."""
+        """The watches still to be told of the offer in front; None before its turn."""
 
     def put_first(self, run: int, event: Event) -> None:
-        """Tell a run an event before what this turn has queued: runs that count on an element hear of its
-        successor before others may take it (N45).
+        """Queue an event before those of this turn: runs that count on an element hear of its successor
+        before others may take it (N45).
         """
         place = int(self.waiters is not None)
-        while place < len(self) and self[place][0]:  # what was recorded before stands in front
+        while place < len(self) and self[place][0]:  # recorded events stand in front
             place += 1
         self.insert(place, (0, run, event))
 
     def wait_in_line(self, watches: deque[WatchKey] | None) -> None:
-        """Set the watches that have yet to be told of the offer in front."""
+        """Set the watches still to be told of the offer in front."""
         self.waiters = watches

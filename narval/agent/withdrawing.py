@@ -1,7 +1,7 @@
-"""Withdrawing an element that should never have counted; what was made from it alone is doubtful.
+"""Withdrawing an element that should never have counted; what was made only from it becomes doubtful.
 
-It all happens in one turn: the element, what is doubtful now, the note that says why, what the runs that
-relied on it are told, and the message to the agents that it was sent to.
+Everything happens in one turn: the element, the elements now doubtful, the note that says why, the effects on
+runs that relied on it, and the message to the agents it was sent to.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from narval.core.memory.memory import Memory
 
 
 class Consequences(NamedTuple):
-    """The consequences of withdrawing: the elements withdrawn now, which of them `cascade` adds, and those
-    that are doubtful.
+    """The consequences of withdrawing: the elements withdrawn now, those of them that `cascade` adds, and the
+    doubtful ones.
     """
 
     withdrawn: tuple[int, ...]
@@ -64,11 +64,10 @@ def withdraw(
     *,
     cascade: bool = False,
 ) -> tuple[Consequences, int | None]:
-    """Withdraw elements. Return the consequences, and the eid of the note that says why, None if there are
-    none.
+    """Withdraw elements. Return the consequences, and the eid of the note that says why (None without any).
 
-    Those that were withdrawn before stay unchanged. With `cascade` what is doubtful because of them is
-    withdrawn too.
+    Elements withdrawn before stay unchanged. With `cascade`, what is doubtful because of them is withdrawn
+    too.
     """
     memory = transaction.agent.memory
     what = consequences(memory, eids, cascade=cascade)
@@ -86,7 +85,7 @@ def withdraw(
 
 
 def doubt(transaction: Transaction, eids: tuple[int, ...]) -> None:
-    """Make elements doubtful that are so at the agent that sent them, and what was made from them."""
+    """Mark elements doubtful that are doubtful at their sender, and what was made from them."""
     memory = transaction.agent.memory
     fresh = [eid for eid in eids if eid in memory.elements and eid not in memory.withdrawn]
     after = doubtful_after(memory, fresh)
@@ -94,7 +93,7 @@ def doubt(transaction: Transaction, eids: tuple[int, ...]) -> None:
 
 
 def _doubt(transaction: Transaction, eids: tuple[int, ...]) -> None:
-    """Make elements doubtful, and offer them to the runs that ask for such."""
+    """Make elements doubtful, and offer them to the runs that ask for doubtful ones."""
     if not eids:
         return
     transaction.change(changes.Doubted(eids))
@@ -108,7 +107,7 @@ def _doubt(transaction: Transaction, eids: tuple[int, ...]) -> None:
 
 
 def _follow(transaction: Transaction, eids: tuple[int, ...]) -> None:
-    """Schedule word to the agents that were sent these elements, or what was made from them."""
+    """Schedule a message to the agents that were sent these elements."""
     for scope, runs in transaction.agent.memory.marks.items():
         if is_sending(scope) and (sent := runs.keys() & {*eids}):
             transaction.taken_back.setdefault(scope[2], set()).update(sent)
@@ -117,7 +116,7 @@ def _follow(transaction: Transaction, eids: tuple[int, ...]) -> None:
 def confirm(
     transaction: Transaction, eids: tuple[int, ...], why: str, origin: Origin | None = None
 ) -> tuple[int, ...]:
-    """End the doubt about elements, and about what is doubtful because of them alone; return all of these."""
+    """End the doubt about elements, and about what is doubtful only because of them; return all of these."""
     memory = transaction.agent.memory
     fresh = tuple([eid for eid in dict.fromkeys(eids) if eid in memory.doubtful])
     if not fresh:

@@ -1,8 +1,8 @@
-"""Limits of a grant: what the calls of a definition may give, in a home that asks for grants.
+"""Limits of a grant: what a definition's calls may return, in a home that asks for grants.
 
 The person who grants a definition has seen which definitions it starts, and which agents it sends to. So an
-element that starts another, ends the daemon or goes to another agent is held back unless what was seen says
-so. Other elements have names that the outputs of its code declare, which its engine checks.
+element that starts another, ends the daemon or goes to another agent is held back unless the grant covers it.
+Other elements have names that the outputs of its code declare, which its engine checks.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ log = logging.getLogger("narval.grants")
 
 
 def granted_to(agent: AgentState, run: Run) -> tuple[Run, tuple[str, ...]] | None:
-    """The top-level run behind a run, and the needs that its definition was granted; None if that may reach
-    anything.
+    """The top-level run behind a run, and the needs that its definition was granted; None if its needs are
+    not limited.
 
-    A version that no longer counts, or may not begin now, has what was granted to its name.
+    A version that is outdated or may not start now has what was granted to its name.
     """
     outermost = agent.runs.get(agent.runs.top(run)) if run.caller is not None else run
     definition = outermost.definition if outermost is not None else None
@@ -47,8 +47,8 @@ def granted_to(agent: AgentState, run: Run) -> tuple[Run, tuple[str, ...]] | Non
 
 
 def given_within(transaction: Transaction, run: Run, event: Returned | Produced) -> Returned | Produced:
-    """The event that a run is told of what its call gave: an error if that would start, end or send something
-    that was not shown when it was granted. A source is then given up.
+    """Return the event to deliver for a call's result: an error if the result would start, end or send
+    something that is not granted. A source is then cancelled.
     """
     agent = transaction.agent
     holder = granted_to(agent, run)
@@ -56,7 +56,7 @@ def given_within(transaction: Transaction, run: Run, event: Returned | Produced)
         return event
     outermost, granted = holder
     beyond = _beyond(event, granted)
-    if beyond:  # an earlier version has no list of what its text says that it starts and ends
+    if beyond:  # an earlier version has no list of what its text starts and ends
         beyond = _beyond(event, (*granted, *made_by(outermost.definition, agent.library)))
     if not beyond:
         return event
@@ -70,7 +70,7 @@ def given_within(transaction: Transaction, run: Run, event: Returned | Produced)
 
 
 def _beyond(event: Returned | Produced, granted: tuple[str, ...]) -> str:
-    """The first need of what a call gave that is not granted; "" where all of them are."""
+    """The first need of a call's result that is not granted; "" if all are."""
     return next((need for each in event.elements for need in _made(each, granted)), "")
 
 
@@ -92,4 +92,4 @@ def _made(output: OutputElement, granted: tuple[str, ...]) -> Iterator[str]:
 
 
 _WORDS = (b"start-plan", b"task-object", b"quit")
-"""The words, one of which is in the root of each element that does something by itself."""
+"""The words, one of which is in the root of each element that acts by itself."""

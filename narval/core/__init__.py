@@ -1,1 +1,1 @@
-"""The core: what decides and remembers, without a clock, chance, files, threads, sockets or logging."""
+"""The core: decisions and memory, without a clock, randomness, files, threads, sockets or logging."""

@@ -1,7 +1,7 @@
-"""The table of who may agree to what, and the one function that operations and engines ask.
+"""The table of who may agree to what, and the single function that operations and engines ask.
 
-An asker is known by the way that it comes. What a person may in their own right, such as an administrator or
-one to whom an item is offered, is decided besides, where people are known, and never instead.
+An asker is classified by its channel. The rights of a particular person, such as an administrator or one to
+whom an item is offered, are checked in addition, where people are known, and never instead.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple, get_args
 
 Role = Literal["reader", "person", "operator"]
-"""The rights that a person has on pages and in chats (M66)."""
+"""The rights of a person on pages and in chats (M66)."""
 
 Who = Role | Literal["owner", "another", "file", "program", "client", "caller", "peer"]
 Act = Literal[
@@ -43,11 +43,11 @@ ASKERS: Mapping[Who, str] = MappingProxyType(
         "peer": "another home",
     }
 )
-"""The askers; people come by terminal, page, chat or mail."""
+"""The kinds of askers; people come by terminal, page, chat or mail."""
 
 
 class Row(NamedTuple):
-    """An act: its words, the askers who may do it with the words for them, and what others can do instead."""
+    """An act: its words, the askers who may do it, the words for them, and what others can do instead."""
 
     does: str
     may: tuple[Who, ...]
@@ -113,18 +113,18 @@ ACTS: Mapping[Act, Row] = MappingProxyType(
         ),
     }
 )  # fmt: skip
-"""The acts by which something is agreed to, or somebody spoken for."""
+"""The acts of agreeing to something, or of speaking for somebody."""
 
 
 def refusal(act: Act, who: Who, by: str = "", actor: str = "") -> str:
-    """The reason why an asker may not do an act, `by` the name of a person and `actor` of who really asks; ""
-    if it may.
+    """The reason why an asker may not do an act; "" if it may. `by` is the name of a person and `actor` the
+    real asker.
     """
     return "" if who in ACTS[act].may else sentence(act, who, by, actor)
 
 
 def sentence(act: Act, who: Who, by: str = "", actor: str = "") -> str:
-    """The sentence that refuses an act: who may not do what, why, and what can be done instead."""
+    """The sentence that refuses an act: who may not do it, why, and what to do instead."""
     row = ACTS[act]
     return f"{_named(who, by, actor)} may not {row.does}: that is for {row.only}; {row.instead}"
 

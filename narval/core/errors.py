@@ -1,34 +1,34 @@
-"""The errors that narval raises; an error's class tells whose matter it is.
+"""The errors that narval raises; an error's class says who has to act.
 
 NarvalError
 ├── DefinitionError      the author of a definition: a file has faults, each with line and column
-├── PatternError         the author of a pattern: it is no XPath, or not one that can be tried here
+├── PatternError         the author of a pattern: it is not XPath, or cannot be evaluated here
 ├── ElementError         the sender of an element: it is malformed, hostile or refused by its schema
 ├── ActionError          the author of an action: it raised, hung, died or returned wrong output
 ├── RequestError         the caller: no such run, no such definition, a wrong argument
 │   ├── NotOfferedError   a definition is not offered to the program that calls it
 │   ├── WorkRefusedError  the rules of an item of work refuse an act
 │   ├── ElsewhereError    another daemon has the agent that is asked
-│   ├── TaskRefusedError  a task, its type or its object refuses what it is told
+│   ├── TaskRefusedError  a task, its type or its object refuses a request
 │   └── TokenError       a process refuses an operation on its tokens; a definition cannot be started
-│       ├── NoTokenError             it has no such token, or several where one is meant
+│       ├── NoTokenError             it has no such token, or it is ambiguous
 │       ├── TokenCompleteError       the token is complete already
 │       ├── NotExecutingError        the process has ended, is cancelled or held up
 │       └── NotBacktrackableError    it cannot go back to the token, or not past another
 ├── OperatorError        the operator of the daemon: its home or its settings
-│   ├── NoHomeError      there is no home there
+│   ├── NoHomeError      there is no home at that path
 │   ├── HomeHeldError    another program holds the home
 │   └── SettingsError    etc/narval.toml, etc/people.toml or etc/trust.toml has faults
 ├── SurroundingsError    the machine: disk, file system, peers
 │   ├── StoreError       the store cannot be read or written
-│   │   ├── RefusedRowsError the store is sound, and does not take these rows
+│   │   ├── RefusedRowsError the store is sound, but does not accept these rows
 │   │   ├── FencedError      another daemon has the agents of this commit
-│   │   ├── StoreAwayError   its server does not answer now; nothing is lost
+│   │   ├── StoreAwayError   its server is not answering; nothing is lost
 │   │   │   └── CutOffError   a turn of the home's own agent needed an answer: the daemon starts over
 │   │   └── UnreadableError  one record in it cannot be understood, or is missing; the rest is sound
-│   ├── NotFetchedError  what an agent follows is not here yet as it is published
+│   ├── NotFetchedError  the published collections of an agent are not fetched yet
 │   └── DaemonGoneError  the daemon does not answer
-│       ├── SilentError       it has not answered in time what records nothing
+│       ├── SilentError       it did not answer in time a request that records nothing
 │       └── UnansweredError   it ended, or was silent, before it answered: it may have done it
 └── InternalError        narval itself: an illegal transition, a broken invariant
 """
@@ -40,7 +40,7 @@ from typing import NamedTuple
 
 
 class NarvalError(Exception):
-    """An error that narval raises on purpose."""
+    """An error that narval raises deliberately."""
 
 
 class Fault(NamedTuple):
@@ -60,13 +60,11 @@ class Fault(NamedTuple):
 
 
 class FaultWarning(UserWarning):
-    """Files of a home that a program has opened have faults: their contents are not loaded, or kept as they
-    were.
-    """
+    """Files of a home that a program has opened have faults: their contents are not loaded, or unchanged."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.faults = tuple(sorted(faults))
-        super().__init__(self.faults)  # what it is made of, so that a copy can be
+        super().__init__(self.faults)  # the constructor's arguments, so that it can be copied
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.faults))
@@ -85,7 +83,7 @@ class DefinitionError(NarvalError):
 
 
 class PatternError(NarvalError):
-    """A pattern that cannot be tried: `text` is the expression, `column` (from 1) where it goes wrong."""
+    """An invalid pattern: `text` is the expression, `column` (from 1) the place of the fault."""
 
     def __init__(self, text: str, message: str, column: int = 1) -> None:
         self.text, self.message, self.column = text, message, column
@@ -94,7 +92,7 @@ class PatternError(NarvalError):
 
 
 class ElementError(NarvalError):
-    """An element is refused. `kind` is a stable word: malformed, doctype, too-large, too-deep, invalid,
+    """An element was refused. `kind` is a stable word: malformed, doctype, too-large, too-deep, invalid,
     reserved, no-memory.
     """
 
@@ -106,7 +104,7 @@ class ElementError(NarvalError):
 class ActionError(NarvalError):
     """An action failed. `kind` becomes the `type` of the error element.
 
-    If `final`, trying again cannot help: the step's `retries` are not used.
+    If `final`, another attempt cannot help: the step's `retries` are not used.
     """
 
     def __init__(self, message: str, kind: str = "action-failed", *, final: bool = False) -> None:
@@ -134,7 +132,7 @@ class WorkRefusedError(RequestError):
 
 
 class TaskRefusedError(RequestError):
-    """A task, its type or an object refuses what it is told; nothing has changed. `kind` is a stable word."""
+    """A task, its type or an object refuses a request; nothing has changed. `kind` is a stable word."""
 
     def __init__(self, kind: str, message: str) -> None:
         self.kind = kind
@@ -152,7 +150,7 @@ class TokenError(RequestError):
 
 
 class NoTokenError(TokenError):
-    """The process has no such token, or several where one is meant: no-token, ambiguous."""
+    """The process has no such token, or it is ambiguous: no-token, ambiguous."""
 
 
 class TokenCompleteError(TokenError):
@@ -192,13 +190,13 @@ class StoreError(SurroundingsError):
 
 
 class RefusedRowsError(StoreError):
-    """The store does not take the rows of a commit (too large, a constraint); it is sound."""
+    """The store does not accept the rows of a commit (too large, a constraint); it is sound."""
 
 
 class FencedError(StoreError):
     """A commit for agents that another daemon owns now; nothing of it is recorded (G47).
 
-    `agents` are their numbers; the store is sound, and takes the batches of others.
+    `agents` are their numbers; the store is sound, and accepts the batches of others.
     """
 
     def __init__(self, message: str, agents: frozenset[int] = frozenset()) -> None:
@@ -207,17 +205,17 @@ class FencedError(StoreError):
 
 
 class StoreAwayError(StoreError):
-    """The server of the store does not answer now; nothing that was confirmed is lost (G52)."""
+    """The server of the store is not answering; nothing that was confirmed is lost (G52)."""
 
 
 class CutOffError(StoreAwayError):
-    """A turn of the home's own agent broke down because it had to read in the store: the daemon
+    """A turn of the home's own agent failed because it had to read from the store: the daemon
     starts over.
     """
 
 
 class NotFetchedError(SurroundingsError):
-    """Collections that an agent follows are not here yet as they are published for all daemons (G58)."""
+    """Collections that an agent follows have not been fetched yet in their published version (G58)."""
 
 
 class UnreadableError(StoreError):
@@ -229,17 +227,17 @@ class DaemonGoneError(SurroundingsError):
 
 
 STILL_AT_IT = "and may still be doing it"
-"""The words about a daemon that has a request and has not answered it in time."""
+"""The words about a daemon that has not answered a request in time."""
 
 
 class SilentError(DaemonGoneError):
-    """The daemon is there, and has not answered in time what records nothing."""
+    """The daemon is running, but did not answer in time a request that records nothing."""
 
 
 class UnansweredError(DaemonGoneError):
-    """The daemon was asked something, and ended or was silent before it answered: it may have done it.
+    """The daemon ended or was silent before it answered a request: it may have done it.
 
-    `what` happened, and `then` says how to go on.
+    `what` happened, and `then` says how to continue.
     """
 
     def __init__(self, what: str, then: str = "look before you ask again") -> None:
@@ -251,8 +249,8 @@ class UnansweredError(DaemonGoneError):
 
 
 class ElsewhereError(RequestError):
-    """An agent is at work at another daemon, which alone can do what was asked."""
+    """An agent is active at another daemon, the only one that can do what was asked."""
 
 
 class InternalError(NarvalError):
-    """narval broke a rule of its own; please report it."""
+    """narval broke one of its own rules; please report it."""

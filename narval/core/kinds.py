@@ -1,12 +1,12 @@
 """The table of kinds: each has a folder and a row, and nothing else in the package knows its name.
 
 A kind in `narval/kinds/NAME/` has a `language`, which reads its definitions, and an `engine`, which runs
-them. Its own parts further out (preparers of calls, operations, commands, methods, pages) are named here as
-text, so that they are imported when first used: no inner room sees a surface, and removing its folder and its
-row removes a kind.
+them. Its parts further out (preparers of calls, operations, commands, methods, pages) are named here as text,
+so that they are imported on first use: no inner room sees a surface, and removing a kind's folder and row
+removes the kind.
 """
 
-# Without annotations as texts: each field of a named tuple would be compiled whenever a command starts.
+# No annotations as texts: each field of a named tuple would be compiled whenever a command starts.
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -16,62 +16,62 @@ PROCESS = "http://sarasvati.googlecode.com/ProcessDefinition"
 
 
 class Kind(NamedTuple):
-    """A kind of definitions: where it is, how its files are known, and what it has beyond the contract."""
+    """A kind of definitions: where it is, how its files are recognised, and its optional parts."""
 
     folder: str
     """Its package; a kind that is not run by itself has only its language there."""
     run: str = ""
-    """The kind of its runs, the name of their element in memory; "" where it is not run by itself."""
+    """The kind of its runs, the name of their element in memory; "" if it is not run by itself."""
     suffixes: tuple[str, ...] = ()
-    """The suffixes of its files; a kind without them is found in modules."""
+    """The suffixes of its files; a kind without suffixes occurs in modules."""
     roots: tuple[str, ...] = ()
-    """The roots of its files; a kind without them is written as text."""
+    """The roots of its files; a kind without roots is written as text."""
     nests_current: bool = False
-    """True if its runs nest the current version of one another, named without its group if need be."""
+    """True if its runs nest the current version of one another, named without its group if needed."""
     composes: bool = False
-    """True if `language.composition` has `compose_all`, which makes definitions whole of others."""
+    """True if `language.composition` has `compose_all`, which composes definitions from others."""
     warns: bool = False
     """True if `language.checks` has `warnings` about definitions of a library."""
     tells: bool = False
-    """True if `language.telling` has `sentences`, which say in words what a definition does."""
+    """True if `language.telling` has `sentences`, which describe a definition."""
     asks: bool = False
     """True if its runs ask people; `language.checks` then has `doubts` about definitions of a home."""
     inline: bool = False
-    """True if its definitions stand in cookbooks and steps too; `language.parser` then has `read_within`."""
+    """True if its definitions may be in cookbooks and steps too; `language.parser` then has `read_within`."""
     node: bool = True
-    """False if processes leave its name to their authors, as the type of nodes."""
+    """False if processes leave its name to their authors, as a type of nodes."""
     besides: Mapping[str, str] = {}
     """Runs of other kinds that follow the same definitions: the packages of their engines in the folder."""
     undoes: str = ""
-    """The kind among them that undoes what a run of this kind has done."""
+    """The kind among them that undoes runs of this kind."""
     knows_inputs: bool = False
-    """True if what a step of its runs makes contains only what is in the inputs that its origin names."""
+    """True if elements made by steps of its runs contain only what is in the inputs their origin names."""
     gives: str | None = None
-    """The label of what its calls give, "" for none; None if calls differ in it."""
+    """The label of its calls' results, "" for none; None if it depends on the call."""
     standing: str = ""
-    """The kind among them of which each definition has one run, which begins by itself and never ends."""
+    """The kind among them of its service runs: one for each definition, started automatically."""
     cases: str = ""
-    """The kind of run that begins with each object that a definition is given."""
+    """The kind of run that starts with each object that a definition is given."""
     declarations: Mapping[str, str] = {}
-    """The modules in the folder that read declarations of it in Python modules, by the marks of these."""
+    """The modules in the folder that read its declarations in Python modules, by the declarations' marks."""
     declared: tuple[str, ...] = ()
     """The kinds of these declarations: the store keeps modules whole."""
     preparers: Mapping[str, str] = {}
-    """The kinds of calls that need preparing: `module:function` in the folder that makes a preparer."""
+    """The kinds of calls that need preparation: `module:function` in the folder makes a preparer."""
     questions: str = ""
-    """The class, as `module:Class`, that answers what its engine asks the user's code (`View.ask`)."""
+    """The class, as `module:Class`, that answers its engine's questions to the user's code (`View.ask`)."""
     hands_over: str = ""
     """The function, as `module:function`, that gives a nested run what its caller keeps beside its state."""
     operations: Mapping[str, tuple[str, ...]] = {}
-    """Its own operations, by the module in the folder that has them."""
+    """Its operations, by the module in the folder that has them."""
     commands: Mapping[str, str] = {}
-    """Its own commands, each with the module in the folder that has it."""
+    """Its commands, each with the module in the folder that has it."""
     methods: str = ""
-    """The class, as `module:Class` in the folder, whose methods `narval.open()` has for it."""
+    """The class, as `module:Class` in the folder, with its methods for `narval.open()`."""
     pages: str = ""
     """The module in the folder whose pages the monitor shows."""
     tables: str = ""
-    """The module in the folder whose `PARTS` are the tables that `narval show` prints of its runs."""
+    """The module in the folder whose `PARTS` are the tables of its runs in `narval show`."""
 
     @property
     def language(self) -> str:
@@ -80,7 +80,7 @@ class Kind(NamedTuple):
 
     @property
     def engine(self) -> str:
-        """The package of the engine of its runs; "" where it is not run by itself."""
+        """The package of the engine of its runs; "" if it is not run by itself."""
         return f"{self.folder}.engine" if self.run else ""
 
     @property
@@ -216,10 +216,10 @@ KINDS: dict[str, Kind] = {
 """The kinds by name."""
 
 ENDED = ("done", "failed", "cancelled")
-"""The phases of runs that have ended."""
+"""The phases of ended runs."""
 
 PHASES = ("active", *ENDED)
-"""The phases of runs: each status of each kind is of one."""
+"""The phases of runs: each status of each kind belongs to one."""
 
 ASKS = frozenset(name for name, kind in KINDS.items() if kind.asks)
 """The kinds whose runs ask people."""
@@ -228,16 +228,16 @@ UNDOING = frozenset(kind.undoes for kind in KINDS.values() if kind.undoes)
 """The kinds of runs that undo others."""
 
 KNOWING_INPUTS = frozenset(kind.run for kind in KINDS.values() if kind.knows_inputs)
-"""The kinds of runs whose steps say only what is in the inputs that origins name."""
+"""The kinds of runs whose steps make only what is in the inputs that origins name."""
 
 NESTS_CURRENT = frozenset(name for name, kind in KINDS.items() if kind.nests_current)
-"""The kinds whose nested runs are of the current version."""
+"""The kinds whose nested runs use the current version."""
 
 INLINE = tuple(name for name, kind in KINDS.items() if kind.inline)
-"""The kinds whose definitions stand within cookbooks and steps too, by the name of their element."""
+"""The kinds whose definitions may be in cookbooks and steps, by the name of their element."""
 
 ASKING = next(name for name, kind in KINDS.items() if kind.asks)
-"""The kind of the definitions by which people are asked."""
+"""The kind of definitions that ask people."""
 
 IN_MODULES = frozenset(name for kind in KINDS.values() for name in kind.declared)
 """The kinds of the declarations in modules: the store keeps modules whole."""
@@ -245,6 +245,6 @@ IN_MODULES = frozenset(name for kind in KINDS.values() for name in kind.declared
 DECLARATIONS: Mapping[str, str] = {
     mark: f"{kind.folder}.{module}" for kind in KINDS.values() for mark, module in kind.declarations.items()
 }
-"""The names by which a module, or a value in it, shows that it declares something, and the modules that read
-the declaration: their `declared` is given the imported module, its source and its group.
+"""The names that mark a declaration in a module, or in a value of it, and the modules that read the
+declaration: their `declared` gets the imported module, its source and its group.
 """

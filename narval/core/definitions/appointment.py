@@ -1,10 +1,10 @@
-"""Appointments: moments that come once, counted from the end of the steps before (N41), or from a date that
-an element holds (N45).
+"""Appointments: moments that come once, counted from the end of the steps before (N41), or from a date in an
+element (N45).
 
-A length has days and seconds. Days follow the clock on the wall: three days later it shows the same. Seconds,
+A length has days and seconds. Days follow the wall clock: three days later it shows the same time. Seconds,
 and so minutes and hours, are elapsed time. If only some weekdays count, time on the others does not: a length
-that begins on one of those is counted from the beginning of the next day that counts, and its moment lies on
-a day that counts.
+that starts on one of those is counted from the start of the next counting day, and its moment is on a
+counting day.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Length(msgspec.Struct, frozen=True):
 
 
 class Appointment(msgspec.Struct, frozen=True):
-    """A moment that a transition sets itself: a length after its in-steps have ended, or after, or `before`,
-    the date that the expression `at` gives.
+    """A moment that a transition sets itself: a length after its in-steps have ended, or a length after, or
+    `before`, the date given by the expression `at`.
 
-    If `weekdays` are named, only these count, and if `hours` are given, only these of them; then the length
-    has no days. `text` is how it is written.
+    If `weekdays` are given, only these count, and if `hours` are given, only these hours; the length then has
+    no days. `text` is its written form.
     """
 
     text: str
@@ -57,7 +57,7 @@ class Appointment(msgspec.Struct, frozen=True):
         return self.at.variables if self.at is not None else frozenset()
 
     def moment(self, since: float, zone: str) -> float | None:
-        """The moment counted from another, in the zone of that name; None if it is past the calendar."""
+        """The moment counted from another, in the named time zone; None if it is past the calendar."""
         way = _BACK if self.before else _FORWARD
         try:
             if self.hours:
@@ -68,8 +68,8 @@ class Appointment(msgspec.Struct, frozen=True):
 
 
 def text_of(expression: Pattern, elements: Mapping[str, Sequence[Element]]) -> str:
-    """The text that an expression of XPath 1.0 gives of the elements of its variables; "" where one is too
-    large for it, or it cannot be evaluated.
+    """The text of an XPath 1.0 expression for the elements of its variables; "" if one is too large, or
+    evaluation fails.
     """
     trees = {name: [Tree(element) for element in elements.get(name, ())] for name in expression.variables}
     if any(expression.outgrown_by(tree, None) for named in trees.values() for tree in named):
@@ -90,8 +90,8 @@ _NOWHERE = etree.Element("memory")
 
 
 def read_date(text: str, zone: str) -> float:
-    """The moment of a date and time of ISO 8601, in seconds since 1970: with an offset, or as the clock of
-    the zone shows it; a date alone is its midnight. Raises ValueError.
+    """Parse an ISO 8601 date and time to seconds since 1970: with an offset, or in the time zone; a date
+    alone is its midnight. Raises ValueError.
     """
     date = datetime.fromisoformat(text.strip())
     try:
@@ -101,7 +101,7 @@ def read_date(text: str, zone: str) -> float:
 
 
 def counted_days(first: date, last: date, weekdays: Ranges) -> int:
-    """The number of days from `first` on and before `last` that count: those of some weekdays, or all."""
+    """The number of counting days from `first` up to but excluding `last`: those of some weekdays, or all."""
     weeks, rest = divmod((last - first).days, 7)
     days = _Days(weekdays)
     return weeks * days.a_week + sum(days.counts(first + day * _DAY) for day in range(rest))
@@ -112,7 +112,7 @@ def _midnight(day: date) -> datetime:
 
 
 class _Days:
-    """The days that count: those of some weekdays, or all."""
+    """The counting days: those of some weekdays, or all."""
 
     __slots__ = ("_counted",)
 
@@ -134,13 +134,13 @@ class _Days:
         return self._counted[day.weekday()]
 
     def nearest(self, day: date, way: int) -> date:
-        """The first day that counts, from `day` on in one direction."""
+        """The first counting day from `day` on, in one direction."""
         while not self.counts(day):
             day += way * _DAY
         return day
 
     def on(self, day: date, days: int, way: int) -> date:
-        """The day that is `days` counting days on from `day`, which counts."""
+        """The day that is `days` counting days after `day`, which counts."""
         weeks, rest = divmod(days, self.a_week)
         day += way * weeks * 7 * _DAY
         for _ in range(rest):

@@ -1,4 +1,4 @@
-"""Attributes that are read of elements which narval or an action interprets: another may be a slip (N4)."""
+"""Attributes read by narval or an action from elements: an unknown one may be a slip (N4)."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from narval.core.definitions.suggestions import closest
 from narval.core.elements.control_elements import QUIT, START_PLANS, TARGET, TASK, TASK_OBJECT
 
 OF_ANY = frozenset({"key", "name", "eid"})
-"""The attributes that any element may have: what it is known by, and its number."""
+"""The attributes that any element may have: its identity, and its number."""
 
 OWN = {**dict.fromkeys(START_PLANS, (TARGET,)), TASK_OBJECT: (TASK,), QUIT: ()}
-"""The attributes that narval itself reads, by the root name of the element."""
+"""The attributes that narval reads, by the root name of the element."""
 
 COMMON = frozenset({"change", "message", "reason", "text", "to"})
-"""Names of arguments that homes commonly give to elements of their own: in memory, none is a slip."""
+"""Names of arguments that homes commonly give to their own elements: in memory, none is a slip."""
 
 Known = Mapping[str, frozenset[str]]
-"""The attributes that are read, by the root name of the element; of any other name nothing is known."""
+"""The attributes that are read, by the root name of the element; other names are unknown."""
 
 
 def known_attributes(library: Library) -> Known:
-    """The attributes that narval reads, and those that the inputs of actions say they read."""
+    """The attributes that narval reads, and those that actions declare for their inputs."""
     table = {name: frozenset(attributes) for name, attributes in OWN.items()}
     for definition in library:
         for name, attributes in attributes_read(definition).items():
@@ -33,7 +33,7 @@ def known_attributes(library: Library) -> Known:
 
 
 def attributes_read(definition: Definition) -> Known:
-    """The attributes that the inputs of an action say they read; of any other definition nothing is known."""
+    """The attributes that an action declares for its inputs; empty for any other definition."""
     read: dict[str, frozenset[str]] = {}
     prototype = getattr(definition, "prototype", None)
     for slot in prototype.inputs if isinstance(prototype, Prototype) else ():
@@ -43,7 +43,7 @@ def attributes_read(definition: Definition) -> Known:
 
 
 def unread_attributes(table: Known, name: str, attributes: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Each attribute of a root that nothing reads, and a message with the one that was probably intended."""
+    """Each attribute of a root that nothing reads, and a message with a suggestion."""
     read = table[name]
     for attribute in attributes:
         if attribute not in read | OF_ANY and not attribute.startswith(("{", "xml")):

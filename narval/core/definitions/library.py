@@ -1,4 +1,4 @@
-"""Library: name to definition; frozen, replaced whole (habit 8)."""
+"""Library: name to definition; frozen, replaced as a whole (habit 8)."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from narval.core.definitions.tool import Tool
 from narval.core.errors import DefinitionError, Fault
 
 _ACTION = "action"
-"""The kind of actions, which tools of MCP servers are too."""
+"""The kind of actions, including tools of MCP servers."""
 
 SET_FIRST = "did not load; set its faults right first"
-"""The end of the message of a fault that follows from those of another file."""
+"""The end of the message for a fault that follows from those of another file."""
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """A place in a definition that names another one, to be checked once all files are read."""
+    """A place in a definition that names another one, checked once all files are read."""
 
     kind: str
-    """The kind of the target; "" is any."""
+    """The kind of the target; "" means any."""
     target: str
     """The name of the target."""
     what: str
     """The part that names it, for people."""
     path: str
-    """The file that it stands in."""
+    """The file of the reference."""
     line: int
-    """The line there."""
+    """The line of the reference."""
     column: int
-    """The column there."""
+    """The column of the reference."""
     check: Check | None = None
-    """The check that finds further faults once the target is there."""
+    """The check that finds further faults once the target exists."""
     group: str | None = None
-    """The group that is searched first, since the target may be named without one."""
+    """The group searched first, since the target may be named without one."""
     others: tuple[str, ...] = ()
-    """The words that stand for something without a definition, and may have been intended."""
+    """Words with a meaning of their own that may have been intended."""
     resolve: Resolve | None = None
-    """The function that finds faults where a kind has names of its own."""
+    """The function that finds faults for a kind with its own names."""
     late: bool = False
-    """True if the target is looked up when a run needs it: that it is not there is no fault."""
+    """True if the target is looked up when a run needs it: a missing target is then no fault."""
 
     def fault(self, message: str) -> Fault:
         """A fault at the place of the reference."""
@@ -57,10 +57,10 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 class Definition(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """The part that is the same in definitions of every kind."""
+    """The common part of definitions of every kind."""
 
     group: str
-    """The file, module or cookbook that it belongs to."""
+    """The file, module or cookbook it belongs to."""
     name: str
     """The name within its group."""
     descriptions: Mapping[str, str] = {}
@@ -68,32 +68,32 @@ class Definition(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     references: tuple[Reference, ...] = ()
     """The places where it names other definitions."""
     digest: str = ""
-    """The digest that names the version."""
+    """The digest that identifies the version."""
     xml: bytes = b""
-    """The definition alone, as memory shows it and as it can be read again."""
+    """The definition by itself, as shown in memory and as it can be read again."""
     path: str = ""
-    """The file that it is read from."""
+    """The file it was read from."""
     line: int = 1
-    """The line of the file on which it begins."""
+    """The line of the file where it starts."""
     draft: Any = None
-    """The definition before others of its library are made part of it, which is done again whenever one of
-    them changes; else None.
+    """The definition before composition with others of its library, which is repeated whenever one of them
+    changes; else None.
     """
     warnings: tuple[Fault, ...] = ()
-    """Faults that are allowed in it, and may be unintended."""
+    """Faults that are allowed in it but may be unintended."""
 
     @property
     def kind(self) -> str:
-        """The name of its kind: that of its class, in small letters, unless it has another."""
+        """The name of its kind: by default its class name in lower case."""
         return type(self).__name__.lower()
 
     @property
     def full_name(self) -> str:
-        """`group.name`, by which steps and people call it."""
+        """`group.name`, the name that steps and people use."""
         return f"{self.group}.{self.name}"
 
     def pinned(self) -> Self:
-        """The same definition for good: it is not made again when others change."""
+        """The final form of the definition: it is not composed again when others change."""
         return msgspec.structs.replace(self, draft=None)
 
     def __repr__(self) -> str:
@@ -101,9 +101,9 @@ class Definition(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 class OwnNeed(NamedTuple):
-    """A need that a part of a definition has itself, beside what it calls: a host, folder, program or secret,
-    which may be that of a table of the settings, or `anything` of code that the definition holds. `part`
-    names it for people, on its line of the file.
+    """A need of a definition's part itself, in addition to what it calls: a host, folder, program or secret,
+    possibly from a table of the settings, or `anything` for code within the definition. `part` names the part
+    for people, on its line of the file.
     """
 
     what: str
@@ -113,17 +113,15 @@ class OwnNeed(NamedTuple):
 
 
 class Withheld(NamedTuple):
-    """The reason why no run of a definition may begin: these needs of it are not granted, or were
-    rejected.
-    """
+    """The reason why no run of a definition may start: needs that are not granted, or were rejected."""
 
     why: str
     needs: tuple[str, ...]
     is_rejected: bool = False
 
     def told(self, name: str, option: str) -> str:
-        """The reason, and the commands that change it; `name` is that of the definition, `option` the option
-        of commands that names the agent.
+        """The reason, and the commands to change it. `name` is the definition's, `option` the command-line
+        option for the agent.
         """
         if self.is_rejected:
             return f"{self.why}; if it may act after all: narval grant {name}{option}"
@@ -131,60 +129,60 @@ class Withheld(NamedTuple):
 
 
 class RunDefinition(Definition, frozen=True, eq=False, kw_only=True):
-    """A definition that is run; `decay` is the seconds after its end until a run is forgotten."""
+    """A definition that is run; `decay` is the seconds between its end and its forgetting."""
 
     decay: float | None = None
     withheld: Withheld | None = None
-    """The needs to be granted before a run of it may begin; None: there are none."""
+    """The needs that must be granted before a run may start; None: none."""
 
     tool: Tool | None = None
-    """The way in which programs elsewhere may call it; None: they may not."""
+    """The way in which programs outside may call it; None: they may not."""
 
     granted: tuple[str, ...] | None = None
-    """The needs that limit what its calls may reach; None: anything."""
+    """The needs that limit what its calls may reach; None: no limit."""
 
     is_tried_again: ClassVar[bool] = True
-    """False if a step has it run once, however it ends and whatever its `retries` say."""
+    """False if a step runs it only once, however it ends and whatever its `retries` say."""
 
     outcome_attribute: ClassVar[str] = ""
-    """The attribute of its output that says how it ended, if it can end in several ways (P71)."""
+    """The attribute of its output that names its outcome, if it has several outcomes (P71)."""
 
     def line_of(self, part: str) -> int:
-        """The line of its file on which a part begins; that of the whole for what has no line of its own."""
+        """The line of the file where a part starts; that of the definition for a part without its own."""
         return self.line
 
     def fails_with(self, part: str) -> bool:
-        """True if it is sure that a run fails when this part of it does."""
+        """True if a failure of this part certainly fails the run."""
         return False
 
     @property
     def may_expire(self) -> bool:
-        """True if a run of it may fail although nothing went wrong: its time had ended (P14)."""
+        """True if a run may fail although nothing went wrong: it ran out of time (P14)."""
         return False
 
     @property
     def cannot_start(self) -> tuple[str, str] | None:
-        """The reason why no run of it can begin, as a stable word and for people; None if one can."""
+        """The reason why no run of it can start, as a stable word and as text; None if one can."""
         return None
 
     @property
     def cannot_take(self) -> tuple[str, str] | None:
-        """The reason why it can take no object, as a stable word and for people; None if it can."""
+        """The reason why it cannot take an object, as a stable word and as text; None if it can."""
         return None
 
     @property
     def waits(self) -> Iterator[tuple[str, tuple[TransitionCondition, ...]]]:
-        """The parts of it that wait for elements, each with its conditions."""
+        """Its parts that wait for elements, each with its conditions."""
         return iter(())
 
     @property
     def own_needs(self) -> Iterator[OwnNeed]:
-        """The needs that its parts have themselves, beside what they call."""
+        """The needs of its parts themselves, in addition to what they call."""
         return iter(())
 
     @property
     def remote_calls(self) -> Iterator[RemoteCall]:
-        """The parts of it that call definitions of other agents."""
+        """Its parts that call definitions of other agents."""
         return iter(())
 
     @property
@@ -194,7 +192,7 @@ class RunDefinition(Definition, frozen=True, eq=False, kw_only=True):
 
 
 class ModuleDefinition(Definition, frozen=True, eq=False, kw_only=True):
-    """A definition that a module declares: `function` is the name of a Python function or class there.
+    """A definition declared by a module: `function` is the name of a Python function or class there.
 
     A `pure` one touches nothing outside, so that a simulation may call it.
     """
@@ -204,22 +202,22 @@ class ModuleDefinition(Definition, frozen=True, eq=False, kw_only=True):
 
     @property
     def key(self) -> str:
-        """Its name among all functions and classes of modules: `mail.send`, `predicate:isPaid`."""
+        """Its name among the functions and classes of all modules: `mail.send`, `predicate:isPaid`."""
         return self.full_name
 
 
 Check = Callable[[Definition], Iterable[Fault]]
-"""Finds the faults that a reference has once its target is there."""
+"""Find the faults of a reference once its target exists."""
 
 Resolve = Callable[["Library"], Iterable[Fault]]
-"""Finds the faults of a reference in a library."""
+"""Find the faults of a reference in a library."""
 
 
 class Parsed(NamedTuple):
-    """The outcome of reading a file: its definitions, as far as they could be made, and all its faults.
+    """The result of reading a file: its definitions, as far as they could be made, and all its faults.
 
-    `references` are those of the whole file, also of definitions with faults; `names` are the kinds and full
-    names of all its definitions, made or not.
+    `references` are those of the whole file, including definitions with faults; `names` are the kinds and
+    full names of all its definitions, made or not.
     """
 
     definitions: tuple[Definition, ...]
@@ -228,14 +226,14 @@ class Parsed(NamedTuple):
     names: frozenset[tuple[str, str]] = frozenset()
 
     def checked(self) -> tuple[Definition, ...]:
-        """The definitions of a file without faults. Raises DefinitionError with all its faults."""
+        """The definitions of a file without faults. Raises DefinitionError with all faults."""
         if self.faults:
             raise DefinitionError(self.faults)
         return self.definitions
 
 
 class Library:
-    """The definitions that can be run now, by kind and name. Never altered: a change makes a new library."""
+    """The current definitions, by kind and name. Never altered: a change makes a new library."""
 
     __slots__ = ("__weakref__", "_by_kind", "_by_name", "_called", "_listeners", "built", "by_kind_and_name")
 
@@ -252,21 +250,21 @@ class Library:
         self._by_name = by_name
         self._called: dict[str, dict[str, list[Definition]]] = {}
         self._listeners: Mapping[str, int] | None = None
-        self.built: dict[Any, Any] = {}  # what others have made of its definitions, kept as long as it is
+        self.built: dict[Any, Any] = {}  # caches derived from its definitions
 
     def get(self, kind: str, full_name: str) -> Definition | None:
-        """The definition of that kind and name."""
+        """The definition of a kind and full name."""
         return self.by_kind_and_name.get((kind, full_name))
 
     def find(self, full_name: str) -> Definition | None:
-        """The definition of that name, of any kind; the first read where several kinds share it."""
+        """The definition of a name, of any kind; the first one read if several kinds share it."""
         return self._by_name.get(full_name)
 
     def called(self, kind: str, name: str, group: str = "") -> tuple[Definition, ...]:
-        """The definitions of a kind that a name may mean: one for a full name, those of any group for a bare
-        one.
+        """The definitions of a kind that a name may refer to: one for a full name, those of any group for a
+        bare name.
 
-        The one of `group` is preferred to those of others.
+        The one in `group` is preferred.
         """
         exact = self.get(kind, name) or self.get(kind, f"{group}.{name}")
         if exact is not None:
@@ -279,7 +277,7 @@ class Library:
         return tuple(self._called[kind].get(name, ()))
 
     def of(self, kind: str) -> Mapping[str, Definition]:
-        """The definitions of a kind, by name."""
+        """The definitions of a kind, by full name."""
         return self._by_kind.get(kind, MappingProxyType({}))
 
     @property
@@ -291,9 +289,9 @@ class Library:
         return self._listeners
 
     def replace(self, definitions: Iterable[Definition], *, without: Iterable[str] = ()) -> Library:
-        """A library with these definitions in place of those of the same kind and name.
+        """A library with these definitions replacing those of the same kind and name.
 
-        What was read from the files `without` is left out first.
+        Definitions from the files in `without` are left out first.
         """
         dropped = frozenset(without)
         remaining = (definition for definition in self if definition.path not in dropped)
@@ -318,12 +316,12 @@ def check_targets(
     servers: Container[str] = (),
     written: Callable[[Reference], str] = lambda reference: "",
 ) -> list[Fault]:
-    """The faults of references whose targets are not there, or do not fit.
+    """The faults of references whose targets are missing or do not fit.
 
-    `broken_files` are files that did not load, by the kind and name of the definitions that they should have,
-    or by kind and group where no name is known: their faults explain missing targets. `unloaded` gives the
-    names of a kind that are loaded only when named, to be suggested; `written` the place of a function that
-    lacks @action. Unknown tools of one of the MCP `servers` are one fault, whatever names them.
+    `broken_files` are files that did not load, by the kind and name of the definitions they should have, or
+    by kind and group if no name is known: their faults explain missing targets. `unloaded` gives the names of
+    a kind that are loaded only when named, as suggestions; `written` the place of a function that lacks
+    @action. Unknown tools of one of the MCP `servers` are reported as one fault.
     """
     faults: list[Fault] = []
     unknown_tools = set[str]()
@@ -354,7 +352,7 @@ def check_targets(
 
 
 def _server_without_tools(reference: Reference, library: Library, servers: Container[str]) -> str:
-    """The MCP server of which a reference names a tool, if no tool of it is known; "" otherwise."""
+    """The MCP server of a reference to a tool, if none of its tools is known; "" otherwise."""
     group = reference.target.partition(".")[0]
     if reference.kind not in ("", _ACTION) or group not in servers:
         return ""
@@ -362,7 +360,7 @@ def _server_without_tools(reference: Reference, library: Library, servers: Conta
 
 
 def _because(reference: Reference, broken_files: Mapping[tuple[str, str], str]) -> str:
-    """The message that a target is missing because its file did not load; "" if that is not the reason."""
+    """The message that a target is missing because its file did not load; "" if there is another reason."""
     kind, target = reference.kind, reference.target
     for (of, name), path in broken_files.items():
         if of == kind and name.partition(".")[2] == target:
@@ -371,7 +369,7 @@ def _because(reference: Reference, broken_files: Mapping[tuple[str, str], str]) 
 
 
 def named_by(reference: Reference, library: Library) -> tuple[Definition | None, tuple[Definition, ...]]:
-    """The definition that a reference names; or all that it may mean, if they are several."""
+    """The definition that a reference names; or all candidates, if there are several."""
     if not reference.kind:
         return library.find(reference.target), ()
     if reference.group is None:

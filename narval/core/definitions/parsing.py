@@ -1,7 +1,8 @@
-"""Definitions read by their kind: files by suffix and root, modules by what they declare, texts of the store.
+"""Definitions read by their kind: files by suffix and root, modules by their declarations, texts of the
+store.
 
-The language of a kind has a module `parser`, whose `parse` is given a source and the root of its XML; it
-returns the definitions it could make and all the faults (`library.Parsed`).
+The language of a kind has a module `parser`, whose `parse` takes a source and the root of its XML and returns
+the definitions it could make and all the faults (`library.Parsed`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from narval.core.source.text import Source
 from narval.core.source.xml import XmlNode, read_xml
 
 EDITOR_FILES = ".editor.xml"
-"""The suffix of files in which a process editor keeps the places of nodes: they are passed over."""
+"""The suffix of files in which a process editor keeps the positions of nodes: they are ignored."""
 
 
 def suffixes() -> frozenset[str]:
@@ -29,13 +30,13 @@ def suffixes() -> frozenset[str]:
 
 
 def suffix_of(root: str) -> str:
-    """The suffix of files with that root; the commonest where no kind has it."""
+    """The suffix of files with a root; the most common one if no kind has that root."""
     suffixes = (kind.suffixes[0] for kind in KINDS.values() if (local_name(root) or root) in kind.roots)
     return next(suffixes, ".xml")
 
 
 def parse(source: Source) -> Parsed:
-    """The definitions of a file, by its suffix and root. Raises DefinitionError if it cannot be read."""
+    """The definitions in a file, by its suffix and root. Raises DefinitionError if it cannot be read."""
     if source.path.endswith(EDITOR_FILES):
         return Parsed(())
     kinds = [kind for kind in KINDS.values() if source.path.endswith(kind.suffixes)]
@@ -59,10 +60,10 @@ def _root_text(tag: str) -> str:
 
 
 def read_definition(kind: str, path: str, data: bytes) -> Definition:
-    """The definition of the bytes that the store kept of it (its `xml`).
+    """The definition in the bytes that the store kept (its `xml`).
 
     Raises DefinitionError, and UnreadableError for an unknown kind. The definition was valid when it was
-    stored: a fault that only a later narval finds does not keep its runs from ending.
+    stored: a fault that only a later narval finds does not prevent its runs from ending.
     """
     row, source = KINDS.get(kind), Source(path, data)
     if row is None:
@@ -78,7 +79,7 @@ def read_within(kind: str, reading: Any, node: XmlNode, group: str, name: str = 
     """The definition of an `inline` kind within a cookbook of a group; with a name, the one within a step
     (P8).
 
-    `reading` is the reading of its file, in which its faults are noted.
+    `reading` is the reader of its file, which records its faults.
     """
     definition: Definition | None = import_module(f"{KINDS[kind].language}.parser").read_within(
         reading, node, group, name
@@ -94,13 +95,13 @@ def _parse(kind: Kind, source: Source, root: XmlNode | None) -> Parsed:
 def parse_module(
     module: ModuleType, source: Source, group: str
 ) -> tuple[list[ModuleDefinition], list[Fault]]:
-    """The definitions that an imported file of a module declares, and all their faults (N30)."""
+    """The definitions declared by an imported file of a module, and all their faults (N30)."""
     values = vars(module)
     within = [getattr(value, "__dict__", ()) for value in values.values()]
     names = [name for name in DECLARATIONS if name in values or any(name in each for each in within)]
     parsed: list[ModuleDefinition] = []
     faults: set[Fault] = set()
-    # Most modules have actions alone, or nothing: the other parsers are not imported for them.
+    # Most modules have only actions, or nothing: the other parsers are not imported for them.
     for parser in dict.fromkeys(DECLARATIONS[name] for name in names):
         definitions, wrong = import_module(parser).declared(module, source, group)
         parsed += definitions
@@ -112,7 +113,7 @@ def parse_module(
 
 
 def compose(library: Library) -> tuple[Library, list[Fault]]:
-    """A library whose definitions are whole, as far as they can be, and the faults of the others."""
+    """A library of composed definitions, as far as possible, and the faults of the others."""
     faults: list[Fault] = []
     for name, kind in KINDS.items():
         if kind.composes and library.of(name):
@@ -122,7 +123,7 @@ def compose(library: Library) -> tuple[Library, list[Fault]]:
 
 
 def warnings(definitions: Iterable[Definition], library: Library) -> list[Fault]:
-    """Warnings about definitions of a library: what is allowed and may be unintended."""
+    """Warnings about definitions of a library: allowed, but possibly unintended."""
     by_kind: dict[str, list[Definition]] = {}
     for definition in definitions:
         by_kind.setdefault(definition.kind, []).append(definition)
@@ -137,8 +138,8 @@ def warnings(definitions: Iterable[Definition], library: Library) -> list[Fault]
 def doubts(
     definitions: Iterable[Definition], people: Directory, by: Collection[str] = WRITTEN
 ) -> list[Fault]:
-    """Warnings about definitions that ask people of a home; `by` are the ways in which it can write
-    to them.
+    """Warnings about definitions that ask people of a home; `by` are the channels by which it can write to
+    them.
     """
     return [
         fault

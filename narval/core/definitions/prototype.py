@@ -1,7 +1,7 @@
-"""Prototype: inputs and outputs of anything that can be called, and how a step tightens them (§1.4.1, N14).
+"""Prototype: inputs and outputs of anything callable, and how a step narrows them (§1.4.1, N14).
 
-`Input` and `Output` are also what the author of an action writes. Their patterns are compiled when first
-asked for, so that declaring costs nothing.
+Authors of actions write `Input` and `Output` too. Their patterns are compiled on first use, so that declaring
+them costs nothing.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from narval.core.trust.paths import Keep
 HOLDS = ("pattern", "number", "duration", "date")
 """The kinds of values that an attribute of an input may be declared to hold."""
 NAME_OF = "name of "
-"""Before the name of an element: the attribute holds the `name` of such an element."""
+"""The prefix of an element name: the attribute holds the `name` of such an element."""
 
 NO_NAMESPACES: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, init=False)
 class Input:
-    """An element, or a list of them, that a call is given.
+    """An element, or a list of elements, given to a call.
 
-    All patterns of `match` must hold of the same element. `use`: an element is given to this input once at
-    most. `list`: it takes every candidate of its best rank, or the `newest` of them. `optional`: it may be
-    left empty. `outdates`: what was taken is replaced once the call has succeeded. `holds` says what
-    attributes hold; what `data/memory.xml` declares is checked by it. `reads` are all attributes that are
-    read of such an element: another is reported as a slip.
+    All patterns of `match` must hold for the same element. `use`: an element is given to this input at most
+    once. `list`: it takes every candidate of its best rank, or the `newest` of them. `optional`: it may be
+    left empty. `outdates`: the elements taken are replaced once the call has succeeded. `holds` declares the
+    contents of attributes; what `data/memory.xml` declares is checked against it. `reads` are all attributes
+    that are read from such an element: another is reported as a slip.
     """
 
     id: str
     """The name of the input."""
     match: tuple[str, ...]
-    """The patterns, all of which must hold of the same element."""
+    """The patterns, all of which must hold for the same element."""
     use: bool = False
     """True if no element is given twice to this input."""
     list: bool = False
@@ -49,11 +49,11 @@ class Input:
     optional: bool = False
     """True if it may be left empty."""
     outdates: bool = False
-    """True if what was taken is replaced once the call has succeeded."""
+    """True if the elements taken are replaced once the call has succeeded."""
     namespaces: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The namespaces of the patterns, by prefix."""
     tightens: Input | None = field(default=None, repr=False)
-    """The input of the target that a step made this one from (N14)."""
+    """The target's input that a step narrowed to this one (N14)."""
     holds: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict, hash=False)
     """The contents of attributes, by name: one of `HOLDS`, the name of an element (`"name of template"`), or
     words.
@@ -61,7 +61,7 @@ class Input:
     newest: int = 0
     """The number of newest candidates that a list takes; 0: all."""
     reads: tuple[str, ...] = ()
-    """All attributes that are read of such an element: another is reported as a slip. () says nothing."""
+    """All attributes that are read from such an element: another is reported as a slip. (): not declared."""
 
     def __init__(
         self,
@@ -84,44 +84,44 @@ class Input:
 
     @cached_property
     def condition(self) -> Condition:
-        """The condition on an element that is given here. Raises PatternError."""
+        """The condition on an element for this input. Raises PatternError."""
         return _condition(self.match, self.namespaces, self.tightens)
 
     @cached_property
     def bound(self) -> Bound | None:
-        """The condition as it is for every call; None where it uses variables. Raises PatternError."""
+        """The condition, bound once for every call; None if it uses variables. Raises PatternError."""
         return None if self.condition.variables else self.condition.bind()
 
 
 @dataclass(frozen=True, init=False)
 class Output:
-    """An element, or a list of them, that a call gives back.
+    """An element, or a list of elements, returned by a call.
 
-    All of `match` must hold of the same element. `unique` is an XPath: an element of the same name whose
-    value for it was given before is dropped. `replaces` is an attribute, such as "@key", or one of another
-    name, such as "event/@key": the element that counts and has the same value there is outdated by this one,
-    which is dropped if it is the same again. `own` are the parts that say nothing of what was read, such as
-    "@id" or "@size", since narval or the action itself makes them.
+    All of `match` must hold for the same element. `unique` is an XPath: an element whose value for it has
+    been returned before, by an element of the same name, is dropped. `replaces` is an attribute, such as
+    "@key", or one of another element, such as "event/@key": the current element with the same value there is
+    outdated by this one, which is dropped if it is equal. `own` are the parts that contain nothing that was
+    read, such as "@id" or "@size", since narval or the action itself makes them.
     """
 
     id: str
     """The name of the output."""
     match: tuple[str, ...]
-    """The patterns, all of which must hold of the same element."""
+    """The patterns, all of which must hold for the same element."""
     list: bool = False
     """True if there may be several."""
     optional: bool = False
     """True if there may be none."""
     unique: str | None = None
-    """The XPath of a value that is given once at most."""
+    """The XPath of a value that may be returned only once."""
     namespaces: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The namespaces of the patterns, by prefix."""
     tightens: Output | None = field(default=None, repr=False)
-    """The output of the target that a step made this one from (N14)."""
+    """The target's output that a step narrowed to this one (N14)."""
     replaces: str | None = None
-    """The attribute by which it replaces an element."""
+    """The attribute that identifies the element it replaces."""
     own: tuple[str, ...] = ()
-    """The parts that say nothing of what was read."""
+    """The parts that contain nothing that was read."""
 
     def __init__(
         self,
@@ -141,24 +141,24 @@ class Output:
 
     @cached_property
     def condition(self) -> Condition:
-        """The condition on an element that is this output. Raises PatternError."""
+        """The condition on an element for this output. Raises PatternError."""
         return _condition(self.match, self.namespaces, self.tightens)
 
 
 REPLACES = re.compile(r"(?:(?P<name>[\w.-]+)/)?@(?P<attribute>[\w.-]+)")
-"""The form of what an output `replaces`."""
+"""The form of an output's `replaces`."""
 
 
 def check_replaces(text: str, _namespaces: Mapping[str, str]) -> None:
-    """Raise PatternError for a text that is not of the form that `replaces` has."""
+    """Raise PatternError unless a text has the form of `replaces`."""
     if not REPLACES.fullmatch(text):
         raise PatternError(text, "expected an attribute, such as @key, or event/@key of another element")
 
 
 @dataclass(frozen=True)
 class Prototype:
-    """The inputs and outputs of a call, in the order of declaration, and the parts of outputs that pass on
-    what parts of inputs say.
+    """The inputs and outputs of a call, in order of declaration, and the parts of outputs that pass on parts
+    of inputs.
     """
 
     inputs: tuple[Input, ...] = ()
@@ -167,7 +167,7 @@ class Prototype:
 
     @cached_property
     def lists(self) -> tuple[str, ...]:
-        """The ids of the inputs that take a list."""
+        """The ids of the inputs that are lists."""
         return tuple(input.id for input in self.inputs if input.list)
 
     @cached_property
@@ -177,27 +177,27 @@ class Prototype:
 
     @cached_property
     def input_variables(self) -> frozenset[str]:
-        """The variables that the patterns of inputs use. Raises PatternError."""
+        """The variables in the patterns of inputs. Raises PatternError."""
         return frozenset[str]().union(*(slot.condition.variables for slot in self.inputs))
 
     @cached_property
     def output_variables(self) -> frozenset[str]:
-        """The variables that the patterns of outputs use. Raises PatternError."""
+        """The variables in the patterns of outputs. Raises PatternError."""
         return frozenset[str]().union(*(output.condition.variables for output in self.outputs))
 
     @cached_property
     def declares_parts(self) -> bool:
-        """True if its author says what some parts of outputs come from, or that they come from nothing."""
+        """True if its author declares the sources of some parts of outputs, or that they have none."""
         return bool(self.keeps) or any(output.own for output in self.outputs)
 
     @cached_property
     def bound_outputs(self) -> tuple[tuple[Output, Bound], ...]:
-        """The outputs, and what must hold of each if its patterns use no variables. Raises PatternError."""
+        """The outputs, and the condition of each, bound without variables. Raises PatternError."""
         return tuple((output, output.condition.bind()) for output in self.outputs)
 
     @cached_property
     def each_output_once(self) -> dict[str, int]:
-        """The number of elements of each output where all are given once, by id."""
+        """The number of elements of each output if each is returned once, by id."""
         return {output.id: 1 for output in self.outputs}
 
 
@@ -206,9 +206,9 @@ EMPTY = Prototype()
 
 @dataclass(frozen=True)
 class Narrowing:
-    """An `input` or `output` node of a step: what it adds to the input or output of its target (§1.4.1.6).
+    """An `input` or `output` node of a step: its additions to the target's input or output (§1.4.1.6).
 
-    `stated` holds the attributes the author wrote; `places` the line and column of each attribute's value.
+    `stated` has the attributes written by the author; `places` the line and column of each attribute's value.
     """
 
     id: str
@@ -221,14 +221,14 @@ class Narrowing:
     places: Mapping[str, tuple[int, int]] = field(default_factory=dict, hash=False, repr=False)
 
     def fault(self, message: str, attribute: str | None = None) -> Fault:
-        """A fault of this node, or of one of its attributes."""
+        """A fault at this node, or at one of its attributes."""
         line, column = self.places.get(attribute or "", (self.line, self.column))
         return Fault(self.path, line, column, message)
 
 
 def parameter(id: str) -> str:
-    """The name of the Python parameter that gets an input: "in-reply-to" is `in_reply_to`, "from" is `from_`,
-    "2nd" is `_2nd`.
+    """The name of the Python parameter for an input: "in-reply-to" is `in_reply_to`, "from" is `from_`, "2nd"
+    is `_2nd`.
     """
     name = re.sub(r"\W", "_", id)
     if keyword.iskeyword(name):
@@ -238,10 +238,10 @@ def parameter(id: str) -> str:
 
 INPUT_OVERRIDES = {"optional": False, "list": False, "use": True, "outdates": True}
 OUTPUT_OVERRIDES = {"optional": False, "list": False}
-"""The one value each attribute may be changed to by a step (N14, Table 1.1): a step may only ask for more."""
+"""The only value to which a step may change each attribute (N14, Table 1.1): a step may only require more."""
 
 _STATED = frozenset(INPUT_OVERRIDES)
-"""The attributes that a step may set on an input that it states itself."""
+"""The attributes that a step may set on an input it declares itself."""
 
 _WHY = {
     "optional": "the target cannot do without it",
@@ -252,7 +252,7 @@ _WHY = {
 
 
 def stated_inputs(written: Iterable[Narrowing]) -> Prototype:
-    """The inputs that a step alone states, where its target says nothing of what it takes.
+    """The inputs declared only by a step, whose target declares none.
 
     Raises DefinitionError.
     """
@@ -276,7 +276,7 @@ def stated_inputs(written: Iterable[Narrowing]) -> Prototype:
 
 
 def narrow(prototype: Prototype, inputs: Iterable[Narrowing], outputs: Iterable[Narrowing]) -> Prototype:
-    """The prototype as a step tightens it. Raises DefinitionError for each override that N14 forbids."""
+    """The prototype as narrowed by a step. Raises DefinitionError for each override that N14 forbids."""
     faults: list[Fault] = []
     of_inputs, of_outputs = tuple(inputs), tuple(outputs)
     if not of_inputs and not of_outputs:

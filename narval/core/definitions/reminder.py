@@ -7,8 +7,8 @@
 
 CLOCK, DAY, DAYS and LENGTH are those of `reading/said_times.py`.
 
-Without "remind" a line is a reminder if it begins with "at", "in", "on", "every", "today" or "tomorrow", has
-the colon, and fits: other lines are about something else. A day without a clock means nine in the morning.
+Without "remind" a line is a reminder if it starts with "at", "in", "on", "every", "today" or "tomorrow", has
+the colon, and is valid: other lines are about something else. A day without a time means nine in the morning.
 """
 
 from __future__ import annotations
@@ -27,37 +27,37 @@ from narval.core.definitions.schedule import Ranges, Time, schedule_of
 from narval.core.definitions.wall import zone_named
 
 MOST_TEXT = 2_000
-"""The most characters of what one is reminded of."""
+"""The most characters of a reminder's text."""
 
 EXAMPLE = "remind me at 17:30: call Ben"
-"""A reminder as it is written; the example of faults that are about the whole."""
+"""A reminder as written; the example in faults about the whole line."""
 
 _REMIND = said_times.word(r"remind(?:\s+me)?")
 _BEGINNING = said_times.word("at|in|on|every|today|tomorrow")
-"""The words by which a reminder begins that does not say so."""
+"""The words that start a reminder without "remind"."""
 _TO = re.compile(r"to\s+|that\s+", re.IGNORECASE)
 _HUNDRED_YEARS = 36_525 * 86_400
 
 
 class Reminder(msgspec.Struct, frozen=True):
-    """A text that somebody is told at a moment."""
+    """A text to tell somebody at a moment."""
 
     text: str
     at: float
     """The moment, in whole seconds since 1970."""
     every: str = ""
-    """The times at which it comes again, as `next_reminder` reads it; "" where it comes once."""
+    """The times at which it recurs, as parsed by `next_reminder`; "" if it comes once."""
 
 
 def read_reminder(line: str, now: float, zone: str) -> Reminder:
-    """The reminder that a line asks for at a moment, in the zone of that name. Raises ReminderError."""
+    """The reminder that a line asks for at a moment, in the named time zone. Raises ReminderError."""
     return _Reading(line, now, zone).reminder()
 
 
 def reminder_in(line: str, now: float, zone: str) -> Reminder | None:
     """The reminder that a line asks for; None if the line is about something else.
 
-    Raises ReminderError for one that begins with "remind" and cannot be understood.
+    Raises ReminderError for one that starts with "remind" and cannot be parsed.
     """
     reading = _Reading(line, now, zone)
     if reading.sees(_REMIND):
@@ -70,17 +70,17 @@ def reminder_in(line: str, now: float, zone: str) -> Reminder | None:
 
 
 def may_be_reminder(line: str) -> bool:
-    """True of a line that begins as reminders do; `reminder_in` says if it is one."""
+    """True for a line that starts like a reminder; `reminder_in` decides."""
     start = line.lstrip()
     return bool(_REMIND.match(start) or (":" in start and _BEGINNING.match(start)))
 
 
 def next_reminder(every: str, last: float, zone: str, now: float | None = None) -> float | None:
-    """The moment at which a reminder comes again, in seconds since 1970, in the zone of that name: the first
-    after the `last` one, and after `now`; None for one past the calendar.
+    """The next moment of a recurring reminder, in seconds since 1970, in the named time zone: the first after
+    the `last` one, and after `now`; None if it is past the calendar.
 
-    `every` is the value of its attribute of that name, such as "mon 8:00". A length, such as "2h", is added
-    to the last moment as often as it takes to be after now. Raises ReminderError, a ValueError.
+    `every` is the value of that attribute, such as "mon 8:00". A length, such as "2h", is added to the last
+    moment as often as needed to be after now. Raises ReminderError, a ValueError.
     """
     least = last if now is None else max(last, now)
     reading = _Reading(every, last, zone)
@@ -100,7 +100,7 @@ def next_reminder(every: str, last: float, zone: str, now: float | None = None) 
 
 
 def read_snooze(text: str) -> Length:
-    """A length of time by which a reminder is put off, such as "1h". Raises ReminderError."""
+    """Parse the time by which a reminder is put off, such as "1h". Raises ReminderError."""
     reading = _Reading(text, 0.0, "UTC")
     reading.take(said_times.IN)
     length = reading.length()
@@ -111,7 +111,7 @@ def read_snooze(text: str) -> Length:
 
 
 def later(since: float, length: Length, zone: str) -> float:
-    """The moment a length after another. Raises ReminderError for one past the calendar."""
+    """The moment a length after another. Raises ReminderError if it is past the calendar."""
     moment = _after(since, length, zone)
     if moment is None:
         raise said_times.ReminderError("that is past the calendar; write a nearer time")
@@ -119,7 +119,7 @@ def later(since: float, length: Length, zone: str) -> float:
 
 
 def shown_moment(at: float, now: float, zone: str) -> str:
-    """A moment as a telephone shows it: `today 17:30`, `Mon 30 Nov 8:00`, `24 Dec 2027 9:00`."""
+    """A moment in the style of a telephone: `today 17:30`, `Mon 30 Nov 8:00`, `24 Dec 2027 9:00`."""
     there = zone_named(zone)
     when, today = datetime.fromtimestamp(at, there), datetime.fromtimestamp(now, there).date()
     clock = f"{when.hour}:{when.minute:02}"
@@ -133,7 +133,7 @@ def shown_moment(at: float, now: float, zone: str) -> str:
 
 
 def iso_moment(at: float, zone: str) -> str:
-    """A moment in ISO 8601, with the offset of the zone."""
+    """A moment in ISO 8601, with the offset of the time zone."""
     return datetime.fromtimestamp(at, zone_named(zone)).isoformat(timespec="seconds")
 
 
@@ -147,7 +147,7 @@ def _time(weekdays: Ranges, clock: tuple[int, int]) -> Time:
 
 
 class _Reading(said_times.SaidTime):
-    """A reminder that is read from left to right, at a moment in a zone."""
+    """A reminder, read from left to right, at a moment in a time zone."""
 
     has_colon = False
 
@@ -161,7 +161,7 @@ class _Reading(said_times.SaidTime):
         return Reminder(text, float(ceil(at)), every)
 
     def _once(self) -> float:
-        """The moment of a time that comes once."""
+        """The moment of a one-time reminder."""
         if self.take(said_times.IN):
             return self._ahead()
         has_at = self.take(said_times.AT) is not None
@@ -182,7 +182,7 @@ class _Reading(said_times.SaidTime):
         return later(self.now, length, self.zone_name)
 
     def _every(self) -> tuple[float, str]:
-        """The first moment of a time that comes again, and how it is written."""
+        """The first moment of a recurring reminder, and its written form."""
         length = self.length()
         if length is not None:
             parts = [f"{length.days}d"] if length.days else []
@@ -197,7 +197,7 @@ class _Reading(said_times.SaidTime):
         return moment, every
 
     def _text(self, is_asked: bool) -> str:
-        """The text to be reminded of: all the rest."""
+        """The text of the reminder: the rest of the line."""
         rest = self.rest
         self.has_colon = rest.startswith(":")
         if rest[:1] in (":", ","):

@@ -1,17 +1,17 @@
-"""Calls of definitions at other agents, as definitions of any kind make them (G33, G35)."""
+"""Calls of definitions at other agents, made by definitions of any kind (G33, G35)."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 REMOTE_TIMEOUT = 86_400.0
-"""Seconds after which a call at another agent is given up where nothing else is said."""
+"""Seconds after which a call at another agent is given up by default."""
 
 
 class RemoteCall(NamedTuple):
     """A part of a definition that calls a definition of another agent.
 
-    `part` names it for people, on its line of the file; `timeout` is in seconds, None where none is given.
+    `part` names it for people, on its line of the file; `timeout` is in seconds, None if not given.
     """
 
     agent: str
@@ -23,7 +23,7 @@ class RemoteCall(NamedTuple):
 
 
 class Addressed(NamedTuple):
-    """A part of a definition that names another agent, itself named for people, on its line of the file."""
+    """A part of a definition that names another agent, with the part's name for people and its line."""
 
     agent: str
     part: str
@@ -31,10 +31,10 @@ class Addressed(NamedTuple):
 
 
 def limit_of_remote(timeout: float | None) -> float:
-    """The seconds after which a call at another agent is given up."""
+    """The seconds until a call at another agent is given up."""
     return REMOTE_TIMEOUT if timeout is None else timeout
 
 
 def called(kind: str, target: str, agent: str) -> str:
-    """The words for what a part calls, such as "recipe billing.invoice of accounts"."""
+    """The words for a part's target, such as "recipe billing.invoice of accounts"."""
     return f"{kind} {target} of {agent}" if agent else f"{kind} {target}"

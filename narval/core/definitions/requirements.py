@@ -1,4 +1,4 @@
-"""Requirements of memory that steps and transitions have, of whatever kind."""
+"""Requirements on memory that steps and transitions of any kind have."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from narval.core.patterns.pattern import Condition
 
 
 class Context(msgspec.Struct, frozen=True):
-    """The elements to look at first (table 2.7): those that fit one of `alternatives` are nearer (N15).
+    """The elements to look at first (table 2.7): those that match one of `alternatives` are nearer (N15).
 
-    With `of_run` they are those in the context of the run itself, else those in memory.
+    With `of_run` these are elements in the context of the run itself, else elements in memory.
     """
 
     of_run: bool
@@ -18,11 +18,11 @@ class Context(msgspec.Struct, frozen=True):
 
 
 class TransitionCondition(msgspec.Struct, frozen=True):
-    """An element that must be there before a transition fires (table 2.6); `use`: it triggers it once.
+    """An element that must exist before a transition fires (table 2.6); `use`: it triggers it only once.
 
-    `lasting`: it must have fitted, itself or the elements it replaced, for that long (N38). `name` is the
-    variable that stands for it from then on. `listed`: it takes all that fit, one at least (N43). `absent`:
-    it holds as long as nothing fits, used or not, and takes nothing (N44).
+    `lasting`: it, or the elements it replaced, must have matched for that long (N38). `name` is the variable
+    for it from then on. `listed`: it takes all matching elements, at least one (N43). `absent`: it holds
+    while nothing matches, used or not, and takes nothing (N44).
     """
 
     condition: Condition

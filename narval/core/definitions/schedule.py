@@ -1,17 +1,17 @@
-"""Schedule: the next moment that dates which come again allow (N25, table 2.9).
+"""Schedule: the next moment allowed by recurring dates (N25, table 2.9).
 
-The date is computed here. Asking APScheduler's `CronTrigger` for it costs 50 us, this a few, and ten thousand
-dates may be due in one second; `CronTrigger` has no yeardays either, and fires twice in a doubled hour. It
-serves as the oracle of the tests.
+The date is computed here. APScheduler's `CronTrigger` takes 50 us for it, this code a few, and ten thousand
+dates may be due in one second; `CronTrigger` also lacks yeardays, and fires twice in a doubled hour. It is
+the oracle of the tests.
 
 Theory of operation. The values of a field are the bits of a number: "the first value from n on" is a shift.
-The Gregorian calendar knows fourteen kinds of year (leap or not, times the weekday of 1 January) and repeats
-after 400: the days that fit are one number of 366 bits for each kind, the years that have any such day one
-number of 10,000 bits. So 29 February on a Monday costs what tomorrow costs, and a date that never comes is a
+The Gregorian calendar has fourteen kinds of year (leap or not, times the weekday of 1 January) and repeats
+after 400: the matching days are one number of 366 bits for each kind, and the years with any such day one
+number of 10,000 bits. So 29 February on a Monday costs as much as tomorrow, and a date that never comes is
 zero.
 
-Daylight saving. A date is a reading of the clock on the wall, and each of those has one moment (`wall.py`). A
-schedule fires at the moments of the readings that fit. It follows that
+Daylight saving. A date is a reading of the wall clock, and each reading has one moment (`wall.py`). A
+schedule fires at the moments of the matching readings. It follows that
 
 - 02:30 in a gap from 02:00 to 03:00 fires at 03:00, as does every other reading skipped there: one moment, so
   the schedule fires once for the gap, however many seconds, minutes or `time` nodes of it were skipped, and a
@@ -36,18 +36,18 @@ from msgspec.structs import replace
 from narval.core.definitions.wall import moment_of, shift, zone_named
 
 Days = tuple[int, ...]
-"""For each kind of year the days that fit, bit n being day n of the year."""
+"""For each kind of year the matching days; bit n is day n of the year."""
 
 _SHORTEST, _LONGEST = (
     (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31),
     (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31),
 )
 _FIRST_YEAR, _LAST_YEAR = 2, 9999
-"""The years that can come: in year 1 a zone west of Greenwich has moments that `datetime` cannot say."""
+"""The possible years: in year 1 a zone west of Greenwich has moments that `datetime` cannot represent."""
 _FIRST_MOMENT = -62135510400
 """2 January of year 1: nothing can come before it."""
 _DISTINCT = 4096
-"""The number of distinct texts that are kept compiled."""
+"""The number of distinct texts that are cached."""
 
 
 # --- the calendar, as bits ------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ def _union(bits: Iterable[int]) -> int:
 
 
 def _values(ranges: Ranges, least: int, most: int) -> int:
-    """The values of a field as bits; none given stands for all."""
+    """The values of a field as bits; an empty field means all."""
     if not ranges:
         return _span(least, most)
     return _union(_part(part, least, most) for part in ranges if part[1] >= least)
@@ -87,7 +87,7 @@ def _from(bits: int, least: int) -> int:
 
 
 def _chosen(bits: int, of: Sequence[int]) -> int:
-    """The union of all that belongs to the values: the days of some months, say."""
+    """The union of the sets of the chosen values: the days of some months, say."""
     return _union(part for value, part in enumerate(of) if bits >> value & 1)
 
 
@@ -120,10 +120,10 @@ _MONTHDAYS = (_monthdays(_SHORTEST), _monthdays(_LONGEST))
 _LAST_MONTHDAYS = (_last_monthdays(_SHORTEST), _last_monthdays(_LONGEST))
 _WEEKLY = _union(1 << day for day in range(0, 366, 7))
 _SEVENTHS = tuple(_WEEKLY << rest for rest in (7, 1, 2, 3, 4, 5, 6))
-"""Days that leave 0, 1 … 6 when divided by 7; some lie past the end of a year."""
+"""Days with remainder 0, 1 … 6 modulo 7; some are past the end of a year."""
 
 _KINDS = tuple((leap, first) for leap in (0, 1) for first in range(7))
-"""The kinds of year: is it leap, and the weekday of its 1 January."""
+"""The kinds of year: whether it is leap, and the weekday of its 1 January."""
 
 
 def _ordinal(year: int) -> int:
@@ -148,7 +148,7 @@ _YEARS_OF = tuple(
 
 @lru_cache(_DISTINCT)
 def _days(monthdays: Ranges, months: Ranges, yeardays: Ranges, weekdays: Ranges) -> Days:
-    """The days that fit in each kind of year; kept, because many dates share them."""
+    """The matching days in each kind of year; cached, because many dates share them."""
     month, monthday = _values(months, 1, 12), _values(monthdays, 1, 31)
     yearday, weekday = _values(yeardays, 1, 366), _values(weekdays, 0, 6)
     from_last = _union(
@@ -158,14 +158,14 @@ def _days(monthdays: Ranges, months: Ranges, yeardays: Ranges, weekdays: Ranges)
         _chosen(monthday, _MONTHDAYS[leap]) | _chosen(from_last, _LAST_MONTHDAYS[leap]) for leap in (0, 1)
     ]
     in_year = [_chosen(month, _MONTHS[leap]) & in_month[leap] & yearday for leap in (0, 1)]
-    # Day n of a year that begins on weekday f has weekday (f + n - 1) % 7.
+    # Day n of a year that starts on weekday f has weekday (f + n - 1) % 7.
     in_week = [_chosen(weekday, [_SEVENTHS[(day - first + 1) % 7] for day in range(7)]) for first in range(7)]
     return tuple(in_year[leap] & in_week[first] for leap, first in _KINDS)
 
 
 @lru_cache(_DISTINCT)
 def _years(years: Ranges, days: Days) -> int:
-    """The years that are allowed and have a day that fits."""
+    """The years that are allowed and have a matching day."""
     fit = _union(of_kind for of_kind, fitting in zip(_YEARS_OF, days, strict=True) if fitting)
     return fit & _values(years, _FIRST_YEAR, _LAST_YEAR)
 
@@ -174,7 +174,7 @@ def _years(years: Ranges, days: Days) -> int:
 
 
 class _Date:
-    """A `time` node as bits: finds readings of the clock on the wall, and asks no zone."""
+    """A `time` node as bits: finds readings of the wall clock, without a time zone."""
 
     __slots__ = ("_days", "_hours", "_midnight", "_minutes", "_seconds", "_years")
 
@@ -188,7 +188,7 @@ class _Date:
         self._midnight = hour * 3600 + minute * 60 + second
 
     def after(self, wall: datetime) -> int | None:
-        """The seconds of the wall's own clock between `wall` and the next reading that fits."""
+        """The seconds on the wall clock between `wall` and the next matching reading."""
         year, hour, minute, second = wall.year, wall.hour, wall.minute, wall.second
         today, now = wall.toordinal(), hour * 3600 + minute * 60 + second
         day = today - _ordinal(year)
@@ -202,7 +202,7 @@ class _Date:
         return (_ordinal(year) + day - today) * 86400 + self._midnight - now
 
     def _later(self, hour: int, minute: int, second: int) -> int:
-        """The first second of the day after this one that fits, or -1; a full minute or hour carries over."""
+        """The next matching second of the day, or -1; a full minute or hour carries over."""
         if self._hours >> hour & 1:
             if self._minutes >> minute & 1 and (at := _from(self._seconds, second + 1)) >= 0:
                 return hour * 3600 + minute * 60 + at
@@ -217,9 +217,9 @@ class _Date:
 
 
 class Schedule:
-    """The moments of dates in a zone; several dates mean the earliest. Equal if of equal dates and zone.
+    """The moments of dates in a time zone; of several dates the earliest counts. Equal if dates and zone are.
 
-    The date found last is kept: until it comes it is the next one.
+    The last result is cached: until it comes it is the next one.
     """
 
     __slots__ = ("_dates", "_fixed", "_kept", "_owed", "times", "zone")
@@ -235,7 +235,7 @@ class Schedule:
         self._kept = (0.0, 0.0)
 
     def next(self, after: float) -> float | None:
-        """The first moment strictly after `after` at which a date fits, or None: none ever comes."""
+        """The first moment strictly after `after` at which a date matches, or None if there is none."""
         asked, cached = self._kept
         if asked <= after < cached:
             return cached
@@ -245,7 +245,7 @@ class Schedule:
         return moment
 
     def missed(self, since: float, now: float) -> bool:
-        """True if a date lay in (since, now]; those with `missed="skip"` do not count."""
+        """True if a date was in (since, now]; those with `missed="skip"` do not count."""
         moment = self._next(self._owed, since)
         return moment is not None and moment <= now
 
@@ -263,8 +263,8 @@ class Schedule:
             return None
 
     def _moment(self, start: int, wall: datetime, ahead: int) -> float:
-        """The moment when the wall, showing `wall` at `start`, shows `ahead` seconds more: first, or after a
-        gap.
+        """The moment when the wall clock, which shows `wall` at `start`, shows `ahead` seconds more: the
+        first one, or after a gap.
         """
         if self._fixed:
             return float(start + ahead)
@@ -287,9 +287,9 @@ class Schedule:
 
 @lru_cache(_DISTINCT)
 def schedule_of(times: tuple[Time, ...], zone_name: str) -> Schedule:
-    """The schedule of these dates in the zone of that name; the same one for the same dates.
+    """The schedule of these dates in the named time zone; cached for equal dates.
 
-    Raises what `ZoneInfo` raises for a name it does not know.
+    Raises the errors of `ZoneInfo` for an unknown name.
     """
     return _schedule(tuple([_anywhere(time) for time in times]), zone_name)
 
@@ -297,7 +297,7 @@ def schedule_of(times: tuple[Time, ...], zone_name: str) -> Schedule:
 def never(times: Iterable[Time]) -> bool:
     """True if none of the dates can come in any year or zone: 30 February, a year before the calendar.
 
-    No dates at all never come either. A year gone by is for `Schedule.next` to tell: there is no clock here.
+    No dates never come either. Whether a year is past, `Schedule.next` decides: there is no clock here.
     """
     return not any(
         _years(time.years, _days(time.monthdays, time.months, time.yeardays, time.weekdays)) for time in times
@@ -312,14 +312,14 @@ _FINEST_FIRST = (
     ("months",),
     ("years",),
 )
-"""The fields, finest first; the fields of a row stand for each other."""
+"""The fields, finest first; the fields of a row are equivalent."""
 
 
 def finer_omitted(times: Iterable[Time]) -> list[str]:
-    """The fields left out that are finer than the finest given, finest first; each of them is `*`.
+    """The omitted fields that are finer than the finest given, finest first; each of them is `*`.
 
-    `hours="7"` alone gives seconds and minutes: it is every second from 7 to 8. A date that gives nothing is
-    every second on purpose. A `*` that is written out counts as left out.
+    `hours="7"` alone gives seconds and minutes: it is every second from 7 to 8. A date without fields is
+    every second on purpose. An explicit `*` counts as omitted.
     """
     omitted = 0
     for time in times:
@@ -329,11 +329,11 @@ def finer_omitted(times: Iterable[Time]) -> list[str]:
 
 
 A_DAY = 86_400.0
-"""Zones differ by no more than about that."""
+"""The most by which time zones differ, about."""
 
 
 def date_warnings(times: Iterable[Time], now: float) -> Iterator[tuple[int, str]]:
-    """Warnings about dates at a moment, with their lines: gone by, or left open."""
+    """Warnings about dates at a moment, with their lines: past, or incomplete."""
     for time in times:
         if schedule_of((time,), "UTC").next(now - A_DAY) is None:
             yield time.line, "this date has gone by and does not come again; correct years"
@@ -348,7 +348,7 @@ def date_warnings(times: Iterable[Time], now: float) -> Iterator[tuple[int, str]
 
 
 def _anywhere(time: Time) -> Time:
-    """The date without its place in a file, so that it is one date wherever it is written."""
+    """The date without its place in a file, so that equal dates are equal wherever they are written."""
     return time if time.line == 1 else replace(time, line=1)
 
 
@@ -370,12 +370,13 @@ FIELDS = {
 """The fields of a date and their bounds (table 2.9); weekday 0 is Monday."""
 
 Ranges = tuple[tuple[int, ...], ...]
-"""The values that a field may have: from a first to a last, or every nth of these.
-None stands for `*`. Days of the month below 0 are counted from the last, which is -1."""
+"""The values of a field: from a first to a last, or every nth of these.
+Empty means `*`. Days of the month below 0 are counted from the last, which is -1.
+"""
 
 
 class Time(msgspec.Struct, frozen=True, cache_hash=True):
-    """A date that comes again (table 2.9, N25): one fits when all its fields do."""
+    """A recurring date (table 2.9, N25): a moment matches if all its fields do."""
 
     seconds: Ranges = ()
     """The seconds of a minute."""
@@ -394,25 +395,25 @@ class Time(msgspec.Struct, frozen=True, cache_hash=True):
     weekdays: Ranges = ()
     """The days of a week."""
     missed: Literal["once", "skip"] = "once"
-    """The fate of a missed date: it comes once, late, or not at all."""
+    """The treatment of a missed date: it comes once, late, or not at all."""
     line: int = 1
     """The line in the file."""
 
     @property
     def text(self) -> str:
-        """Its fields, the coarsest first."""
+        """Its fields, coarsest first."""
         stated = [(name, ranges) for name in reversed(FIELDS) if (ranges := getattr(self, name))]
         words = [f"{name}={_listed(ranges, *FIELDS[name])}" for name, ranges in stated] or ["every second"]
         return " ".join([*words, *(["missed=skip"] if self.missed == "skip" else [])])
 
 
 def text_of(times: Iterable[Time]) -> str:
-    """The fields of several dates, of which each may come."""
+    """The fields of several dates, any of which may come."""
     return " or ".join(time.text for time in times)
 
 
 def _listed(ranges: Ranges, least: int, most: int) -> str:
-    """The values of a field that has these bounds, as they are written."""
+    """The values of a field with these bounds, in written form."""
     parts = []
     for first, last, *steps in ranges:
         span = "*" if steps and (first, last) == (least, most) else f"{first}-{last}"

@@ -1,4 +1,4 @@
-"""Suggestions: the known word that was probably meant by an unknown one."""
+"""Suggestions: the known word probably intended by an unknown one."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import difflib
 from collections.abc import Iterable
 
 MOST_WORDS = 2000
-"""The most words that are compared; among more, none is suggested."""
+"""The most words that are compared; with more, none is suggested."""
 
 
 def nearest(word: str, words: Iterable[str]) -> str | None:
-    """The word that was probably meant."""
+    """The word that was probably intended."""
     if len(candidates := sorted(set(words))) > MOST_WORDS:
         return None
     matches = difflib.get_close_matches(word, candidates, n=1, cutoff=0.6)
@@ -18,7 +18,7 @@ def nearest(word: str, words: Iterable[str]) -> str | None:
 
 
 def closest(word: str, words: Iterable[str]) -> str:
-    """The end of a message: the word that was probably meant, or all there are if they are few."""
+    """The end of a message: the word that was probably intended, or all words if they are few."""
     candidates = sorted(set(words))
     near = nearest(word, candidates)
     if near is not None:

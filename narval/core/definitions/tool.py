@@ -1,4 +1,4 @@
-"""Tools: how programs elsewhere may call a definition, and the element that their arguments become."""
+"""Tools: how programs outside may call a definition, and the element made from their arguments."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ ArgumentType = Literal["string", "integer", "number", "boolean", "date", "xml"]
 Approve = Literal["never", "user", "owner"]
 
 WAIT = 30.0
-"""The seconds for which a caller waits for the end of a run, unless its tool says otherwise."""
+"""The seconds that a caller waits for the end of a run, unless its tool says otherwise."""
 
 MOST_WAIT = 600.0
-"""The most seconds for which one may wait."""
+"""The most seconds that a caller may wait."""
 
 
 class ToolArgument(msgspec.Struct, frozen=True):
@@ -31,7 +31,7 @@ class ToolArgument(msgspec.Struct, frozen=True):
     type: ArgumentType = "string"
     is_required: bool = False
     one_of: tuple[str, ...] = ()
-    """The values that it may have; none: any of its type."""
+    """The allowed values; empty: any of its type."""
     description: str = ""
 
     @property
@@ -48,7 +48,7 @@ class ToolArgument(msgspec.Struct, frozen=True):
         return {**schema, "description": about} if about else schema
 
     def text(self, value: Any) -> str:
-        """A value as an attribute has it. Raises RequestError for one that does not fit."""
+        """A value as attribute text. Raises RequestError if it does not match."""
         kind = type(value)
         fits = kind in _PYTHON_TYPES[self.type]
         if fits and self.type == "date":
@@ -67,15 +67,15 @@ class ToolArgument(msgspec.Struct, frozen=True):
 
 
 class Tool(msgspec.Struct, frozen=True):
-    """The way in which programs elsewhere may call a definition: its arguments are one element, the first of
-    the run's context; `approve` says who is asked before.
+    """The interface by which programs outside call a definition: the arguments become one element, the first
+    of the run's context; `approve` says who must agree first.
     """
 
     element: str
     arguments: tuple[ToolArgument, ...] = ()
     approve: Approve = "never"
     wait: float = WAIT
-    """The seconds for which a caller waits for the end of the run."""
+    """The seconds that a caller waits for the end of the run."""
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class Tool(msgspec.Struct, frozen=True):
         return {**schema, "required": required} if required else schema
 
     def given(self, values: Mapping[str, Any]) -> bytes:
-        """The element that arguments become. Raises RequestError for what does not fit."""
+        """The element made from arguments. Raises RequestError for invalid ones."""
         names = dict.fromkeys(argument.name for argument in self.arguments)
         for name in values:
             if name not in names:
@@ -150,4 +150,4 @@ _VALUE_OF: Mapping[str, Any] = {
     "date": str,
     "xml": str,
 }
-"""The value in JSON of a text of `one-of`, by type."""
+"""The JSON value for a text of `one-of`, by type."""

@@ -1,8 +1,8 @@
-"""The keys that `unique` gives of elements (N37).
+"""The keys of elements by `unique` (N37).
 
-Its expression is a path within the element (`@id`), or a pattern, tried where patterns are (`mail/@id`, N9).
-A value that it also gives for an empty element (`concat(@box, ' ', @id)` gives a blank) says nothing about
-this one, and is no key.
+The expression is a path within the element (`@id`), or a pattern, evaluated like patterns (`mail/@id`, N9). A
+value that it also gives for an empty element (`concat(@box, ' ', @id)` gives a blank) says nothing about this
+element, and is not a key.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from narval.core.errors import PatternError
 from narval.core.patterns.pattern import compile_pattern
 
 _NOWHERE = re.compile(r"\s*/\s*(?![/*\s]|memory\b)")
-"""The beginning of a path that no element has."""
+"""The start of a path that matches no element."""
 
 _NOTHING = etree.Element("memory")
-"""An element that has nothing."""
+"""An empty element."""
 
 
 def check_unique(text: str, namespaces: Mapping[str, str]) -> None:
-    """Raise PatternError for an expression of `unique` that can give no key."""
+    """Raise PatternError for an expression of `unique` that cannot give a key."""
     pattern = compile_pattern(text, namespaces)
     if pattern.variables:
         at = text.index("$") + 1
@@ -58,7 +58,7 @@ def _sorted(namespaces: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 @lru_cache(maxsize=1024)
 def _compiled(text: str, namespaces: tuple[tuple[str, str], ...]) -> tuple[etree.XPath, etree.XPath, str]:
-    """An expression as it is, and as a text; and the text that it gives of an element that has nothing."""
+    """The compiled expression, its text form, and the text that it gives for an empty element."""
     prefixes = dict(namespaces) or None
     of = etree.XPath(f"string({text})", namespaces=prefixes)
     return etree.XPath(text, namespaces=prefixes), of, str(of(_NOTHING))

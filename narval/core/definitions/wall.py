@@ -1,7 +1,7 @@
-"""The clock on the wall of a zone: the one moment of each of its readings (N25).
+"""The wall clock of a time zone: the single moment of each of its readings (N25).
 
-When the wall shows a reading twice, its moment is the first; when the wall skips it, the moment right after
-the gap. So readings in order have moments in order.
+If the clock shows a reading twice, its moment is the first; if it skips the reading, the moment right after
+the gap. So ordered readings have ordered moments.
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ from zoneinfo import ZoneInfo
 
 
 def zone_named(name: str) -> tzinfo:
-    """The zone of that name; UTC needs no file of zones."""
+    """The time zone with a name; UTC needs no zone files."""
     return UTC if name == "UTC" else ZoneInfo(name)
 
 
 def in_utc(moment: float | None) -> str:
-    """A moment to the second, as 2026-01-31T18:30:00Z; "" for none."""
+    """A moment in seconds, such as 2026-01-31T18:30:00Z; "" for None."""
     return "" if moment is None else datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def in_zone(moment: float, zone: str) -> str:
-    """A moment to the second, as 2026-01-31 19:30:00 (Europe/Paris)."""
+    """A moment in seconds, such as 2026-01-31 19:30:00 (Europe/Paris)."""
     return f"{datetime.fromtimestamp(moment, zone_named(zone)):%Y-%m-%d %H:%M:%S} ({zone})"
 
 
 def moment_of(reading: datetime, zone: tzinfo) -> float:
-    """The moment of a reading of the wall. Raises OverflowError or ValueError for one past the calendar."""
+    """The moment of a wall-clock reading. Raises OverflowError or ValueError if it is past the calendar."""
     wall = reading.replace(tzinfo=zone, fold=0)
     moment = wall.timestamp()
     return moment if datetime.fromtimestamp(moment, zone) == wall else float(shift(wall))
 
 
 def shift(wall: datetime) -> int:
-    """The first moment of the new offset, for a reading in a zone that a shift skips or doubles."""
+    """The first moment of the new offset, for a reading that a shift skips or doubles."""
     one, other = wall.replace(fold=0).timestamp(), wall.replace(fold=1).timestamp()
-    # Halving a day at most: the shift is after `low`, and not after `high`.
+    # Bisect, at most a day: the shift is after `low`, and not after `high`.
     low, high = floor(min(one, other)), floor(max(one, other))
     before = datetime.fromtimestamp(low, wall.tzinfo).utcoffset()
     while high - low > 1:

@@ -1,7 +1,7 @@
-"""Working time: the hours of some weekdays, and how long it takes until a given amount of it has passed.
+"""Working time: the hours of some weekdays, and how long it takes until an amount of it has passed.
 
-Hours are readings of the clock on the wall. On a day on which the clock is changed, the time that really
-passes counts.
+Hours are readings of the wall clock. On a day when the clock is changed, the time that actually passes
+counts.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from narval.core.definitions.wall import moment_of, zone_named
 DAY = 86400
 WEEK = 7
 MOST_WEEKS = 520
-"""The weeks that working time may take, ten years; longer ones are refused where they are written."""
+"""The most weeks of working time, ten years; more is refused where it is written."""
 
 Hours = tuple[tuple[int, int], ...]
-"""Parts of a day, each from a second to another, in order and apart."""
+"""Parts of a day, each from one second to another, in order and disjoint."""
 
 
 class WorkingTime(msgspec.Struct, frozen=True):
-    """The `hours` of those `weekdays` that count (0 is Monday), or of all."""
+    """The `hours` of the counting `weekdays` (0 is Monday); () counts all days."""
 
     hours: Hours
     weekdays: tuple[int, ...] = ()
 
     def after(self, since: float, seconds: float, zone: str) -> float:
-        """The moment at which `seconds` of it have passed since another; that one itself for 0 seconds.
+        """The moment at which `seconds` of it have passed since another; that moment itself for 0 seconds.
 
-        Raises OverflowError and ValueError for one past the calendar.
+        Raises OverflowError and ValueError if it is past the calendar.
         """
         return self.after_in(since, seconds, zone_named(zone))
 
     def after_in(self, since: float, seconds: float, zone: tzinfo) -> float:
-        """As `after`, in a zone."""
+        """Like `after`, with the time zone as an object."""
         weeks, left = divmod(seconds, self.a_week)
         if weeks and not left:
             weeks, left = weeks - 1, left + self.a_week
@@ -55,7 +55,7 @@ class WorkingTime(msgspec.Struct, frozen=True):
         return moment_of(wall + timedelta(weeks * WEEK), zone)
 
     def _parts(self, day: date, zone: tzinfo) -> Iterator[tuple[float, float]]:
-        """The parts of `day` and later days that count, as moments."""
+        """The counting parts of `day` and later days, as moments."""
         while True:
             if not self.weekdays or day.weekday() in self.weekdays:
                 midnight = datetime.combine(day, datetime.min.time())
@@ -65,13 +65,13 @@ class WorkingTime(msgspec.Struct, frozen=True):
 
     @property
     def a_week(self) -> float:
-        """The seconds of a week of it."""
+        """The seconds of working time in a week."""
         return float(sum(last - first for first, last in self.hours) * (len(self.weekdays) or WEEK))
 
 
 @lru_cache(maxsize=256)
 def days_of(ranges: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
-    """The weekdays of ranges, as dates have them; none given stands for all, which is ()."""
+    """The weekdays in the ranges of a date; no ranges mean all, which is ()."""
     return tuple(
         day
         for day in range(WEEK)

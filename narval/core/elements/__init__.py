@@ -1,1 +1,1 @@
-"""Elements: immutable values, and the changes of a memory of them."""
+"""Elements: immutable values, and the changes of a memory that holds them."""

@@ -1,4 +1,4 @@
-"""The `acknowledged` element: incidents that somebody has seen, and why nothing more is to be done (M52)."""
+"""The `acknowledged` element: incidents that a person has seen and that need nothing more (M52)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ACKNOWLEDGED = "acknowledged"
 def make_acknowledged(incident: str, count: int, reason: str, **about: str) -> bytes:
     """The bytes of `<acknowledged incident="3f9c01ab" count="3" definition="w.r" … reason="…"/>`.
 
-    `about` are attributes that tell of the incident; empty ones, and an empty reason, are left out.
+    `about` are attributes that describe the incident; empty ones, and an empty reason, are left out.
     """
     root = etree.Element(ACKNOWLEDGED, incident=incident, count=str(count))
     for name, value in {**about, "reason": reason}.items():
@@ -23,6 +23,6 @@ def make_acknowledged(incident: str, count: int, reason: str, **about: str) -> b
 
 
 def read_acknowledged(element: Element) -> tuple[str, str]:
-    """The incident that such an element names, and the reason it gives."""
+    """The incident that such an element names, and its reason."""
     root = parse(element.xml)
     return str(root.get("incident", "")), str(root.get("reason", ""))

@@ -1,4 +1,4 @@
-"""Untrusted XML made into the bounded, canonical bytes that memory keeps."""
+"""Untrusted XML, converted to the bounded, canonical bytes that memory holds."""
 
 from __future__ import annotations
 
@@ -14,24 +14,23 @@ from narval.core.elements.reserved import check_name
 from narval.core.errors import ElementError
 
 MAX_BYTES = 16 * 1024 * 1024
-"""The most bytes of XML of an element; a larger one is to be kept as a file and referred to."""
+"""The most bytes of an element's XML; a larger one must be kept as a file and referred to."""
 
 MAX_DEPTH = 256
 """The most levels of nesting."""
 
 MAX_WITHIN = 250_000
-"""The most elements within one: a turn that looks at it reads it as a whole, and the loop waits for that."""
+"""The most elements within one: a turn that reads it reads all of it, and the loop waits."""
 
 MAX_TOGETHER, MAX_STARTED = 20_000, 2_000
-"""The most elements that one turn takes from outside, and the most runs that they begin: for the same
-reason.
+"""The most elements that one turn takes from outside, and the most runs that they start, for the same reason.
 """
 
 _STARTING = re.compile(rb"<(?:[\w.-]+:)?(?:start-plan|task-object)[\s/>]")
 
 
 def careful_parser() -> etree.XMLParser:
-    """A parser that reads the text alone: no entities, no DTD, nothing from the network, nothing huge."""
+    """A parser for the text alone: no entities, no DTD, no network, no huge trees."""
     return etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
 
 
@@ -44,9 +43,9 @@ _PLACE = re.compile(r",? line \d+, column \d+\s*$")
 
 
 def canonical(source: str | bytes | etree._Element) -> bytes:
-    """The bytes under which an element is kept: UTF-8, one root, no declaration, no eid (N1, N6).
+    """The canonical bytes of an element: UTF-8, one root, no declaration, no eid (N1, N6).
 
-    Raises ElementError for XML that is malformed (with line and column), too large, too deep, or has a
+    Raises ElementError for XML that is malformed (with line and column), too large or too deep, or has a
     DOCTYPE.
     """
     if isinstance(source, etree._Element):
@@ -59,12 +58,12 @@ def canonical(source: str | bytes | etree._Element) -> bytes:
 
 
 def canonical_given(source: str | bytes | etree._Element) -> bytes:
-    """The bytes under which an element from outside narval is kept. Raises ElementError."""
+    """The canonical bytes of an element from outside narval. Raises ElementError."""
     return check_name(canonical(source))
 
 
 def parse_untrusted(data: bytes, *, text: bool = False) -> etree._Element:
-    """The root of untrusted bytes; with `text` an encoding declaration does not apply.
+    """The root of untrusted bytes; with `text` an encoding declaration is ignored.
 
     Raises ElementError.
     """
@@ -92,9 +91,9 @@ def parse_untrusted(data: bytes, *, text: bool = False) -> etree._Element:
 
 
 def _utf8(data: bytes, before: bytes, *, text: bool) -> bytes:
-    """The bytes as UTF-8, without a declaration where it names another encoding or something is `before`.
+    """The bytes as UTF-8, without the declaration if it names another encoding or something is `before` it.
 
-    What is before stays, so that a fault has the line that it has in the file.
+    What is before stays, so that a fault keeps its line in the file.
     """
     declared = _DECLARATION.match(data)
     if declared is None:
@@ -113,8 +112,8 @@ def _utf8(data: bytes, before: bytes, *, text: bool) -> bytes:
 def elements_of(data: str | bytes) -> list[bytes]:
     """The elements of a file or message, as XML: the root, or each child of a root `memory`.
 
-    Raises ElementError, a NarvalError that has a `line` and a `column`: for XML that is malformed, has a
-    DOCTYPE, is larger than 16 MiB or deeper than 256 levels, and for names that narval alone gives.
+    Raises ElementError, a NarvalError with a `line` and a `column`, for XML that is malformed, has a DOCTYPE,
+    is larger than 16 MiB or deeper than 256 levels, and for names reserved for narval.
     """
     flat = canonical_flat(data)
     if flat is not None and not flat.startswith(b"<memory"):
@@ -124,13 +123,13 @@ def elements_of(data: str | bytes) -> list[bytes]:
 
 
 def check_together(elements: Sequence[bytes]) -> None:
-    """Raise ElementError for more elements from outside than one turn takes."""
+    """Raise ElementError if there are more elements from outside than one turn takes."""
     _check_count("elements", len(elements), MAX_TOGETHER)
     check_started(sum(_STARTING.match(xml) is not None for xml in elements))
 
 
 def check_started(count: int) -> None:
-    """Raise ElementError for more runs from outside than one turn begins."""
+    """Raise ElementError if there are more runs from outside than one turn starts."""
     _check_count("runs to begin", count, MAX_STARTED)
 
 
@@ -142,7 +141,7 @@ def _check_count(what: str, count: int, most: int) -> None:
 
 
 def roots_of(root: etree._Element) -> list[etree._Element]:
-    """The elements of a document: the children of a root `memory`, or any other root itself."""
+    """The elements of a document: the children of a root `memory`, or else the root itself."""
     return children(root) if local_name(root.tag) == "memory" else [root]
 
 
@@ -158,7 +157,7 @@ def _encoded(data: str | bytes) -> bytes:
 
 
 def _check_tree(root: etree._Element) -> None:
-    """Raise ElementError for a tree made by a program that is no element, too deep or has entities."""
+    """Raise ElementError for a program's tree that is not an element, is too deep or has entities."""
     if not isinstance(root.tag, str):
         raise ElementError("malformed", "expected an element, got a comment or an instruction")
     if next(root.iter(etree.Entity), None) is not None:

@@ -1,4 +1,4 @@
-"""Changes: all that can happen to a memory. Each is a fact: applying it decides nothing."""
+"""Changes: everything that can happen to a memory. Each is a fact: applying it decides nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from narval.core.elements.element import Element
 MarkScope = tuple[str, str, str]
 """The user of an element: definition, step or transition id, input id or condition position.
 
-It names the definition, not its version, so that marks survive new versions of a definition.
+It has the definition's name, not its version, so that marks survive new versions of a definition.
 """
 
 
@@ -39,9 +39,9 @@ class Unheld(msgspec.Struct, frozen=True):
 
 
 class Used(msgspec.Struct, frozen=True, gc=False):
-    """These elements were given to that input or condition, and will not be given to it again.
+    """These elements were given to an input or condition, and will not be given to it again.
 
-    `run` is the run that they were given to; 0 where no run was: of a control element.
+    `run` is the run they were given to; 0 if there was none, for a control element.
     """
 
     scope: MarkScope
@@ -50,7 +50,7 @@ class Used(msgspec.Struct, frozen=True, gc=False):
 
 
 class Reserved(msgspec.Struct, frozen=True, gc=False):
-    """A call is going to replace these elements: no other gets them until it has returned."""
+    """A call is going to replace these elements: no other call gets them until it has returned."""
 
     eids: tuple[int, ...]
 
@@ -62,13 +62,13 @@ class Released(msgspec.Struct, frozen=True, gc=False):
 
 
 class Outdated(msgspec.Struct, frozen=True, gc=False):
-    """These elements have been replaced: no input or condition gets them any more."""
+    """These elements have been replaced: inputs and conditions no longer get them."""
 
     eids: tuple[int, ...]
 
 
 class Withdrawn(msgspec.Struct, frozen=True, gc=False):
-    """These elements should never have counted, and `why`: no input or condition gets them any more."""
+    """These elements should never have counted, and `why`: inputs and conditions no longer get them."""
 
     eids: tuple[int, ...]
     why: str = ""
@@ -76,7 +76,7 @@ class Withdrawn(msgspec.Struct, frozen=True, gc=False):
 
 class Doubted(msgspec.Struct, frozen=True, gc=False):
     """These elements were made from what was withdrawn or is doubtful: only patterns that ask for doubtful
-    ones get them.
+    elements get them.
     """
 
     eids: tuple[int, ...]
@@ -97,7 +97,7 @@ class Keyed(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """The output's name, its expression and the value, as `Memory.unique_values` keeps them."""
+        """The output's name, its expression and the value, in the form of `Memory.unique_values`."""
         return self.name, self.expression, self.value
 
 
@@ -108,7 +108,7 @@ class Undeclared(msgspec.Struct, frozen=True, gc=False):
 
 
 class Labelled(msgspec.Struct, frozen=True, gc=False):
-    """An element or a run has these labels besides those that it has."""
+    """An element or a run has these labels in addition to its earlier ones."""
 
     eid: int
     labels: tuple[str, ...]

@@ -1,7 +1,7 @@
 """Element: an immutable XML tree with an id and an origin, kept as bytes (design, "Memory"; N1, N8).
 
-The bytes are the memory; a parsed tree is a view of them, made on demand. Every element passes `canonical`
-on its way in, so those in memory are well formed, bounded, and free of DTD and entities.
+The bytes are the memory; a parsed tree is a view of them, made on demand. Every element passes `canonical` on
+its way in, so elements in memory are well formed, bounded, and free of DTD and entities.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from narval.core.elements.flat_xml import flat_attributes, flat_name, flat_value
 from narval.core.errors import UnreadableError
 
 PREFIXES = {"al": CONTROL}
-"""The prefixes that every pattern knows."""
+"""The prefixes available to every pattern."""
 
 SIGNAL = "signal"
 """The root name of an element sent to a run by `narval signal`."""
 
 DOUBTFUL = f"{{{CONTROL}}}doubtful"
-"""The attribute that the root of a doubtful element has for patterns (docs/reference/patterns.md)."""
+"""The attribute that patterns see on the root of a doubtful element (docs/reference/patterns.md)."""
 
 _BYTES_A_NODE = 4
-"""The fewest bytes of an element or attribute."""
+"""The minimum size of an element or attribute."""
 _TRUSTED = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=True)
 _BARE_NAME = re.compile(rb"<([A-Za-z_][A-Za-z0-9_.-]*)(?![^>]*xmlns(?!:al=))[\s/>]")
 """The start of a root without a namespace, whose name is known without parsing; the prefix of stamps may be
@@ -40,41 +40,39 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The origin of an element (N8): who or what made it, and from what."""
 
     run: int = 0
-    """The run that made it; 0 if none did, as for one from the inbox."""
+    """The run that made it; 0 if none did, as for an element from the inbox."""
     step: str = ""
     """The step of the run, or the path of the file."""
     call: str = ""
-    """The call that gave it."""
+    """The call that returned it."""
     inputs: tuple[int, ...] = ()
-    """The eids that it was made from."""
+    """The eids it was made from."""
     by: str = ""
     """The person who added, started or signalled (P30)."""
     actor: str = ""
-    """The person who did it in that person's name (P39)."""
+    """The person who acted in that person's name (P39)."""
     agent: str = ""
-    """The agent that sent it, of one that came as a message."""
+    """The agent that sent it, if it came as a message."""
     message: str = ""
-    """The id of that message (G25)."""
+    """The id of the message (G25)."""
     way: str = ""
     """`web` if it came by the monitor."""
     session: str = ""
     """The number of the login there (M67)."""
     sent_as: tuple[int, ...] = ()
-    """Its eid at the agent that sent it, if that has it in memory."""
+    """Its eid at the sending agent, if it was in memory there."""
     made_there: tuple[int, ...] = ()
-    """The eids that it was made from at the agent that sent it, if it was never in memory there."""
+    """The eids that it was made from at the sending agent, if it was never in memory there."""
     replaces: tuple[int, ...] = ()
-    """The eids among `inputs` that no longer counted from then on, because it took their place."""
+    """The eids among `inputs` that it replaced and that no longer count."""
     came_from: tuple[str, ...] = ()
-    """The elements through which it came in there, each as its root with only the attributes; () if
-    unknown.
-    """
+    """The elements from which it came in there, each as its root with only the attributes; () if unknown."""
 
 
 class Element(msgspec.Struct, eq=False, gc=False):
     """One element of memory: a new version is a new element that outdates this one.
 
-    It is altered once, when it enters memory: then it is given number, moment and origin.
+    It is altered only once, when it enters memory and gets its number, moment and origin.
 
     `eid` is its number (0: not in memory yet), `xml` its XML as `bytes`, not `str` (UTF-8, no declaration, no
     eid attribute; `xml.decode()` is the text), `added` the moment it arrived (seconds since 1970, UTC),
@@ -88,19 +86,19 @@ class Element(msgspec.Struct, eq=False, gc=False):
     _name: str | None = None
 
     def enter(self, eid: int, added: float, origin: Origin | None) -> None:
-        """Become an element of memory, with its number, moment and origin."""
+        """Enter memory, with a number, moment and origin."""
         self.eid, self.added, self.origin = eid, added, origin
 
     @property
     def name(self) -> str:
-        """The root's name; in `{namespace}local` form when it has a namespace."""
+        """The root's name; in `{namespace}local` form if it has a namespace."""
         if self._name is None:
             self._name = flat_name(self.xml) or _name_in(self.xml)
         return self._name
 
     @property
     def attributes(self) -> Mapping[str, str]:
-        """The root's attributes, `eid` included once the element is in memory; they cannot be altered."""
+        """The root's attributes, including `eid` once the element is in memory; read-only."""
         flat = flat_attributes(self.xml)
         if flat is None:
             return MappingProxyType({str(key): str(value) for key, value in self.tree().attrib.items()})
@@ -115,12 +113,12 @@ class Element(msgspec.Struct, eq=False, gc=False):
 
     @property
     def addressed(self) -> bool:
-        """True if it is a signal sent to one run, found in the context of that run alone."""
+        """True for a signal sent to one run, which only the context of that run holds."""
         origin = self.origin
         return origin is not None and origin.run != 0 and not origin.step and self.name == SIGNAL
 
     def tree(self) -> etree._Element:
-        """A fresh lxml copy: altering it alters nothing else."""
+        """A fresh lxml copy: altering it does not affect the element."""
         root = parse(self.xml)
         if self.eid:
             root.set("eid", str(self.eid))
@@ -128,8 +126,8 @@ class Element(msgspec.Struct, eq=False, gc=False):
 
     @property
     def sender(self) -> str:
-        """The name of the agent that sent it as a message, or gave it as the result of a call; "" of any
-        other.
+        """The name of the agent that sent it as a message, or returned it from a call; "" for any other
+        element.
         """
         return self.origin.agent if self.origin is not None else ""
 
@@ -165,8 +163,8 @@ class Element(msgspec.Struct, eq=False, gc=False):
 class Tree:
     """An element as patterns see it: `root`, the only child of `context`, a `memory` node.
 
-    Parsed on demand: `get` reads attributes from the bytes where they stand plainly. A `doubtful` one has the
-    attribute `DOUBTFUL`. A tree belongs to the thread that made it.
+    Parsed on demand: `get` reads attributes from the bytes if they are written plainly. A `doubtful` one has
+    the attribute `DOUBTFUL`. A tree belongs to the thread that made it.
     """
 
     __slots__ = ("_context", "_doubtful", "_element", "_flat", "size")
@@ -180,11 +178,11 @@ class Tree:
 
     @property
     def name(self) -> str:
-        """The root's name; in `{namespace}local` form when it has a namespace."""
+        """The root's name; in `{namespace}local` form if it has a namespace."""
         return self._element._name or self._element.name
 
     def get(self, name: str) -> str | None:
-        """The value of an attribute of the root, `eid` included; None when it is absent."""
+        """The value of an attribute of the root, including `eid`; None if it is absent."""
         if self._flat is None:
             return self.root.get(name)
         positions, values = self._flat
@@ -201,7 +199,7 @@ class Tree:
 
     @property
     def context(self) -> etree._Element:
-        """The node at which expressions are evaluated."""
+        """The node on which expressions are evaluated."""
         context = self._context
         if context is None:
             element = self._element
@@ -253,7 +251,7 @@ def identity(element: Element) -> tuple[str, str] | None:
 
 
 def children(root: etree._Element) -> list[etree._Element]:
-    """The element children, comments and processing instructions left out."""
+    """The element children, without comments and processing instructions."""
     return [child for child in root if isinstance(child.tag, str)]
 
 
@@ -263,7 +261,7 @@ def text_within(node: etree._Element) -> str:
 
 
 def local_name(tag: object) -> str | None:
-    """The name of one of narval's own words: bare, or in the control namespace; None for any other."""
+    """The name of one of narval's own words: bare, or in the control namespace; None for any other name."""
     if not isinstance(tag, str):
         return None
     if not tag.startswith("{"):

@@ -1,4 +1,4 @@
-"""The `error` element: a failure as definitions and people find it in memory (N17, N20, N26)."""
+"""The `error` element: a failure as definitions and people see it in memory (N17, N20, N26)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LONGEST = 20_000
 
 
 def xml_safe(text: str, instead: str = "\ufffd") -> str:
-    """The text with U+FFFD, or what is given, instead of every character that XML cannot carry."""
+    """The text with U+FFFD, or `instead`, for every character that is invalid in XML."""
     return _UNWRITABLE.sub(instead, text)
 
 
@@ -33,7 +33,7 @@ def make_error(kind: str, message: str, detail: str = "", **where: str | int | N
 
 
 def read_error(element: Element) -> tuple[str, str, str]:
-    """The type, message and step of an error element; one that an action made may lack any of them."""
+    """The type, message and step of an error element; one made by an action may lack any of them."""
     root = parse(element.xml)
     found = root.find("message")
     message = text_within(root if found is None else found)

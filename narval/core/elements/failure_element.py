@@ -1,4 +1,4 @@
-"""The `failure` element: a top-level run that failed, as recipes and people find it in memory."""
+"""The `failure` element: a failed top-level run, as recipes and people see it in memory."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ LONGEST_MESSAGE = 2_000
 def make_failure(run: int, kind: str, name: str, error: Element | None, step: str, after: int) -> bytes:
     """The bytes of `<failure run="12" kind="plan" name="w.r" step="s" type="…" error="11">message</failure>`.
 
-    `error` is the element that says why the run failed in that step, if there is one, and `after` the failed
-    run before it in a row; attributes that nothing gives are left out.
+    `error` is the element that says why the run failed in that step, if there is one, and `after` the
+    previous failed run in a row; attributes without a value are left out.
     """
     root = etree.Element(FAILURE, run=str(run), kind=kind, name=name)
     if after:
@@ -32,7 +32,7 @@ def make_failure(run: int, kind: str, name: str, error: Element | None, step: st
 
 
 def read_failure(element: Element) -> tuple[str, str, str, str, str]:
-    """The kind and name of the run that failed, the part, the type of its error, and the message."""
+    """The kind and name of the failed run, the part, the type of its error, and the message."""
     root = parse(element.xml)
     kind, name, step, cause = (str(root.get(attribute, "")) for attribute in ("kind", "name", "step", "type"))
     return kind, name, step, cause, " ".join((root.text or "").split())

@@ -1,11 +1,11 @@
-"""Elements without content, and the attributes of others, read from their bytes.
+"""Elements without content, and the attributes of other elements, read from their bytes.
 
-Fast path, measured by `make bench ONLY=W3`: a parser takes longer. Programs write elements of few *forms*:
-the text around the values is the same from one to the next. So an element is split at its quotes, and the
-text around its values is looked up among the forms seen lately; a new one is read once. It accepts ASCII with
-plain names and values without references; all other XML, well formed or not, is left to the parser. Of an
-element with content it reads the first tag, within which canonical bytes have no `>`. It also reads the stamp
-of a message: names under the prefix `al`, if that is declared as it is on every message.
+Fast path, measured by `make bench ONLY=W3`: a parser is slower. Programs write elements of few *forms*: the
+text around the values is the same each time. So an element is split at its quotes, and the text around its
+values is looked up among recent forms; a new form is parsed once. It accepts ASCII with plain names and
+values without references; all other XML, well formed or not, is left to the parser. Of an element with
+content it reads the first tag, within which canonical bytes have no `>`. It also reads the stamp of a
+message: names with the prefix `al`, if it is declared as on every message.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CONTROL = "http://www.logilab.org/namespaces/Narval/1.2"
 """The control namespace; narval reads its own words with it and without it."""
 
 LONGEST = 4096
-"""The most characters of an element that is read here."""
+"""The most characters of an element that is read this way."""
 
 _is_one_tag = re.compile(r"<[ -%'-;=?-~]*+>").fullmatch
 """Match one tag of printable ASCII without references."""
@@ -30,8 +30,8 @@ _names = re.compile(r' ([^=]+)=""').findall
 class Form(NamedTuple):
     """The form of elements that differ only in the values of their attributes.
 
-    `positions` gives for each attribute, named as lxml names it, the position of its value among the values;
-    `prefix` is the position of the value of `xmlns:al`, -1 if it is not there.
+    `positions` has for each attribute, named as in lxml, the position of its value among the values; `prefix`
+    is the position of the value of `xmlns:al`, -1 if it is absent.
     """
 
     name: str
@@ -40,11 +40,11 @@ class Form(NamedTuple):
 
 
 _latest: list[tuple[bytes, Form, list[str]]] = [(b"", Form("", {}), [])]
-"""The element read last, which is usually asked for next; replaced whole, so any thread may do it."""
+"""The last element read, which is usually requested next; replaced as a whole, so any thread may do it."""
 
 
 def canonical_flat(source: str | bytes) -> bytes | None:
-    """The bytes under which an element is kept; None when it is to be parsed."""
+    """The canonical bytes of an element; None if it needs the parser."""
     if len(source) > LONGEST:
         return None
     text = source if isinstance(source, str) else str(source, "latin-1")
@@ -59,8 +59,8 @@ def canonical_flat(source: str | bytes) -> bytes | None:
 
 
 def flat_values(xml: bytes) -> tuple[dict[str, int], list[str]] | None:
-    """The position of each attribute's value, and the values, of an element in memory; None when it is to be
-    parsed.
+    """The position of each attribute's value, and the values, of an element in memory; None if it needs the
+    parser.
     """
     latest, form, values = _latest[0]
     if latest is xml:
@@ -74,7 +74,7 @@ def flat_values(xml: bytes) -> tuple[dict[str, int], list[str]] | None:
 
 
 def flat_attributes(xml: bytes) -> dict[str, str] | None:
-    """The attributes of an element in memory, by name; None when it is to be parsed."""
+    """The attributes of an element in memory, by name; None if it needs the parser."""
     read = flat_values(xml)
     if read is None:
         return None
@@ -83,13 +83,13 @@ def flat_attributes(xml: bytes) -> dict[str, str] | None:
 
 
 def flat_name(xml: bytes) -> str | None:
-    """The root name of the element that was read last; None when it is another."""
+    """The root name of the last element read; None if this is another."""
     latest, form, _ = _latest[0]
     return form.name if latest is xml else None
 
 
 def _read(text: str) -> tuple[Form, list[str]] | None:
-    """The form of an element in double quotes, and its values; None when it is to be parsed."""
+    """The form of an element in double quotes, and its values; None if it needs the parser."""
     if _is_one_tag(text) is None:
         return None
     parts = text.split('"')
@@ -101,7 +101,7 @@ def _read(text: str) -> tuple[Form, list[str]] | None:
 
 @lru_cache(maxsize=512)
 def _form(around: tuple[str, ...]) -> Form | None:
-    """The form of the text around values; None when that is no element, or one with other namespaces."""
+    """The form of the text around values; None if it is not an element, or has other namespaces."""
     text = '""'.join(around)
     form = _is_form(text)
     if form is None:

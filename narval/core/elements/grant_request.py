@@ -1,4 +1,4 @@
-"""`grant-request`: the element that asks for what a definition needs and nobody has granted."""
+"""`grant-request`: the element that asks to grant what a definition needs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ GRANT_REQUEST = "grant-request"
 
 
 def make_request(kind: str, name: str, path: str, needs: Iterable[str]) -> bytes:
-    """The bytes of `<grant-request kind="recipe" name="post.send" path="…"><need>…</need></grant-request>`:
-    a definition that may not begin, with each thing that is to be granted.
+    """The bytes of `<grant-request kind="recipe" name="post.send" path="…"><need>…</need></grant-request>`: a
+    definition that may not start, with each need to be granted.
     """
     root = etree.Element(GRANT_REQUEST, {"kind": kind, "name": name, "path": xml_safe(path)})
     for need in needs:

@@ -1,4 +1,4 @@
-"""JSON as elements and elements as JSON, by one mapping that loses nothing (docs/reference/modules/json.md).
+"""The lossless mapping between JSON and elements (docs/reference/modules/json.md).
 
     {"state": "failed", "n": 3, "by": {"name": "Ann"}, "steps": ["a", "b"], "odd key": true, "none": null}
 
@@ -6,9 +6,9 @@
     <steps>b</steps><item key="odd key" json-types="boolean">true</item></build>
 
 A text, number or truth value is an attribute, an object an element, each value of a list an element with the
-name of the list. `json-types` says what the XML does not: which values are no texts, what is a list, what is
-null. Without it (`typed=False`, as webhooks have it) elements are the same except for that attribute, and
-null members are left out. Numbers stay as they are written.
+name of the list. `json-types` says what the XML does not: which values are not texts, what is a list, what is
+null. Without it (`typed=False`, as for webhooks) elements are the same except for that attribute, and null
+members are left out. Numbers stay as written.
 """
 
 from __future__ import annotations
@@ -24,43 +24,43 @@ DEPTH = 64
 """The most levels of objects and lists."""
 
 MOST_VALUES = 250_000
-"""The most values of a text of JSON: each takes some hundred bytes while the element is made."""
+"""The most values of a JSON text: each takes some hundred bytes while the element is made."""
 
 TYPES, ITEM = "json-types", "item"
 _KEY, _EID, _TEXT = "key", "eid", "#text"
 _NAME = re.compile(r"(?!xml)[A-Za-z_][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML cannot have."""
+"""Characters that are invalid in XML."""
 _UNESCAPED = re.compile(rf"\\|{_NO_XML.pattern}")
 _ESCAPED = re.compile(r"\\(?:(\\)|u([0-9a-f]{4}))")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?", re.ASCII)
 
 
 class JsonError(ValueError):
-    """A text that is no JSON, or an element that stands for none; the message says what was expected."""
+    """Invalid JSON, or an element that represents none; the message says what was expected."""
 
 
 class WrittenNumber(str):
-    """A number as it is written."""
+    """A number as written."""
 
     __slots__ = ()
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value of a text of JSON: dicts, lists, texts, truth values and None; its numbers are texts as they
-    are written. Raises JsonError.
+    """The value of a JSON text: dicts, lists, texts, truth values and None; numbers are texts as written.
+    Raises JsonError.
     """
     try:
         return loads(text, parse_int=WrittenNumber, parse_float=WrittenNumber, parse_constant=_no_number)
     except RecursionError:
         raise JsonError(f"expected at most {DEPTH} levels of JSON") from None
-    except ValueError as error:  # of the encoding too
+    except ValueError as error:  # includes errors of the encoding
         raise JsonError(f"expected JSON: {error}") from None
 
 
 def element_of_json(name: str, value: Any, *, typed: bool = True) -> etree._Element:
-    """The element of this name for a value that `parse_json` gave; if it is not `typed`, without the
-    attribute `json-types`. Raises JsonError, and ValueError for what is no name of an element.
+    """The element with a name for a value from `parse_json`; unless `typed`, without the attribute
+    `json-types`. Raises JsonError, and ValueError for an invalid element name.
     """
     root = etree.Element(name)
     _Filling(typed).fill(root, value, DEPTH)
@@ -68,7 +68,7 @@ def element_of_json(name: str, value: Any, *, typed: bool = True) -> etree._Elem
 
 
 def json_of_element(node: etree._Element) -> str:
-    """The text of JSON that an element stands for, by its `json-types` if it has them. Raises JsonError."""
+    """The JSON text that an element represents, by its `json-types` if it has them. Raises JsonError."""
     own, types = _types_of(node)
     if own == "list":
         return f"[{', '.join(json_of_element(child) for child in node.iterchildren('*'))}]"
@@ -84,7 +84,7 @@ def json_of_element(node: etree._Element) -> str:
 
 
 class _Filling:
-    """Elements filled with the values of one text."""
+    """A filler of elements with the values of one text."""
 
     def __init__(self, typed: bool) -> None:
         self._typed = typed
@@ -110,7 +110,7 @@ class _Filling:
                 self._mark(node, type)
 
     def _put(self, node: etree._Element, key: str, value: Any, depth: int) -> Iterator[str]:
-        """Put a member of an object into its element, and give its types."""
+        """Put a member of an object into its element, and yield its types."""
         self._count()
         is_name = _NAME.fullmatch(key) is not None
         type = self._type(value)
@@ -164,13 +164,13 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "null": type(None),
     "number": WrittenNumber,
 }
-"""The types of values beside `string`, and `escaped`: a text with characters that XML cannot have."""
+"""The types of values besides `string`, and `escaped`: a text with characters that are invalid in XML."""
 
 _WORDS = (*_TYPES, "string", "escaped")
 
 
 def _is_attribute(node: etree._Element, key: str) -> bool:
-    """True if a member of this name is an attribute: some attributes are not its own."""
+    """True if a member with this name is an attribute: some attribute names are reserved."""
     return key not in (_EID, TYPES) and not (key == _KEY and node.tag == ITEM)
 
 
@@ -193,7 +193,7 @@ def _types_of(node: etree._Element) -> tuple[str | None, dict[str, str]]:
 
 
 def _members(node: etree._Element, types: Mapping[str, str]) -> dict[str, list[str]]:
-    """The values of an object by its keys, each as JSON; null and empty lists come from the types alone."""
+    """The values of an object by key, each as JSON; null and empty lists come only from the types."""
     members: dict[str, list[str]] = {}
     for name, value in node.attrib.items():
         if _is_attribute(node, name):
@@ -215,7 +215,7 @@ def _member(key: str, values: list[str], types: Mapping[str, str]) -> str:
 
 
 def _key_of(child: etree._Element) -> str:
-    """The key of a member that is an element: its name, or what it holds as an `item`."""
+    """The key of a member that is an element: its name, or the key that an `item` holds."""
     key = child.get(_KEY) if child.tag == ITEM else None
     if key is None:
         return str(child.tag)
@@ -228,7 +228,7 @@ def _is_key_escaped(node: etree._Element, word: str) -> bool:
 
 
 def _scalar(name: str, text: str, type: str) -> str:
-    """A value that is no object and no list, as JSON. Raises JsonError for a text of another type."""
+    """A value other than an object or a list, as JSON. Raises JsonError for a text of another type."""
     bare = text.strip()
     if type == "string":
         return _quoted(text)
@@ -244,7 +244,7 @@ def _scalar(name: str, text: str, type: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A text as JSON, in characters that XML can have."""
+    """A text as JSON, in characters that are valid in XML."""
     return _NO_XML.sub(_escape, dumps(text, ensure_ascii=False))
 
 

@@ -1,5 +1,5 @@
-"""Notes on what became of elements: `outdated`, which no longer count though nothing replaced them (N18);
-`withdrawn`, which should never have counted; `confirmed`, which are no longer doubtful; each with the reason.
+"""Notes about elements: `outdated`, which no longer count though nothing replaced them (N18); `withdrawn`,
+which should never have counted; `confirmed`, which are no longer doubtful; each with the reason.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NOTES = frozenset({OUTDATED, WITHDRAWN, CONFIRMED})
 
 
 def make_note(name: str, eids: Iterable[int], reason: str) -> bytes:
-    """The bytes of a note, as `<outdated elements="3 4" reason="…"/>`; a reason of "" is left out."""
+    """The bytes of a note, such as `<outdated elements="3 4" reason="…"/>`; a reason of "" is left out."""
     root = etree.Element(name, elements=" ".join(map(str, eids)))
     if reason:
         root.set("reason", xml_safe(reason))
@@ -26,5 +26,5 @@ def make_note(name: str, eids: Iterable[int], reason: str) -> bytes:
 
 
 def reason_in(element: Element) -> str:
-    """The reason that such an element gives, or ""."""
+    """The reason in such an element, or ""."""
     return str(parse(element.xml).get("reason", ""))

@@ -1,6 +1,6 @@
-"""The names of elements that come from narval alone: those of runs and of definitions (N2).
+"""The names of elements that only narval makes: those of runs and of definitions (N2).
 
-A pattern such as `plan[@state='failed']` can rely on them: no one else can add one.
+A pattern such as `plan[@state='failed']` can rely on them: nothing else can add one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DEFINITIONS = frozenset({"recipe", "cookbook", "action", "transform", "module", 
 
 
 SAID = frozenset({"task-object", "signal", "error", "failure", "outdated", "acknowledged", "decision"})
-"""The elements by which narval says something, or a person does through it."""
+"""The elements by which narval reports something, or a person does through it."""
 
 
 SETTLING = SAID | frozenset(
@@ -29,19 +29,19 @@ SETTLING = SAID | frozenset(
     | {"rule", "ack-template", "mailbox", "outbox", "identity", "notify", "feed", "folder", "calendar"}
     | {"service", "model", "webhook", "command", "memory", "counter"}
 )
-"""The elements by which narval says something, and by which people settle what a home does."""
+"""The elements by which narval reports something, and by which people configure a home."""
 
 
 def is_reserved(name: str) -> bool:
-    """True of the name of an element that narval obeys, such as `start-plan` and `quit`, or that it alone
-    gives: those of runs and of definitions. In a namespace the name is `{namespace}local`.
+    """True for the name of an element that narval obeys, such as `start-plan` and `quit`, or that only narval
+    makes: those of runs and of definitions. With a namespace the name is `{namespace}local`.
     """
     return name in CONTROLS or local_name(name) in RUNS | DEFINITIONS
 
 
 def has_meaning(name: str) -> bool:
-    """True of a reserved name, and of one by which narval says something or people settle what a home does,
-    such as `error` and `mailbox`: a stranger's words must not become such an element.
+    """True for a reserved name, and for one by which narval reports something or people configure a home,
+    such as `error` and `mailbox`: text from a stranger must not become such an element.
     """
     return is_reserved(name) or name in SETTLING
 
@@ -50,7 +50,7 @@ _PERHAPS = re.compile(rf"<(?:[\w.-]+:)?(?:{'|'.join(RUNS | DEFINITIONS)})[\s/>]"
 
 
 def check_name(xml: bytes, line: int = 1, column: int = 1) -> bytes:
-    """The bytes of an element from outside. Raises ElementError if its name is narval's own (`reserved`)."""
+    """The bytes of an element from outside. Raises ElementError (`reserved`) if its name is narval's own."""
     if _PERHAPS.match(xml) is None:
         return xml
     name = local_name(Element(0, xml).name)

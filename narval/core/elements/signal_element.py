@@ -1,4 +1,4 @@
-"""The element of a signal: `<signal name="approve" run="12">`, with all that came with it."""
+"""The element of a signal: `<signal name="approve" run="12">`, with its contents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from narval.core.elements.element import SIGNAL, parse
 
 
 def signal_element(run: int, name: str, attributes: Mapping[str, object], elements: Iterable[bytes]) -> bytes:
-    """A signal to a run as an element. Raises ElementError for one too large or too deep."""
+    """A signal to a run, as an element. Raises ElementError if it is too large or too deep."""
     root = etree.Element(SIGNAL, name=name, run=str(run))
     for key, value in attributes.items():
         if value is not None and key not in root.attrib:

@@ -1,25 +1,25 @@
-"""Titles of elements: the few words by which a person knows one among others."""
+"""Titles of elements: a few words by which a person recognises one among others."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 NAMING = ("subject", "title", "name", "summary", "what")
-"""The attributes that say what an element is about, the best first."""
+"""The attributes that say what an element is about, best first."""
 
 FROM_WHOM = ("from-name", "from", "by", "author", "feed")
-"""The attributes that say from whom it is, the best first."""
+"""The attributes that say whom it is from, best first."""
 
 DECIDED = ("verdict", "outcome")
-"""The attributes that say what was decided about it: what a person looks for first."""
+"""The attributes that say how it was decided: what a person looks for first."""
 
 MOST = 80
 """The most characters of each of its words."""
 
 
 def title_of(attributes: Mapping[str, str]) -> str:
-    """Say by its attributes what was decided, what an element is about and from whom; if none says what it is
-    about, add its first attributes.
+    """Compose from its attributes how it was decided, what an element is about and whom it is from; if none
+    says what it is about, add its first attributes.
 
     An element without attributes has no title.
     """

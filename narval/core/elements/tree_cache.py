@@ -6,11 +6,11 @@ from narval.core.elements.element import Element, Tree
 
 
 class TreeCache:
-    """The trees used last, so that an element tried by many patterns is parsed once.
+    """The most recently used trees, so that an element tested by many patterns is parsed once.
 
-    At most `most` trees and `most_bytes` of XML are kept, in two halves. A tree that is asked for goes into
-    the newer; when that is full it becomes the older, and the older is dropped. So keeping a tree costs no
-    more than putting it there.
+    At most `most` trees and `most_bytes` of XML are cached, in two halves. A requested tree goes into the
+    newer half; when that is full it becomes the older, and the older is dropped. So caching a tree costs no
+    more than inserting it.
     """
 
     def __init__(self, most: int = 1024, most_bytes: int = 8 * 1024 * 1024) -> None:

@@ -1,7 +1,7 @@
 """The commands of engines.
 
 *Inner* commands take effect inside the turn, as soon as they are given, and are recorded as facts. *Outer*
-ones are performed after the commit. An outer command has an id that derives from its cause, so a second
+commands are performed after the commit. The id of an outer command derives from its cause, so a second
 delivery is recognised.
 """
 
@@ -19,14 +19,14 @@ from narval.core.patterns.pattern import Bound
 
 
 class Add(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """Add an element to memory, and to the run's context if it is to be held."""
+    """Add an element to memory, and to the run's context if `held`."""
 
     element: Element
     held: bool = True
 
 
 class AddToContext(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Add elements to the run's context: it was given them, or they triggered it."""
+    """Add elements to the run's context: they were given to it, or triggered it."""
 
     eids: tuple[int, ...]
 
@@ -39,25 +39,25 @@ class MarkUsed(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class Reserve(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Keep elements for a call that will outdate them."""
+    """Reserve elements for a call that will outdate them."""
 
     eids: tuple[int, ...]
 
 
 class Release(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Let reserved elements be taken again; they are offered to the index again."""
+    """Release reserved elements; they are offered to the index again."""
 
     eids: tuple[int, ...]
 
 
 class Outdate(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Replace elements: nothing takes them any more."""
+    """Outdate elements: nothing takes them any longer."""
 
     eids: tuple[int, ...]
 
 
 class RecordUnique(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Record that a unique output gave this value."""
+    """Record that a unique output has given this value."""
 
     name: str
     expression: str
@@ -65,21 +65,22 @@ class RecordUnique(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class ScheduleForget(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Forget this run, and what it alone holds, at a moment (seconds since 1970, UTC)."""
+    """Forget this run, and what only it holds, at a moment (seconds since 1970, UTC)."""
 
     at: float
 
 
 class Watch(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """Ask for `Matched` when an element comes that fits one of these conditions and may be taken.
+    """Request `Matched` when an element arrives that matches one of these conditions and may be taken.
 
-    Stays until `Unwatch`. `scopes` go with `conditions` one to one: an element marked there does not count.
-    With `or_outdated` it also fires when an element that fits is replaced or forgotten: a step that waits for
-    a reserved one to come free must know that it never will, and a condition of absence that it holds. A
-    `standing` watch is kept as long as the calls of its step are, to each of which it may add another;
+    Stays until `Unwatch`. `scopes` correspond to `conditions` one to one: an element marked there does not
+    count. With `or_outdated` it also fires when a matching element is replaced or forgotten: a step that
+    waits for a reserved element must learn that it will never be free, and a condition of absence that it now
+    holds. A `standing` watch is kept as long as the calls of its step, to each of which it may add another;
     exploration skips it, as it would never end. It also fires when one of `elements` is replaced or
-    forgotten. With `unless_reserved` a replacement does not fire it while others that fit are reserved or
-    come: otherwise, each of many steps that take turns at one element would be told at each turn.
+    forgotten. With `unless_reserved` a replacement does not fire it while other matching elements are
+    reserved or arrive: otherwise, each of many steps that take turns at one element would be told at each
+    turn.
     """
 
     watch: str
@@ -98,12 +99,12 @@ class Unwatch(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class SetTimer(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """Ask for `TimerFired` at a moment (seconds since 1970, UTC).
+    """Request `TimerFired` at a moment (seconds since 1970, UTC).
 
-    A `calendar` timer is for a date of the calendar: it fires early when the clock was set back or the zone
-    has changed, so that the date is computed again. Any other is the end of a length of time: setting the
-    clock moves it along. `keeps` are elements that will be needed then: they are not forgotten before. A
-    `standing` timer is set again and again; exploration follows it as often as makes a difference.
+    A `calendar` timer is for a date of the calendar: it fires early when the clock was set back or the time
+    zone has changed, so that the date is computed again. Any other timer ends a duration: setting the clock
+    moves it along. `keeps` are elements that will be needed then: they are not forgotten before. A `standing`
+    timer is set repeatedly; exploration follows it as often as makes a difference.
     """
 
     wake: str
@@ -114,13 +115,13 @@ class SetTimer(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fal
 
 
 class CancelTimer(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """End a timer."""
+    """Cancel a timer."""
 
     wake: str
 
 
 RESTART_PAUSE = 1.0
-"""The fewest seconds between starts of a definition that starts itself and has nothing to wait for."""
+"""The minimum seconds between starts of a definition that starts itself and has nothing to wait for."""
 
 
 class Start(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
@@ -133,10 +134,10 @@ class Start(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False)
 
 
 class Finish(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """End the run: `state` in its kind's own word, `phase` one of done, failed, cancelled.
+    """End the run: `state` in the word of its kind, `phase` one of done, failed, cancelled.
 
-    `eids` go to its caller; `error` is the eid of the error element that says why. `after` is the failed run
-    before it in a row, whose failure it makes good if it is done.
+    `eids` go to its caller; `error` is the eid of the error element that says why. `after` is the previous
+    failed run in a row; a run that is done settles its failure.
     """
 
     state: str
@@ -150,121 +151,120 @@ class Finish(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False
 
 
 class Program(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A program of the operating system."""
+    """An operating-system program."""
 
     words: tuple[str, ...]
-    """Its command line."""
+    """The command line."""
     text: str = ""
-    """Its standard input."""
+    """The standard input."""
     environment: tuple[tuple[str, str], ...] = ()
-    """Variables that are added to those that the daemon has."""
+    """Environment variables added to the daemon's."""
     selects: tuple[tuple[str, str], ...] = ()
-    """Variables whose value is the text that an XPath selects of the input of that name."""
+    """Environment variables whose value is the text that an XPath selects from the input of that name."""
     directory: str = ""
-    """The directory in which it runs."""
+    """The working directory."""
     creates: tuple[str, ...] = ()
-    """Files that it makes: it is not run when they are there and no older than `needs`."""
+    """Files that it creates: it is not run when they exist and are no older than `needs`."""
     needs: tuple[str, ...] = ()
     """Files that it reads."""
     unless: tuple[str, ...] = ()
-    """The command line of a program: when that succeeds, this one is not run."""
+    """The command line of a test program: if that succeeds, this one is not run."""
     cpu: int | None = None
-    """The seconds of processor time that it may take."""
+    """The limit of processor time, in seconds."""
     memory: int | None = None
-    """The bytes of memory that it may have."""
+    """The limit of memory, in bytes."""
     files: int | None = None
-    """The number of files that it may have open."""
+    """The limit of open files."""
     grace: float = 2.0
     """The seconds between SIGTERM and SIGKILL."""
     processes: int | None = None
-    """The most processes that it and all that it starts may be at once."""
+    """The limit of simultaneous processes for the program and everything it starts."""
     run_processes: int | None = None
-    """The most processes that all programs of its run may be at once."""
+    """The limit of simultaneous processes for all programs of its run."""
     reaches: Needs | None = None
     """The only places that it may reach besides its own file; None if not stated."""
 
     @property
     def is_limited(self) -> bool:
-        """True if limits are set before it begins."""
+        """True if limits are set before it starts."""
         most = (self.cpu, self.memory, self.files, self.processes, self.run_processes)
         return any(limit is not None for limit in most)
 
 
 SEND = "send"
-"""The kind of the calls that send elements to other agents (G27); their name has the names of these."""
+"""The kind of calls that send elements to other agents (G27); the call's name lists the agents."""
 
 
 FLOW = "flow"
-"""The kind of the calls that run a session of a dataflow: their name is the dataflow's (T29)."""
+"""The kind of calls that run a session of a dataflow; the call's name is the dataflow's (T29)."""
 
 
 NOTICE = "notice"
-"""The kind of the calls that write to people about work (P60): their name is the way, their step a person."""
+"""The kind of calls that write to people about work (P60): the name is the channel, the step a person."""
 
 
 PROGRAM = "program"
-"""The kind of the calls that run a program of the operating system."""
+"""The kind of calls that run an operating-system program."""
 
 SIGNAL = "signal"
-"""The kind of the calls that tell another run something within the turn (K52), as any signal is told.
+"""The kind of calls that send another run a signal within the turn (K52).
 
-Their name is that of the definition whose standing run is told; `payload` has the name of the `signal`, its
-`arguments`, and the eid of the `run` that is told instead, if it is another. Their elements join its context,
-but not that of a standing run, which would keep them for ever.
+The name is that of the definition whose service run is told. `payload` has the name of the `signal`, its
+`arguments`, and the eid of the `run` to tell instead, if it is another. The call's elements join the run's
+context, but not that of a service run, which would keep them for ever.
 """
 
 
 class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """Have something done outside the engine; exactly one `Returned` will name `call`."""
+    """Request work outside the engine; exactly one `Returned` will name `call`."""
 
     call: str
-    """Its id, which it keeps when it is tried again."""
+    """Its id, kept across attempts."""
     kind: str
-    """The kind of what answers: an action, a transform, a program, a person, or the run of a definition."""
+    """The kind of target: an action, a transform, a program, a person, or the run of a definition."""
     name: str
-    """The name of what answers."""
+    """The name of the target."""
     step: str
     """The part of the run that calls."""
     inputs: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """The elements of each input, by input id."""
     listed: tuple[str, ...] = ()
-    """The inputs that take a list."""
+    """The inputs that are lists."""
     elements: tuple[int, ...] = ()
     """The first context of a run that answers."""
     nearby: tuple[tuple[int, ...], ...] = ()
     """The elements nearest to the calling step, nearest rank first."""
     timeout: float | None = None
-    """The seconds after which it is given up; None for no limit."""
+    """The seconds after which it is given up; None: no limit."""
     on_restart: str = ""
-    """The fate of a call that was under way when the daemon ended: retry or error; "": retry, but error for a
-    tool that may not be called twice, which the runtime writes as it records the call.
+    """The treatment of an active call when the daemon ends: retry or error; "": retry, but error for a tool
+    that may not be called twice, which the runtime writes as it records the call.
     """
     attempt: int = 1
-    """The number of the try, from 1."""
+    """The number of the attempt, from 1."""
     begun: bool = False
-    """True once a call that is announced has begun, or any other is made again; the runtime keeps it."""
+    """True once an announced call has started, or another call is made again; set by the runtime."""
     program: Program | None = None
-    """The program that a call of the kind "program" runs."""
+    """The program to run, for a call of kind "program"."""
     payload: dict[str, Plain] | None = None
-    """Plain data that goes with it, such as the token of a node or the environment of a process."""
+    """Plain data for the target, such as the token of a node or the environment of a process."""
     agent: str = ""
-    """The agent whose definition answers, if it is another: only what the call is given is sent along."""
+    """The agent whose definition answers, if it is another: only the call's inputs are sent along."""
     approve: str = ""
-    """The work by which somebody has to agree before the call is made; "" for none."""
+    """The work by which a person has to agree before the call is made; "" for none."""
     approved: tuple[str, ...] = ()
-    """The works that have approved it, of this `version`; the runtime keeps them."""
+    """The works that have approved it, of this `version`; set by the runtime."""
     version: str = ""
-    """The version of what it calls, as it was approved."""
+    """The version of the target that was approved."""
     always: str = ""
-    """The rules that somebody agreed to with it: they are added before this try of it is made."""
+    """The rules that a person agreed to with it: they are added before this attempt is made."""
     undoable: bool = False
-    """True if an action undoes it: its beginning is recorded first, as a call that never began is not
-    undone.
+    """True if an action undoes it: its start is recorded first, as a call that never started is not undone.
     """
 
     @property
     def is_announced(self) -> bool:
-        """True if its beginning is recorded first."""
+        """True if its start is recorded first."""
         return self.on_restart == "error" or self.undoable
 
 
@@ -278,7 +278,7 @@ def telling(
     *,
     run: int = 0,
 ) -> Call:
-    """A call that tells the standing run of a definition a signal, or with `run` that run."""
+    """A call that signals the service run of a definition, or `run` if given."""
     payload: dict[str, Plain] = {"signal": signal, "arguments": arguments}
     if run:
         payload["run"] = run
@@ -292,9 +292,9 @@ class CancelCall(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class Answer(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """Answer a signal: with a value, or a problem.
+    """Answer a signal with a value or a problem.
 
-    If a run made a call by the signal, this is the return of that call, with the `eids` of the value.
+    If a run made a call by the signal, this is the return of that call, with the `eids` in the value.
     """
 
     signal: str

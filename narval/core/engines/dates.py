@@ -1,8 +1,8 @@
-"""Dates that a run waits for, of whatever kind it is (N25, A10): when the next comes, and whether it has;
-appointments among them.
+"""Dates that a run of any kind waits for (N25, A10), including appointments: when the next one comes, and
+whether it has come.
 
-The runtime says when the moment of a date has come, and says so early when the clock was set back or the zone
-of the home has changed: then the date is computed again.
+The runtime reports when a date is due, and does so early when the clock was set back or the time zone of the
+home has changed: then the date is computed again.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Eids = tuple[int, ...]
 
 
 def next_date(times: tuple[Time, ...], zone: str, after: float) -> float | None:
-    """The next date that fits, in seconds since 1970; None when none ever comes again."""
+    """The next matching date, in seconds since 1970; None if none will come."""
     return schedule_of(times, zone).next(after)
 
 
 def has_come(times: tuple[Time, ...], date: float, now: float, view: View) -> bool:
-    """True if the date that was set has come, or was missed and is not to be dropped for that.
+    """True if the scheduled date has come, or was missed and is still to be acted on.
 
-    A date before `view.up_since` was missed: the daemon was not at work then.
+    A date before `view.up_since` was missed: the daemon was not running then.
     """
     if now < date:
         return False
@@ -46,8 +46,8 @@ def has_come(times: tuple[Time, ...], date: float, now: float, view: View) -> bo
 class ComputedDates(NamedTuple):
     """The moments of appointments, `made` at `since` from the elements `of` variables.
 
-    `new` has the replaced elements, each with its replacement, `gone` those that no longer count. `fault`
-    says what gives no date.
+    `new` has the replaced elements, each with its replacement; `gone` those that no longer count. `fault`
+    says which expression gives no date.
     """
 
     since: float = 0.0
@@ -63,11 +63,11 @@ class ComputedDates(NamedTuple):
         return min(to_come if date is None else [date, *to_come], default=None)
 
     def is_past(self, now: float) -> bool:
-        """True if a moment had passed before it was set, and is not to be dropped for that."""
+        """True if a moment had passed before it was set, and is still to be acted on."""
         return any(moment <= now and appointment.missed == "once" for appointment, moment in self.made)
 
     def has_come(self, now: float, view: View) -> bool:
-        """True if a moment has come, or was missed and is to be made up for."""
+        """True if a moment has come, or was missed and must be made up for."""
         return any(
             moment <= now and (appointment.missed == "once" or not view.was_missed(moment))
             for appointment, moment in self.made
@@ -77,7 +77,7 @@ class ComputedDates(NamedTuple):
 def compute(
     appointments: Iterable[Appointment], since: float, known: Mapping[str, Eids], view: View
 ) -> ComputedDates:
-    """The moments of appointments, by the elements that count now in place of those that are `known`.
+    """The moments of appointments, from the current versions of the elements in `known`.
 
     An appointment counted from elements that no longer count and have no replacement has no moment.
     """
@@ -100,7 +100,7 @@ def compute(
 
 
 def _date(expression: Pattern, of: Mapping[str, Eids], view: View) -> float:
-    """The moment that an expression gives of elements. Raises ValueError, which names them."""
+    """The moment that an expression yields from elements. Raises ValueError, which names them."""
     names = sorted(expression.variables)
     elements = {name: [element for eid in of[name] if (element := view.element(eid))] for name in names}
     text = view.text_of(expression, elements)

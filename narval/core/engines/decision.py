@@ -1,4 +1,4 @@
-"""One advance of one run: what every kind decides in the same way."""
+"""One advance of one run: what all kinds decide in the same way."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Inputs = tuple[tuple[str, tuple[int, ...]], ...]
 """The elements of each input that has any, by input id."""
 
 Wanted = list[tuple[Bound, MarkScope | None]]
-"""Conditions with their variables resolved, and where what they use is marked."""
+"""Conditions with their variables resolved, and the scope that marks what they use."""
 
 
 Followed = TypeVar("Followed", bound=RunDefinition)
@@ -51,7 +51,7 @@ class Decision(msgspec.Struct, Generic[Followed, State, Change], eq=False):
     commands: list[Command] = []
 
     def change(self, change: Change) -> None:
-        """Decide a fact, which is applied at once."""
+        """Decide a change, and apply it at once."""
         change.apply(self.state)
         self.changes.append(change)
 
@@ -61,7 +61,7 @@ class Decision(msgspec.Struct, Generic[Followed, State, Change], eq=False):
         self.commands.append(command)
 
     def ask(self, command: Outer) -> None:
-        """Give an outer command, performed once the turn is recorded."""
+        """Give an outer command, to be performed once the turn is recorded."""
         self.commands.append(command)
 
     def identifier(self) -> str:
@@ -81,7 +81,7 @@ class Decision(msgspec.Struct, Generic[Followed, State, Change], eq=False):
         held: bool = True,
         replaces: tuple[int, ...] = (),
     ) -> int:
-        """Add an element of this run to memory; return its eid. What it `replaces` is thereby outdated."""
+        """Add an element of this run to memory; return its eid. Elements it `replaces` are outdated by it."""
         eid = self.view.next_eid
         origin = Origin(self.state.eid, part, call, inputs, replaces=replaces)
         element.enter(eid, self.event.at, origin)
@@ -89,7 +89,7 @@ class Decision(msgspec.Struct, Generic[Followed, State, Change], eq=False):
         return eid
 
     def add_told(self, xml: bytes, event: Signalled) -> int:
-        """Add an element that a signal brought to memory, as given by its sender; return its eid."""
+        """Add an element of a signal to memory, with the sender as its origin; return its eid."""
         eid = self.view.next_eid
         origin = Origin(
             self.state.eid,
@@ -135,7 +135,7 @@ class Decision(msgspec.Struct, Generic[Followed, State, Change], eq=False):
         reserved: tuple[int, ...] = (),
     ) -> int | None:
         """Add an output; return its eid, or None if it is dropped: if `unique` has seen its value before, if
-        it equals what it `replaces`, or if it has another name than what it replaces and there is no such
+        it equals what it `replaces`, or if its name differs from what it replaces and there is no such
         element.
 
         It also replaces what its call has `reserved`.
@@ -159,7 +159,7 @@ class Decision(msgspec.Struct, Generic[Followed, State, Change], eq=False):
         return eid
 
     def use_input(self, scope: MarkScope | None, outdates: bool, eids: tuple[int, ...]) -> None:
-        """Mark what an input uses, reserve what it outdates, and add either to the context."""
+        """Mark what an input uses, reserve what it outdates, and add these elements to the context."""
         if scope is not None:
             self.command(commands.MarkUsed(scope, eids))
         if outdates:
@@ -168,12 +168,12 @@ class Decision(msgspec.Struct, Generic[Followed, State, Change], eq=False):
             self.command(commands.AddToContext(eids))
 
     def free(self, reserved: tuple[int, ...], *, well: bool) -> None:
-        """Replace what a call had reserved, if it went well; else let others take it."""
+        """Outdate what a call had reserved if it succeeded; else release it."""
         if reserved:
             self.command(commands.Outdate(reserved) if well else commands.Release(reserved))
 
     def add_to_context(self, eids: tuple[int, ...]) -> None:
-        """Add elements, if there are any, to the run's context."""
+        """Add elements, if any, to the run's context."""
         if eids:
             self.command(commands.AddToContext(eids))
 
@@ -182,7 +182,7 @@ class Decision(msgspec.Struct, Generic[Followed, State, Change], eq=False):
     def one_for_each(
         self, search: CandidateSearch, conditions: Wanted, again: Sequence[tuple[int, ...]] = ()
     ) -> tuple[int, ...] | None:
-        """One element for each condition, each its own, nearest first (N23); None if one has none.
+        """One element for each condition, all different, nearest first (N23); None if a condition has none.
 
         `again` are elements that a condition may take although they are marked.
         """
@@ -191,35 +191,35 @@ class Decision(msgspec.Struct, Generic[Followed, State, Change], eq=False):
     def slots(
         self, search: CandidateSearch, conditions: Wanted, again: Sequence[tuple[int, ...]] = ()
     ) -> list[Slot]:
-        """The conditions, each with the elements that fit it, nearest first."""
+        """The conditions as slots, each with its matching elements, nearest first."""
         return [
             Slot(str(at), search.ranks(bound, scope, again[at] if again else ()))
             for at, (bound, scope) in enumerate(conditions)
         ]
 
     def one_for_each_slot(self, slots: list[Slot]) -> tuple[int, ...] | None:
-        """One element for each slot, each its own; None if one has none."""
+        """One element for each slot, all different; None if a slot has none."""
         assigned = assign(slots)
         return None if assigned.missing else tuple([assigned.given[slot.id][0] for slot in slots])
 
     def use_matches(self, conditions: Wanted, eids: tuple[int, ...], counts: tuple[int, ...] = ()) -> None:
-        """Add what conditions were given to the context, and mark what they use.
+        """Add the elements of conditions to the context, and mark what they use.
 
-        `counts` says how many of the elements each was given, if not one.
+        `counts` is the number of elements of each condition, if not one.
         """
         for scope, given in used(conditions, eids, counts):
             self.command(commands.MarkUsed(scope, given))
         self.add_to_context(tuple(dict.fromkeys(eids)))
 
     def watch(self, watch: str, conditions: Wanted, *, or_outdated: bool = False) -> None:
-        """Set a watch for elements that satisfy conditions (N24), or for their replacement too."""
+        """Set a watch for elements that satisfy conditions (N24), and optionally for their replacement."""
         bounds, scopes = tuple(bound for bound, _ in conditions), tuple(scope for _, scope in conditions)
         self.command(commands.Watch(watch, bounds, scopes, or_outdated))
 
     # --- the end --------------------------------------------------------------------------------------
 
     def report_end(self, result: tuple[int, ...], after: int = 0) -> None:
-        """Finish a run whose state has ended: its caller gets `result`; it is forgotten in time."""
+        """Finish an ended run: its caller gets `result`; with a `decay`, its forgetting is scheduled."""
         state = self.state
         self.command(commands.Finish(state.status, state.PHASES[state.status], result, state.error, after))
         if self.definition.decay is not None:
@@ -228,20 +228,20 @@ class Decision(msgspec.Struct, Generic[Followed, State, Change], eq=False):
     # --- answers --------------------------------------------------------------------------------------
 
     def answer(self, event: Signalled, **value: Plain) -> None:
-        """Answer a signal: it was heard."""
+        """Acknowledge a signal, with a value."""
         self.ask(commands.Answer(event.signal, value))
 
     def refuse(self, event: Signalled, kind: str, message: str) -> None:
-        """Answer a signal: it cannot be done."""
+        """Answer a signal with a problem."""
         self.ask(commands.Answer(event.signal, problem=Failure(kind, message)))
 
 
 def used(
     conditions: Wanted, eids: tuple[int, ...], counts: tuple[int, ...] = ()
 ) -> Iterator[tuple[MarkScope, tuple[int, ...]]]:
-    """The elements that conditions use up, out of those they were given, and where each is marked as used.
+    """The elements that conditions use up, of those they were given, each with the scope that marks them.
 
-    `counts` says how many of `eids` each condition was given, if not one.
+    `counts` is the number of `eids` of each condition, if not one.
     """
     at = 0
     for (_, scope), count in zip(conditions, counts or repeat(1, len(eids)), strict=True):
@@ -251,7 +251,7 @@ def used(
 
 
 def element_of(event: Signalled, run: int) -> bytes:
-    """The element of a signal to a run. Raises ElementError for one too large or too deep."""
+    """The element of a signal to a run. Raises ElementError if it is too large or too deep."""
     return signal_element(run, event.name, event.arguments, [output.xml for output in event.elements])
 
 
@@ -261,7 +261,7 @@ def resolve(
     part: str,
     bindings: Callable[[frozenset[str]], Bindings],
 ) -> Wanted:
-    """The conditions of a part; `bindings` says what variables stand for."""
+    """The conditions of a part, with variables bound by `bindings`."""
     return [
         (
             condition.condition.bind(bindings(condition.condition.variables)),

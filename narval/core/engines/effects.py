@@ -1,9 +1,9 @@
-"""Effects: one table of what each command does (§ "One turn").
+"""Effects: one table with what each command does (§ "One turn").
 
 A row has what a command changes in memory (`facts`), what its run has in force from then on (`in_force`), and
-what it does in the agent (`act`). A turn does all three, unless a limit is met
-(`admit`). Replay of a journal does the second, for memory and agent have tables of their own. Exploration
-does the first on what it assumes, and the second.
+what it does in the agent (`act`). A turn does all three, unless a limit is reached (`admit`). Replay of a
+journal does only the second, since memory and agent have tables of their own. Exploration does the first on
+assumed elements, and the second.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from narval.core.engines.events import CallApproved, CallStarting, Event, Return
 
 
 class InForce(msgspec.Struct, kw_only=True, eq=False):
-    """The requests of a run that are in force: calls, those given up, watches, timers, reserved elements.
+    """The active requests of a run: calls, abandoned calls, watches, timers, reserved elements.
 
-    `entries` counts the events noted.
+    `entries` counts the noted events.
     """
 
     calls: dict[str, Call] = msgspec.field(default_factory=dict)
@@ -36,10 +36,10 @@ class InForce(msgspec.Struct, kw_only=True, eq=False):
     entries: int = 0
 
     SETTLED_BY: ClassVar[tuple[type, ...]] = (Returned, CallStarting, CallApproved, TimerFired)
-    """The events that settle something of it."""
+    """The events that settle a request."""
 
     def note(self, event: Event | None) -> None:
-        """Count an event, and settle the call or the timer that it is about; None is one about neither."""
+        """Count an event, and settle its call or timer; None for an event about neither."""
         self.entries += 1
         if type(event) is Returned:
             self.calls.pop(event.call, None)
@@ -59,7 +59,7 @@ class InForce(msgspec.Struct, kw_only=True, eq=False):
             self.wakes.pop(event.wake, None)
 
     def copy(self) -> InForce:
-        """A copy that is altered by itself."""
+        """A copy that can change independently."""
         return InForce(
             calls=dict(self.calls),
             abandoned=dict(self.abandoned),
@@ -74,7 +74,7 @@ class InForce(msgspec.Struct, kw_only=True, eq=False):
             asked.clear()
 
     def commands(self) -> list[Command]:
-        """The commands that bring all this in force again."""
+        """The commands that restore these requests."""
         asked: list[Command] = [*self.calls.values(), *self.watches.values(), *self.wakes.values()]
         asked += map(commands.CancelCall, self.abandoned)
         return [*asked, Reserve(tuple(self.reserved))] if self.reserved else asked
@@ -83,10 +83,10 @@ class InForce(msgspec.Struct, kw_only=True, eq=False):
 class Effect(NamedTuple):
     """A row of the table.
 
-    `facts` are given the eid of the run; a fact that memory already has changes nothing. `act` is a method of
-    the agent's `TurnEffects`. With `at_once`, the latter two happen when the command is given, as facts do,
-    since later decisions of the same advance may read them; else once `advance` has returned. `admit` is
-    another method: given the command, it raises ActionError at once if a limit is met.
+    `facts` get the eid of the run; a fact that memory already has changes nothing. `act` is a method of the
+    agent's `TurnEffects`. With `at_once`, `in_force` and `act` happen when the command is given, as facts do,
+    since later decisions of the same advance may read them; else after `advance` has returned. `admit` is
+    another method: given the command, it raises ActionError at once if a limit is reached.
     """
 
     facts: Callable[[int, Any], tuple[Change, ...]] | None = None

@@ -1,5 +1,5 @@
-"""The events of engines. Each event has an `id`, unique in the home, and its moment `at` (seconds
-since 1970, UTC); every identifier an engine needs derives from the id and an ordinal.
+"""The events of engines. Each event has an `id`, unique in the home, and its moment `at` (seconds since 1970,
+UTC); every identifier an engine needs is derived from the id and an ordinal.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ import msgspec
 from narval.core.agreeing import Who
 
 Plain = str | int | float | bool | None | list[Any] | dict[str, Any]
-"""Plain data; the contents of lists and tables are plain too."""
+"""Plain data; lists and tables contain plain data too."""
 
 
 LABELS = "labels"
-"""The argument of a signal, or of a start by a service run, that carries labels."""
+"""The argument of signals and starts that carries labels."""
 
 UNDOES = "undoes"
-"""The word that tells a run that undoes another, as it begins, which one."""
+"""The argument that tells an undoing run, at its start, which run to undo."""
 
 
 INTERRUPTED = "interrupted"
-"""The error of a call that is not to be repeated and was under way when what answered it ended."""
+"""The error of an active call that must not be repeated, when its executor ended."""
 
 LOOK = (
     "look whether it was done: if so, `narval retry RUN --done` goes on behind it; "
@@ -32,9 +32,9 @@ LOOK = (
 
 
 class OutputElement(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """An element that a call gave back, not yet in memory: its bytes, and the output it was given for.
+    """An element returned by a call, not yet in memory: its bytes, and the output it was given for.
 
-    One with `to` is a message to that agent (G28): no engine is told of it, and it comes last.
+    One with `to` is a message to that agent (G28): engines never see it, and it comes last.
     """
 
     xml: bytes
@@ -43,9 +43,9 @@ class OutputElement(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Why a call did not do its work: a stable `kind`, a message for people, more lines in `detail`.
+    """The reason why a call failed: a stable `kind`, a message for people, more lines in `detail`.
 
-    `final` says that trying again cannot help.
+    `final` says that another attempt cannot succeed.
     """
 
     kind: str
@@ -55,47 +55,47 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class HeldCalls(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Calls of one step that are not made before somebody agrees."""
+    """Calls of one step that are not made until a person agrees."""
 
     kind: str
-    """The kind of the definition that they call."""
+    """The kind of the called definition."""
     name: str
-    """Its name."""
+    """The name of the called definition."""
     version: str
-    """Its version, a digest."""
+    """The version of the called definition, a digest."""
     where: str
     """The place where it runs."""
     asking: str
-    """The definition of the run whose step it is."""
+    """The definition of the run that the step belongs to."""
     calls: tuple[tuple[str, tuple[tuple[str, tuple[int, ...]], ...]], ...]
-    """Each call with what it is given, by input."""
+    """Each call with its elements, by input."""
     void: str = ""
     """The version that was agreed to before, if the definition has changed since."""
     because: str = ""
-    """The reason why somebody is asked, where neither step nor home asks."""
+    """The reason to ask a person, if neither step nor home requires it."""
     parts: tuple[str, ...] = ()
-    """The lines about the parts of the calls because of which rules ask."""
+    """The lines about the parts of the calls that make rules ask."""
     always: str = ""
-    """The rules that would allow the same for ever; "" where these cannot be said."""
+    """The rules that would allow the same for ever; "" if they cannot be expressed."""
     doubtful: tuple[int, ...] = ()
-    """The elements of the calls that were doubtful already when somebody was asked."""
+    """The elements of the calls that were already doubtful when the person was asked."""
     question: str = ""
-    """The question that names what is called and where it goes, where neither step nor home asks: it names
-    the item. It contains text from outside.
+    """The question, which names the target and where it goes, if neither step nor home asks: it is the title
+    of the item. It contains text from outside.
     """
     fails: bool = False
-    """True if it is sure that the run fails where nobody agrees."""
+    """True if the run will certainly fail unless a person agrees."""
 
     def given(self) -> set[int]:
-        """The elements that the calls are given."""
+        """The elements given to the calls."""
         return {eid for _, inputs in self.calls for _, eids in inputs for eid in eids}
 
 
 class Caller(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Which step of which run called this run, and the elements nearest to that step, nearest rank first."""
+    """The step and run that called this run, and the elements nearest to that step, nearest rank first."""
 
     run: int
-    """The run; 0 if it is of another agent."""
+    """The run; 0 if it belongs to another agent."""
     step: str
     """The step."""
     call: str
@@ -103,28 +103,28 @@ class Caller(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     nearby: tuple[tuple[int, ...], ...] = ()
     """The elements nearest to the step, nearest rank first."""
     agent: str = ""
-    """The agent that asked, if it is another."""
+    """The calling agent, if it is another."""
     asked_by: int = 0
-    """The run of that agent."""
+    """The calling run of that agent."""
     depth: int = 0
-    """The number of agents between it and the one that asked first."""
+    """The number of agents between that agent and the first caller."""
     held: HeldCalls | None = None
-    """The calls that are made or not made by the result of the run; it then answers no call itself."""
+    """The calls that the result of this run allows or refuses; the run then answers no call itself."""
     trace: str = ""
-    """The trace of the run of that agent; "" if it has none."""
+    """The trace of the calling run of that agent; "" if it has none."""
     digest: str = ""
-    """The digest of what that agent asked for: another try of the call asks for the same."""
+    """The digest of what that agent asked for: another attempt of the call asks for the same."""
 
     @property
     def calls(self) -> tuple[str, ...]:
-        """The call that the run answers, or those that are held back until it has ended."""
+        """The call that the run answers, or those held back until it has ended."""
         return (self.call,) if self.held is None else tuple([call for call, _ in self.held.calls])
 
 
 class CarriedOver(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A part of an earlier run that a new one takes over: its state, what it produced or took, its errors.
 
-    `counts` says how many of the elements each condition took, if not one.
+    `counts` is the number of elements of each condition, if not one.
     """
 
     id: str
@@ -135,7 +135,7 @@ class CarriedOver(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Reusable(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The elements that one input or condition had in an earlier run: it may have them again."""
+    """The elements that one input or condition had in an earlier run, to be given to it again."""
 
     id: str
     slot: str
@@ -143,11 +143,11 @@ class Reusable(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Resume(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The place from which a run continues: the earlier run `of` had reached it, and is begun again from its
+    """The point from which a run continues: the earlier run `of` had reached it, and is restarted from its
     `part`.
 
-    `elements` were the first context of that run, `context` is all that it held. `followed`: another run has
-    begun because that one had ended, or will.
+    `elements` were the first context of that run; `context` is all that it held. `followed`: another run has
+    started because that one had ended, or will.
     """
 
     of: int
@@ -165,59 +165,59 @@ class Started(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fals
     id: int
     """The number of the event."""
     at: float
-    """Its moment."""
+    """The moment of the event."""
     elements: tuple[int, ...] = ()
     """The first context of the run."""
     caller: Caller | None = None
-    """The run and step that called it, if one did."""
+    """The run and step that called it, if any."""
     attempt: int = 0
-    """The failures in a row before it."""
+    """The number of failures in a row before it."""
     resume: Resume | None = None
-    """The parts of an earlier run from which this one continues, if it does."""
+    """The parts of an earlier run that this one continues, if any."""
     environment: dict[str, str] = {}
-    """The attributes that a process has from its start."""
+    """The initial attributes of a process."""
     by: str = ""
     """The person who started it."""
     actor: str = ""
-    """The person who did so in the name of `by`."""
+    """The person who acted in the name of `by`."""
     inputs: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    """The elements that its caller gives to each input."""
+    """The elements of each input, given by its caller."""
     way: str = ""
-    """The way by which it was started: "web" on the monitor."""
+    """The channel by which it was started: "web" for the monitor."""
     session: str = ""
-    """The number of the login."""
+    """The number of the login session."""
     after: int = 0
-    """The last run that failed, after which it begins; 0 if none did."""
+    """The last failed run, after which this one starts; 0 if there is none."""
 
 
 class Returned(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """The end of a call: exactly one for each call, and one more for what comes back `late`."""
+    """The end of a call: exactly one for each call, plus one for a result that comes back `late`."""
 
     id: int
     """The number of the event."""
     at: float
-    """The moment."""
+    """The moment of the event."""
     call: str
     """The id of the call."""
     elements: tuple[OutputElement, ...] = ()
-    """The elements that an action gives, which are not in memory yet."""
+    """The elements that an action returns, not in memory yet."""
     eids: tuple[int, ...] = ()
-    """The elements that a run gives, which are."""
+    """The elements that a run returns, already in memory."""
     problem: Failure | None = None
-    """The reason why it failed."""
+    """The reason for a failure."""
     abandoned: bool = False
-    """True if it was given up on request."""
+    """True if the call was given up on request."""
     value: dict[str, Plain] | None = None
-    """The status and output that a program left."""
+    """The status and output of a program."""
     late: bool = False
-    """True if it came back after it was given up: that is recorded, and no run is told."""
+    """True if it came back after the call was given up: this is recorded, but no run is told."""
 
 
 class CallStarting(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """A call is about to be begun: recorded first, so that the next daemon knows.
+    """A call is about to start: recorded first, so that the next daemon knows.
 
-    The call must not be made twice, or can be undone. Any other call has such an event only if it is made
-    again because a daemon that may have begun it has ended (N29, N35).
+    The call must not be made twice, or can be undone. Any other call has this event only if it is repeated
+    because a daemon that may have started it has ended (N29, N35).
     """
 
     id: int
@@ -226,9 +226,9 @@ class CallStarting(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class CallApproved(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """An agreement to a call, by some `work`, in a `version` of what it calls: it may be made.
+    """A call was approved, by some `work`, in a `version` of its target: it may be made.
 
-    `always` are rules that its person agreed to as well: they are added to those of the home.
+    `always` are rules that the person agreed to as well: they are added to those of the home.
     """
 
     id: int
@@ -240,7 +240,7 @@ class CallApproved(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc
 
 
 class Produced(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """A call under way has elements already: a source yielded, a stream delivered a batch."""
+    """An active call has returned elements already: a source yielded, a stream delivered a batch."""
 
     id: int
     at: float
@@ -249,7 +249,7 @@ class Produced(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fal
 
 
 class Matched(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """A watch was satisfied: the element `eid` fits one of its conditions and may be taken."""
+    """A watch was satisfied: the element `eid` matches one of its conditions and may be taken."""
 
     id: int
     at: float
@@ -258,7 +258,7 @@ class Matched(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class TimerFired(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """The moment of a `SetTimer` came; for a date of the calendar it may be early."""
+    """The moment of a `SetTimer` has come; for a date of the calendar this may be early."""
 
     id: int
     at: float
@@ -266,49 +266,49 @@ class TimerFired(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class PersonsAct(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The way by which a person acts on work, and the number of the session, mail or file (P36).
+    """The channel by which a person acts on work, and its session, mail or file number (P36).
 
-    `token` is the hash of the token that a mail brought. `narval signal` can give none of this: a signal that
-    has it came through an operation that knows who asks (P4).
+    `token` is the hash of the token in a mail. `narval signal` cannot set any of these: a signal that has
+    them came through an operation that knows the asker (P4).
     """
 
     way: str
     session: str = ""
     token: str = ""
     who: Who | None = None
-    """The asker as the table of who may agree knows it; None for one of that name, by mail or in Python."""
+    """The asker as a row of `narval.core.agreeing`; None for a person of that name, by mail or in Python."""
 
 
 class Signalled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """A signal from outside; `Answer` replies to it.
 
-    One of the name `gone` says that the `signal` of its arguments no longer needs an answer.
+    A signal named `gone` says that the `signal` in its arguments no longer needs an answer.
     """
 
     id: int
     """The number of the event."""
     at: float
-    """Its moment."""
+    """The moment of the event."""
     signal: str
-    """The id by which it is answered."""
+    """The id for the answer."""
     name: str
-    """The name of what is to be done."""
+    """The name of the signal."""
     elements: tuple[OutputElement, ...] = ()
     """The elements that it brings."""
     arguments: dict[str, Plain] = {}
-    """Its arguments; "from" is the `sender`, if there is one."""
+    """The arguments; "from" is the `sender`, if there is one."""
     by: str = ""
-    """The person who sent it, if one is known."""
+    """The person who sent it, if known."""
     actor: str = ""
-    """The person who did so in the name of `by`."""
+    """The person who acted in the name of `by`."""
     act: PersonsAct | None = None
-    """The act on work that it is, and the way of the act."""
+    """The channel of the act, if the signal is a person's act on work."""
     sender: int = 0
-    """The run that called by it; nothing from outside can set it."""
+    """The run that called by it; nothing outside can set it."""
     way: str = ""
-    """The way by which it came: "web" on the monitor."""
+    """The channel by which it came: "web" for the monitor."""
     session: str = ""
-    """The number of the login."""
+    """The number of the login session."""
 
     def text(self, name: str) -> str:
         """A text among its arguments; "" without one."""
@@ -329,7 +329,7 @@ class Signalled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fa
 class Redefined(msgspec.Struct, frozen=True, tag=True, gc=False):
     """The run, which has taken nothing yet, follows another version of its definition from now on (N31).
 
-    Both versions are digests; the definition that its engine is given is the newer one.
+    Both versions are digests; the engine is given the newer definition.
     """
 
     id: int
@@ -339,9 +339,9 @@ class Redefined(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class Migrated(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """The run follows another version of its definition from now on, in a state that has a place in it.
+    """The run follows another version of its definition from now on, in a state that fits that version.
 
-    The definition that its engine is given is the newer one.
+    The engine is given the newer definition.
     """
 
     id: int
@@ -349,31 +349,31 @@ class Migrated(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fal
     at: float
     """Its moment."""
     before: str
-    """The version that it has followed, a digest."""
+    """The version that it followed until now, a digest."""
     version: str
     """The version that it follows from now on."""
     former: bytes = b""
-    """The text of the version before, for the history of the run."""
+    """The text of the earlier version, for the history of the run."""
     path: str = ""
     """The file of that text."""
     state: bytes = b""
-    """The state that it has from now on, packed; the journal has it in a change."""
+    """The state that it has from now on, encoded; the journal has it in a change."""
     names: dict[str, str] = {}
-    """The names of parts that were renamed, old to new."""
+    """The renamed parts, old name to new."""
     undoes: int = 0
-    """The line of its history with the migration that this one takes back; 0: it takes none back."""
+    """The line of its history with the migration that this one takes back; 0 if there is none."""
     by: str = ""
     """The person who asked for it."""
     actor: str = ""
-    """The person who did so in the name of `by`."""
+    """The person who acted in the name of `by`."""
     way: str = ""
-    """The way by which it was asked: "web" on the monitor."""
+    """The channel by which it was asked for: "web" for the monitor."""
     session: str = ""
-    """The number of the login."""
+    """The number of the login session."""
 
 
 class Cancelled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """The run is to end, because someone asked, by the monitor in a `session`, or its caller ended."""
+    """The run must end: a person asked for it (on the monitor in a `session`), or its caller ended."""
 
     id: int
     at: float

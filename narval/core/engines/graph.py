@@ -8,15 +8,15 @@ import msgspec
 from msgspec.structs import replace
 
 NodeShape = Literal["box", "final", "bar", "tokens", "waiting"]
-"""A box; one with a double border; a flat one; one that shows its tokens; the same for a node that waits."""
+"""A box; a box with a double border; a flat bar; a node with its tokens; the same for a waiting node."""
 
 EdgeKind = Literal[
     "plain", "error", "followed", "success", "failure", "idle", "waiting", "turning", "taken", "undone"
 ]
-"""The sort of an edge, or what became of it."""
+"""The type of an edge, or its result."""
 
 Tone = Literal["waiting", "active", "done", "failed", "cancelled", "idle"]
-"""The sorts of states that all kinds have, by which a part is drawn (M33)."""
+"""The categories of states that all kinds share, by which a part is drawn (M33)."""
 
 
 class TokenMark(msgspec.Struct, frozen=True, gc=False):
@@ -30,9 +30,9 @@ class GraphNode(msgspec.Struct, frozen=True, gc=False):
     """A part of a run."""
 
     id: str
-    """The name of the part, as `explain` takes it."""
+    """The name of the part, as accepted by `explain`."""
     label: tuple[str, ...]
-    """Lines of the definition's text, its name first: they stay the same while a run is under way."""
+    """Lines of the definition's text, its name first: they stay the same while a run is active."""
     status: str
     """Its state, in the word of its kind."""
     shape: NodeShape = "box"
@@ -42,21 +42,21 @@ class GraphNode(msgspec.Struct, frozen=True, gc=False):
     more: int = 0
     """The number of its other tokens."""
     tooltip: str = ""
-    """More about it, shown on demand."""
+    """More details, shown on demand."""
     frame: str = ""
     """The name of a frame around the nodes that were imported together."""
     kind: str = "part"
     """The sort of part."""
     tone: Tone = "idle"
-    """The meaning of its state: how it is coloured."""
+    """The category of its state, which sets its colour."""
     target: str = ""
-    """The definition that it calls."""
+    """The definition it calls."""
     badge: str = ""
-    """The text that changes while the run is under way."""
+    """The text that changes while the run is active."""
 
 
 class GraphEdge(msgspec.Struct, frozen=True, gc=False):
-    """A way from one node to another; `badge` is the part of its text that changes."""
+    """An edge from one node to another; `badge` is the part of its text that changes."""
 
     start: str
     end: str
@@ -67,18 +67,18 @@ class GraphEdge(msgspec.Struct, frozen=True, gc=False):
 
 
 class Graph(msgspec.Struct, frozen=True):
-    """The nodes and edges of a run, in the order in which they are drawn."""
+    """The nodes and edges of a run, in drawing order."""
 
     name: str
     parts: tuple[GraphNode | GraphEdge, ...]
 
 
 GIVEN_UP = "given up"
-"""The word for a part that was under way, or waited, when its run ended."""
+"""The word for a part that was active, or waiting, when its run ended."""
 
 
 def settled(graph: Graph) -> Graph:
-    """The graph of a run that has ended: no part of it is under way or waits (M31)."""
+    """The graph of an ended run: none of its parts is active or waiting (M31)."""
     return Graph(graph.name, tuple(map(_settled, graph.parts)))
 
 
@@ -95,6 +95,6 @@ def _settled(part: GraphNode | GraphEdge) -> GraphNode | GraphEdge:
 
 
 def clipped(text: str, most: int) -> str:
-    """A text on one line, of `most` characters at most."""
+    """A text on one line, of at most `most` characters."""
     text = " ".join(text.split())
     return text if len(text) <= most else text[: most - 1] + "…"

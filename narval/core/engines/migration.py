@@ -1,7 +1,7 @@
-"""The plan of a migration: a run under way that continues with another version of its definition.
+"""The plan of a migration: an active run continues with another version of its definition.
 
-A kind that can do that has a pure function `migrated`, which gives the state of the run in the other version,
-or the parts for which there is no place. `Migrated` tells the run.
+A kind that supports this has a pure function `migrated`, which gives the state of the run in the other
+version, or the parts without a place there. The event `Migrated` tells the run.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import msgspec
 
 
 class NoPlace(NamedTuple):
-    """A part of a run that has no place in a version, and why; on a line of the file of that version, or with
-    `before` of the one that the run follows.
+    """A part of a run that has no place in a version, and why; with the line in that version's file, or with
+    `before` in the file of the version that the run follows.
     """
 
     part: str
@@ -24,7 +24,7 @@ class NoPlace(NamedTuple):
 
 
 class MovedPart(NamedTuple):
-    """A part that keeps its state, with its name in either version."""
+    """A part that keeps its state, with its name in both versions."""
 
     part: str
     name: str
@@ -32,42 +32,42 @@ class MovedPart(NamedTuple):
 
 
 class Migration(NamedTuple):
-    """The place of a run in another version: `state` holds only if nothing is `refused`."""
+    """The place of a run in another version; `state` is valid only if nothing is `refused`."""
 
     state: Any
-    """The state that the run would have."""
+    """The new state of the run."""
     keeps: tuple[MovedPart, ...] = ()
     """The parts that keep their state."""
     gone: tuple[str, ...] = ()
-    """The parts that have ended, or had only waited, and that the version no longer has."""
+    """The parts that have ended or only waited, and that the new version lacks."""
     new: tuple[str, ...] = ()
-    """The parts that the run has not had."""
+    """The parts that are new to the run."""
     begins: tuple[str, ...] = ()
-    """The parts among these that begin at once."""
+    """The new parts that start at once."""
     refused: tuple[NoPlace, ...] = ()
     """The parts without a place."""
 
 
 def copied(state: Any) -> Any:
-    """A copy of a state that shares no part with it."""
+    """A deep copy of a state."""
     return msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=type(state))
 
 
 def take_over(state: Any, other: Any) -> None:
-    """Make a state equal to another one; they share nothing."""
+    """Make a state equal to another, without sharing data."""
     fresh = copied(other)
     for field in state.__struct_fields__:
         setattr(state, field, getattr(fresh, field))
 
 
 def renamed(names: Mapping[str, str], old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
-    """The name in the new version of each part of an old one that has one there."""
+    """The new name of each old part that exists in the new version."""
     pairs = ((part, names.get(part, part)) for part in old)
     return {part: name for part, name in pairs if name in new}
 
 
 def misnamed(names: Mapping[str, str], old: Mapping[str, Any], new: Mapping[str, Any]) -> list[NoPlace]:
-    """The faults of a map of names: parts that are not there, and two that would be the same."""
+    """The faults of a map of names: unknown parts, and two parts with the same new name."""
     faults = [
         NoPlace(part, f"the version that the run follows has no part {part}", before=True)
         for part in names

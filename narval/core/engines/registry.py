@@ -1,6 +1,6 @@
-"""Engines by kind: imported when the first definition of their kind is to be run.
+"""Engines by kind: imported when the first definition of their kind is to run.
 
-The rows are in `narval.core.kinds`. Worker programs see events alone and import no engine.
+The rows are in `narval.core.kinds`. Worker programs see only events and import no engine.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from narval.core.kinds import KINDS
 
 @cache
 def engine_of(kind: str) -> Engine:
-    """The engine of a kind of definitions, such as `recipe`. Raises KeyError for one that is not run."""
+    """The engine of a kind of definitions, such as `recipe`. Raises KeyError if that kind is not run."""
     return _engine(KINDS[kind].engine)
 
 
 @cache
 def engine_of_run(run_kind: str) -> Engine:
-    """The engine of a kind of runs, such as `plan`. Raises KeyError where there is none."""
+    """The engine of a kind of runs, such as `plan`. Raises KeyError if there is none."""
     return _engine(next((kind.runs[run_kind] for kind in KINDS.values() if run_kind in kind.runs), ""))
 
 
 def is_runnable(kind: str) -> bool:
-    """True if definitions of a kind can be run; those of others are called."""
+    """True if definitions of a kind can be run; those of other kinds are called."""
     return kind in KINDS and bool(KINDS[kind].engine)
 
 
@@ -43,7 +43,7 @@ def run_kinds() -> Iterator[str]:
 
 
 def listed_kinds() -> Iterator[str]:
-    """The kinds of runs in a listing that asks for no kind: items have a list of their own (P6), and standing
+    """The kinds of runs in a listing without a given kind: items have a list of their own (P6), and service
     runs last as long as their definitions.
     """
     return (run for kind in KINDS.values() if not kind.asks for run in kind.runs if run != kind.standing)
@@ -55,20 +55,20 @@ def asking_kinds() -> Iterator[str]:
 
 
 def standing_kinds() -> dict[str, str]:
-    """The kinds of standing runs, by kind of definition."""
+    """The kinds of service runs, by kind of definition."""
     return {name: kind.standing for name, kind in KINDS.items() if kind.standing}
 
 
 def import_engines(library: Library) -> None:
-    """Import the engines of all that a library holds, before the first run waits for one."""
+    """Import the engines for all definitions of a library, before the first run waits for one."""
     for kind in runnable_kinds():
         for run_kind in KINDS[kind].runs if library.of(kind) else ():
             engine_of_run(run_kind)
 
 
 def runnable(library: Library, name: str) -> Definition | None:
-    """The definition of that name that can be run; not an action of the same name, nor the work that a
-    definition of that name asks people for.
+    """The runnable definition of that name; not an action of the same name, and work only if nothing else has
+    the name.
     """
     definitions, asks = library.by_kind_and_name, None
     for kind, row in KINDS.items():
@@ -80,13 +80,13 @@ def runnable(library: Library, name: str) -> Definition | None:
 
 
 def definition_kind(kind: str) -> str:
-    """The kind of the definitions that runs of a kind follow; a kind of definitions itself."""
+    """The kind of the definitions that runs of a kind follow; a kind of definitions maps to itself."""
     return next((name for name, row in KINDS.items() if kind in row.runs), kind)
 
 
 def is_standing(run_kind: str) -> bool:
-    """True of the kind of standing runs."""
-    if run_kind:  # a loop, not a generator: labels ask often
+    """True for a kind of service runs."""
+    if run_kind:  # a loop, not a generator: labels ask this often
         for kind in KINDS.values():
             if kind.standing == run_kind:
                 return True
@@ -94,17 +94,17 @@ def is_standing(run_kind: str) -> bool:
 
 
 def undoing_kind(run_kind: str) -> str:
-    """The kind of the runs that undo what runs of a kind have done; "" where there are none."""
+    """The kind of the runs that undo runs of a kind; "" if there is none."""
     return next((kind.undoes for kind in KINDS.values() if kind.run == run_kind), "")
 
 
 def is_beside(run_kind: str) -> bool:
-    """True of a kind of runs that is not the usual one of their definitions."""
+    """True for a kind of runs that is not the usual one of its definitions."""
     return any(run_kind in kind.besides for kind in KINDS.values())
 
 
 def taking(library: Library, name: str) -> tuple[RunDefinition, str] | None:
-    """The definition of that name that takes objects, and the kind of run that begins with one."""
+    """The definition of that name that takes objects, and the kind of run that starts with one."""
     for kind, row in KINDS.items():
         if row.cases and (definition := library.by_kind_and_name.get((kind, name))) is not None:
             return cast("RunDefinition", definition), row.cases

@@ -1,5 +1,5 @@
-"""The header of a run's state, the same for every kind, and the base of its changes; and the parts that the
-elements of all runs share.
+"""The header of a run's state, the same for every kind; the base of its changes; and the parts shared by the
+elements of all runs.
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ from narval.core.errors import InternalError
 from narval.core.kinds import ENDED
 
 Moves = Mapping[str, frozenset[str]]
-"""For each status, those that may follow."""
+"""For each status, the possible next ones."""
 
 
 class RunChange(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """A fact that changes a run. The changes of a kind derive from one subclass of this.
+    """A fact that changes a run. The changes of a kind derive from one subclass of this class.
 
-    Its `apply` says what it does to the state of the run; nothing else alters a state.
+    `apply` defines how it alters the state of the run; nothing else alters a state.
     """
 
     def apply(self, state: Any) -> None:
-        """Alter the state as the change says: assignments, and no decision.
+        """Alter the state: only assignments, no decisions.
 
-        Raises InternalError for a move that no table lists, and for a change without an `apply` of its own.
+        Raises InternalError for a move that no table lists, and for a change without its own `apply`.
         """
         raise InternalError(f"expected {type(self).__name__} to say in `apply` how it alters a state")
 
     @classmethod
     def types(cls) -> tuple[type[RunChange], ...]:
-        """The types of change that derive from this one, in the order of their definition."""
+        """The types of change derived from this one, in order of definition."""
         derived = cls.__subclasses__()
         return tuple(leaf for change in derived for leaf in change.types()) if derived else (cls,)
 
     @classmethod
     def union(cls) -> Any:
-        """The union of these types, for the journal to read changes back."""
+        """The union of these types, used by the journal to decode changes."""
         return reduce(or_, cls.types())
 
 
 class RunBegan(RunChange, frozen=True):
-    """The fields of the change that begins a run; `elements` are its first context."""
+    """The fields of the change that starts a run; `elements` are its first context."""
 
     at: float
     elements: tuple[int, ...] = ()
@@ -55,29 +55,29 @@ class RunBegan(RunChange, frozen=True):
 
 
 class RunState(msgspec.Struct, omit_defaults=True):
-    """The state of a run: its header here, its parts in the class of its kind."""
+    """The state of a run: the common header; the parts are in the class of its kind."""
 
     KIND: ClassVar[str]
     MOVES: ClassVar[Moves]
     PHASES: ClassVar[Mapping[str, str]] = {phase: phase for phase in ENDED}
-    """The phase of a run that has ended, by status; with any other status it is active."""
+    """The phase of an ended run, by status; with any other status it is active."""
 
     eid: int
     """The number of the run."""
     definition: str
-    """The full name of what it follows."""
+    """The full name of its definition."""
     status: str = "ready"
-    """The state of the run as a whole, in the word of its kind."""
+    """The status of the whole run, in the word of its kind."""
     started: float = 0.0
-    """The moment it began, in seconds since 1970, UTC."""
+    """The moment it started, in seconds since 1970, UTC."""
     ended: float | None = None
     """The moment it ended."""
     first: tuple[int, ...] = ()
-    """The elements that it began with."""
+    """The elements it started with."""
     caller: Caller | None = None
-    """The run and step that called it, if one did."""
+    """The run and step that called it, if any."""
     attempt: int = 0
-    """The restarts in a row before it."""
+    """The number of restarts in a row before it."""
     error: int | None = None
     """The error element that says why it failed."""
 
@@ -98,21 +98,21 @@ class RunState(msgspec.Struct, omit_defaults=True):
 
     @property
     def undone_run(self) -> int:
-        """The run that it undoes; 0 if it undoes none."""
+        """The run that this one undoes; 0 if there is none."""
         return 0
 
     @property
     def dies_again(self) -> bool:
-        """True if a part of it dies again and again, and is started again each time."""
+        """True if a part of it keeps dying and is started again each time."""
         return False
 
     def begin(self, change: RunBegan) -> None:
-        """Note when the run began, with which elements, for whom."""
+        """Record when the run started, with which elements, and its caller."""
         self.started, self.first = change.at, change.elements
         self.caller, self.attempt = change.caller, change.attempt
 
     def move(self, to: str, at: float | None = None, error: int | None = None) -> None:
-        """Move to another status, at a moment. Raises InternalError where `MOVES` does not list it."""
+        """Move to another status, at a moment. Raises InternalError if `MOVES` does not list it."""
         if to not in self.MOVES.get(self.status, ()):
             raise illegal_move(self, f"{self.KIND} {self.eid}", self.status, to)
         self.status = to
@@ -122,12 +122,12 @@ class RunState(msgspec.Struct, omit_defaults=True):
             self.ended = at
 
     def progress(self) -> Iterable[tuple[str, str]]:
-        """The parts that have been reached, by name, with their states: the story of the run."""
+        """The parts that were reached, by name, with their states: the story of the run."""
         return ()
 
 
 def illegal_move(run: RunState, part: str, current: str, to: str) -> InternalError:
-    """The error for a part of a run that cannot go from one state to another, with the run's story."""
+    """The error for an illegal move of a part from one state to another, with the run's story."""
     story = ", ".join(f"{name} {state}" for name, state in run.progress())
     return InternalError(
         f"{run.KIND} {run.eid} of {run.definition} ({run.status}): {part} cannot go from {current} to {to}; "
@@ -136,7 +136,7 @@ def illegal_move(run: RunState, part: str, current: str, to: str) -> InternalErr
 
 
 def element_of(tag: str, definition: Any, state: RunState, caller: str) -> etree._Element:
-    """The element of a run, which names what it follows and, in the attribute `caller`, who called it."""
+    """The element of a run, which names its definition and, in the attribute `caller`, its caller."""
     words = {"definition": definition.full_name, "group": definition.group, "name": definition.name}
     root = etree.Element(tag, words | {"state": state.status})
     add_caller(root, state, caller)
@@ -144,7 +144,7 @@ def element_of(tag: str, definition: Any, state: RunState, caller: str) -> etree
 
 
 def add_caller(root: etree._Element, state: RunState, attribute: str) -> None:
-    """Name the run that called this one in an attribute, and the step of it."""
+    """Name the calling run in an attribute, and its step."""
     if state.caller is not None:
         if state.caller.agent:
             root.set("parent_agent", state.caller.agent)
@@ -153,7 +153,7 @@ def add_caller(root: etree._Element, state: RunState, attribute: str) -> None:
 
 
 def finished(root: etree._Element, context: Iterable[int]) -> bytes:
-    """The element with the run's context by reference, as bytes."""
+    """The element with references to the run's context, as bytes."""
     elements = etree.SubElement(root, "elements")
     for eid in context:
         etree.SubElement(elements, "element", eid=str(eid))

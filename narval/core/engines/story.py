@@ -1,4 +1,4 @@
-"""The rows by which a kind says in sentences what happened in a run: one for each change of interest."""
+"""The sentences in which a kind describes a run: one for each change of interest."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 Words = str | Sequence[str | float]
-"""A sentence for people: a text, or its pieces, among them moments as numbers, which surfaces write."""
+"""A sentence for people: a text, or a list of pieces; numbers are moments, formatted by surfaces."""
 
 
 def joined(parts: Iterable[Words], between: str) -> list[str | float]:
-    """The pieces of several sentences as those of one."""
+    """The pieces of several sentences, joined into one."""
     pieces = list[str | float]()
     for words in parts:
         pieces += [between] * bool(pieces)
@@ -23,27 +23,25 @@ def joined(parts: Iterable[Words], between: str) -> list[str | float]:
 
 
 class Fact(msgspec.Struct, frozen=True):
-    """A change of a run in a sentence."""
+    """The sentence for a change of a run."""
 
     words: str
-    """The sentence. `{field}` stands for a field of the change, `{field:element}`, `{field:run}`,
-    `{field:moment}`, `{field:person}` and `{field:watch}` for what it names, `{field:brief}` for its
-    beginning; what is in `[` and `]` is left out if one of its fields is empty.
+    """The sentence. `{field}` stands for a field of the change; `{field:element}`, `{field:run}`,
+    `{field:moment}`, `{field:person}` and `{field:watch}` for what the field names; `{field:brief}` for its
+    beginning. Text in `[` and `]` is left out if one of its fields is empty.
     """
     part: str = ""
-    """The field that names the part of the run, or the `call`, `wake` or `token` of one; "": it is about the
-    run.
+    """The field that names the part of the run, or its `call`, `wake` or `token`; "" if the sentence is about
+    the run.
     """
     word: str = ""
-    """The sort of part, where it is not the name of the field."""
+    """The type of part, if it is not the name of the field."""
     begins: bool = False
-    """True if it enters the part, again if it was entered before."""
+    """True if the change enters the part, also for the second time."""
 
 
 Story = Mapping[str, Fact]
-"""The sentences of a kind, by the name of the change. Changes that are not in it are of no interest to
-people.
-"""
+"""The sentences of a kind, by the name of the change. Changes without one do not interest people."""
 
 
 ON_EVENTS: Story = {
@@ -55,22 +53,22 @@ ON_EVENTS: Story = {
     "SignalledBy": Fact("{by:person} sent it the signal {name}."),
     "Unreadable": Fact("This cannot be read: {message}."),
 }
-"""The sentences on events, the same for all kinds. The beginning of a run and its calls have longer ones."""
+"""The sentences for events, the same for all kinds. The start of a run and its calls have longer ones."""
 
 ON_QUIET_EVENTS: Story = {
     "Matched": Fact("{eid:element} came."),
     "TimerFired": Fact("A moment came.", part="wake"),
     "Signalled": Fact("Signal {name} came."),
 }
-"""The sentences on events that have no other, and from which nothing of interest followed."""
+"""The sentences for events that have no other, and that had no effect of interest."""
 
 FIELDS = re.compile(r"([^{]+)|\{(\w+)(?::(\w+))?\}")
-"""The pattern of a text in the words of a fact, or of a field with its form."""
+"""The pattern for a text in the words of a fact, or for a field with its form."""
 _SEGMENTS = re.compile(r"(\[[^\]]*\])|([^\[]+)")
 
 
 def filled(words: str, valued: Callable[[str, str], list[Any]]) -> list[Any]:
-    """The pieces of a sentence: its words, and in place of each field what `valued` gives for it and its
+    """The pieces of a sentence: its words, with each field replaced by what `valued` gives for it and its
     form.
     """
     said: list[Any] = []
@@ -83,12 +81,12 @@ def filled(words: str, valued: Callable[[str, str], list[Any]]) -> list[Any]:
 
 
 def story_of(engine: object) -> Story:
-    """The sentences of an engine; none where it has none."""
+    """The sentences of an engine; empty if it has none."""
     story: Story = getattr(engine, "story", {})
     return story
 
 
 def part_word_of(engine: object) -> str:
-    """The sort of the parts of an engine's runs that make calls: step, state, node."""
+    """The type of parts that make calls in an engine's runs: step, state, node."""
     word: str = getattr(engine, "part_word", "part")
     return word

@@ -1,7 +1,7 @@
-"""The parts of a definition, as exploration sees them: optional capabilities of engines.
+"""The parts of a definition for exploration: optional capabilities of engines.
 
-An engine offers `structure` if all states of its runs can be walked through, and `unreachable` if its
-definitions are analysed without a walk. An engine that offers neither is not explored.
+An engine offers `structure` if all states of its runs can be explored, and `unreachable` if its definitions
+are analysed without exploring. An engine that offers neither is skipped.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from narval.core.definitions.library import Library
 from narval.core.patterns.pattern import Condition
 
 PartKey = tuple[str, str]
-"""The list of parts in which an engine shows a part, and its id there."""
+"""The list in which an engine shows a part, and the part's id there."""
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -28,26 +28,26 @@ class Part(msgspec.Struct, frozen=True):
     name: str
     """Its name in findings."""
     cannot: str
-    """The words for what it never does when it is never in one of the states `did`."""
+    """The phrase for what it never does if it is never in one of the states `did`."""
     did: frozenset[str]
-    """The states in which it has done what it is for."""
+    """The states in which it has done its purpose."""
     lost: frozenset[str] = frozenset({"impossible", "fail"})
     """The states in which it never will."""
     ended: frozenset[str] = frozenset({"failed"})
-    """The states in which it failed to."""
+    """The states in which it has failed."""
     waits: frozenset[str] = frozenset({"ready", "wait-condition", "wait-time"})
-    """The states in which it still may."""
+    """The states in which it still may do it."""
     after: tuple[PartKey, ...] = ()
-    """The parts that must have done something before it can."""
+    """The parts that must act before this one can."""
     needs_all: bool = False
-    """True if all of these must, False if one is enough."""
+    """True if all of these must act, False if one is enough."""
 
 
 class Structure(msgspec.Struct, frozen=True):
-    """The parts of a definition; `end` ends its runs well, those of the list `calling` make calls.
+    """The parts of a definition; `end` ends its runs successfully, those of the list `calling` make calls.
 
-    An error of a part is handled when the part goes from the state `in_error` to `handled`. `outlived` is
-    true if there are dates that stop coming in some year.
+    An error of a part is handled when the part moves from the state `in_error` to `handled`. `outlived` is
+    true if some dates stop recurring in some year.
     """
 
     parts: Mapping[PartKey, Part]
@@ -63,8 +63,8 @@ class Structure(msgspec.Struct, frozen=True):
 class Finding(msgspec.Struct, frozen=True, order=True):
     """One result of exploring a definition: a place, a message, and the shortest story that leads there.
 
-    An *error* is a proof that something cannot be; a *note* is a story of what may be. `part` is the id of
-    the part concerned, or "".
+    An *error* proves that something is impossible; a *note* is a story of what may happen. `part` is the id
+    of the part concerned, or "".
     """
 
     path: str
@@ -77,9 +77,9 @@ class Finding(msgspec.Struct, frozen=True, order=True):
 
 
 class Exit(msgspec.Struct, frozen=True):
-    """A part that calls a definition, by kind and name, and its ways on: the conditions of each.
+    """A part that calls a definition, by kind and name, and its exits: the conditions of each.
 
-    `on_error` are those that take its errors.
+    `on_error` are the exits that take its errors.
     """
 
     part: str
@@ -91,15 +91,15 @@ class Exit(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class HasExits(Protocol):
-    """An engine whose definitions continue by the answers that their parts get (P81)."""
+    """An engine whose definitions continue according to the answers that their parts get (P81)."""
 
     def exits(self, definition: Any, /) -> Iterator[Exit]:
-        """The ways on from each part that calls a definition."""
+        """The exits of each part that calls a definition."""
 
 
 @runtime_checkable
 class Walkable(Protocol):
-    """An engine whose runs can be walked through, state by state."""
+    """An engine whose runs can be explored, state by state."""
 
     def structure(self, definition: Any, /) -> Structure:
         """The parts of a definition."""
@@ -107,7 +107,7 @@ class Walkable(Protocol):
 
 @runtime_checkable
 class Analysable(Protocol):
-    """An engine whose definitions are analysed as they are written."""
+    """An engine whose definitions are analysed without a run."""
 
     def unreachable(self, definition: Any, library: Library, /) -> list[Finding]:
         """The parts that no run can ever reach."""

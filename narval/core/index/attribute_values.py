@@ -1,8 +1,8 @@
-"""ValueIndex: the elements that have a value of an attribute; and a reader of attributes from bytes.
+"""ValueIndex: the elements with a value of an attribute; and a reader for attributes in bytes.
 
-Fast path, measured by `make bench ONLY=W8`: `canonical` wrote the bytes, so an attribute nearly always stands
-there as ` name="value"`, and reading it costs a quarter of parsing the element. An element is parsed wherever
-the reader is not sure that an attribute is absent, or what its value is.
+Fast path, measured by `make bench ONLY=W8`: `canonical` wrote the bytes, so an attribute nearly always
+appears as ` name="value"`, and reading it costs a quarter of parsing the element. An element is parsed if the
+reader is not sure that an attribute is absent, or what its value is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from narval.core.elements.element import CONTROL, Element, parse
 from narval.core.index.sorted_ints import SortedInts, Span
 
 Reader = Callable[[int, bytes], bytes | None]
-"""Reads the value of an attribute of a root, as UTF-8, given eid and XML; None when it is absent."""
+"""Read the value of an attribute of a root, as UTF-8, given eid and XML; None if it is absent."""
 
 _EID_BITS = 40
 """Enough for a million million elements: thirty years at a thousand a second."""
@@ -23,14 +23,14 @@ _HASHES = (1 << 64 - _EID_BITS) - 1
 
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _PLAIN = re.compile(rb'<[^\s"\'/>?!=]+(?: [^\s"\'/>=]+="[^"]*")*/?>')
-"""A start tag written plainly: an attribute that is not in it as ` name="` is absent."""
+"""A plainly written start tag: an attribute that does not appear in it as ` name="` is absent."""
 _DECLARED = f' xmlns:al="{CONTROL}"'.encode()
 """The declaration of the prefix of stamps. No value can contain it: it has quotes."""
 
 
 @lru_cache(maxsize=256)
 def reader(attribute: str) -> Reader:
-    """The reader of an attribute, named as lxml names it."""
+    """The reader for an attribute, named as in lxml."""
     if attribute == "eid":
         return lambda eid, xml: str(eid).encode() if eid else _parsed(xml, attribute)
     local = attribute.removeprefix(f"{{{CONTROL}}}")
@@ -38,8 +38,8 @@ def reader(attribute: str) -> Reader:
     if attribute == "xmlns" or not _BARE.fullmatch(local):
         return lambda _, xml: _parsed(xml, attribute)
     name = f"al:{local}" if is_stamp else attribute
-    # Attributes before it are passed over whole, so that no text within a value is read as one. A value
-    # with a reference (`&amp;`) or a line break differs from its text: it is parsed.
+    # Earlier attributes are skipped as a whole, so that text within a value is not read as one. A value with
+    # a reference (`&amp;`) or a line break differs from its text: it is parsed.
     written = rb'<[^\s"\'/>?!=]+(?: [^\s"\'/>=]+="[^"]*")*? %s="([^"&\t\n\r]*)"' % re.escape(name.encode())
     find, is_plain = re.compile(written).match, _PLAIN.match
     opening = b"xmlns" if is_stamp else f' {attribute}="'.encode()
@@ -64,14 +64,14 @@ def _parsed(xml: bytes, attribute: str) -> bytes | None:
 class ValueIndex:
     """The eids of elements under the hashes of their values of an attribute.
 
-    So it takes eight bytes an element, however long the values are, and finds an element of another value
-    once in sixteen million: callers test what they find anyway.
+    It takes eight bytes an element, however long the values are, and returns an element with another value
+    once in sixteen million: callers test the results anyway.
     """
 
     __slots__ = ("_numbers", "_read")
 
     def __init__(self, attribute: str, elements: Iterable[tuple[int, bytes]]) -> None:
-        """`elements` are given by eid and XML."""
+        """Index elements, given by eid and XML."""
         self._read = read = reader(attribute)
         filed = ((read(eid, xml), eid) for eid, xml in elements)
         self._numbers = SortedInts(sorted([_filed(value, eid) for value, eid in filed if value is not None]))
@@ -84,7 +84,7 @@ class ValueIndex:
                 self._numbers.add(_filed(value, eid))
 
     def of(self, value: str) -> Span:
-        """The eids of elements that may have that value, oldest first."""
+        """The eids of elements that may have a value, oldest first."""
         low = _filed(value.encode("utf-8", "surrogatepass"), 0)
         return Span(self._numbers, low, low + (1 << _EID_BITS))
 
@@ -102,5 +102,5 @@ class ValueIndex:
 
 
 def _filed(value: bytes, eid: int) -> int:
-    # The hash of bytes has a new key in each process, so that a stranger cannot send values that collide.
+    # The hash of bytes has a new key in each process, so that a stranger cannot send colliding values.
     return (hash(value) & _HASHES) << _EID_BITS | eid

@@ -1,11 +1,11 @@
 """Buckets: conditions filed under a root name, then by the value of a field, then by a number.
 
-A *leaf* is one alternative of a condition. Under a root name is a *branch*; in it are *field indexes*, one
-for each field and way to compare it; under each value of one is a leaf or, when a second is added, a *bucket*
-of them; in a bucket, leaves that compare a number are kept in *order* of it. Empty ones are removed.
+A *leaf* is one alternative of a condition. Under a root name is a *branch*. It has *field indexes*, one for
+each field and kind of comparison. Under each value of one is a leaf or, once a second is added, a *bucket* of
+them. In a bucket, leaves that compare a number are kept in *order* of it. Empty ones are removed.
 
 Fast path, measured by `make bench ONLY=W3`: with many leaves most of the time is spent on fetching them into
-the processor's cache, so they are small, and have no more objects around them than they need.
+the processor's cache, so they are small, with no more objects around them than necessary.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Leaf:
 
     home: FieldIndex | Bucket | Order
     position: Any
-    """Its key in its home: the value of a field, an index of the list, or a number."""
+    """Its key in its home: the value of a field, an index in the list, or a number."""
     serial: int
     tests: Tests
 
@@ -42,7 +42,7 @@ class Leaf:
 
 
 def decides(tests: Tests) -> bool:
-    """True if a position leaves none of these tests open: at most one value to look up, and one number."""
+    """True if a position decides all these tests: at most one value to look up, and one number."""
     numbers = sum([test.positive and test.operator in _ABOVE and isfinite(test.operand) for test in tests])
     indexed = sum([test.positive and test.operator in _FIELD_INDEXES for test in tests])
     return numbers <= 1 and indexed <= 1 and numbers + indexed == len(tests)
@@ -59,7 +59,7 @@ class Branch:
         """The leaves that no field index can hold."""
         self.indexes: dict[tuple[str, Field], FieldIndex] = {}
         self._by_attribute: tuple[tuple[str, ByValue], ...] = ()
-        """The values by attribute of the indexes in which a look-up is all there is to do."""
+        """The values by attribute, for the indexes that need only a look-up."""
         self._others: tuple[FieldIndex, ...] = ()
         self._branches = branches
 
@@ -80,7 +80,7 @@ class Branch:
         return met
 
     def add(self, leaf: Leaf, tests: Tests) -> None:
-        """File a leaf in the index that looks at fewest: under the value that fewest others share."""
+        """File a leaf in the index that visits the fewest leaves: under the value that the fewest share."""
         fit = [test for test in tests if test.positive and test.operator in _FIELD_INDEXES]
         if not fit:
             self.loose.add(leaf, tests)
@@ -94,7 +94,7 @@ class Branch:
         index.add(leaf, chosen.operand, tuple([test for test in tests if test is not chosen]))
 
     def alone(self, tests: Tests) -> Leaf | None:
-        """The leaf that is alone under the value of an only test, with no test open; else None."""
+        """The only leaf under the value of a single test, without open tests; else None."""
         if len(tests) != 1:
             return None
         index = self.indexes.get((tests[0].operator, tests[0].field))
@@ -102,13 +102,13 @@ class Branch:
         return filed if isinstance(filed, Leaf) and not filed.tests else None
 
     def cost(self, test: Test) -> tuple[int, int]:
-        """The cost of asking the index of a test, and the number of leaves under the same value."""
+        """The cost of querying the index of a test, and the number of leaves under the same value."""
         index = self.indexes.get((test.operator, test.field))
         filed = None if index is None else index.by_value.get(test.operand)
         return _COSTS[test.operator], 0 if filed is None else 1 if isinstance(filed, Leaf) else filed.size
 
     def drop(self, index: FieldIndex | None) -> None:
-        """Remove an index that is empty; and the branch, if nothing is left in it."""
+        """Remove an empty index; and the branch, if nothing is left in it."""
         if index is not None:
             del self.indexes[index.operator, index.field]
             self._arrange()
@@ -116,7 +116,7 @@ class Branch:
             del self._branches[self.tag]
 
     def _arrange(self) -> None:
-        """Divide the indexes again, after one was added or removed."""
+        """Partition the indexes again, after one was added or removed."""
         indexes = self.indexes.values()
         self._by_attribute = tuple(
             [(index.attribute, index.by_value) for index in indexes if index.attribute]
@@ -125,7 +125,7 @@ class Branch:
 
 
 class FieldIndex:
-    """Leaves filed by the value that a field must be equal to."""
+    """Leaves filed by the value that a field must equal."""
 
     __slots__ = ("attribute", "branch", "by_value", "field")
 
@@ -135,7 +135,7 @@ class FieldIndex:
         self.branch = branch
         self.field = field
         self.attribute = field.attribute if self.operator == "eq" else None
-        """The attribute whose value is looked up in `by_value`, if that is all there is to do."""
+        """The attribute whose value is looked up in `by_value`, if that is enough."""
         self.by_value: ByValue = {}
 
     def met(self, facts: Facts) -> Iterable[Leaf | Bucket]:
@@ -143,7 +143,7 @@ class FieldIndex:
         return [filed for value in facts[self.field] if (filed := self.by_value.get(value)) is not None]
 
     def add(self, leaf: Leaf, value: Any, tests: Tests) -> None:
-        """File a leaf under a value; the second makes a bucket."""
+        """File a leaf under a value; the second one makes a bucket."""
         filed = self.by_value.get(value)
         if filed is None:
             self.by_value[value] = leaf
@@ -156,11 +156,11 @@ class FieldIndex:
         filed.add(leaf, tests)
 
     def remove(self, leaf: Leaf) -> None:
-        """Remove a leaf that is alone under its value."""
+        """Remove the only leaf under its value."""
         self.drop(leaf.position)
 
     def drop(self, value: Any) -> None:
-        """Remove a value under which no leaf is left."""
+        """Remove a value without leaves."""
         del self.by_value[value]
         if not self.by_value:
             self.branch.drop(self)
@@ -196,7 +196,7 @@ class PrefixIndex(FieldIndex):
 
 
 class SubstringIndex(FieldIndex):
-    """Leaves filed by what a field must contain: each needle is searched for once."""
+    """Leaves filed by what a field must contain: each needle is searched once."""
 
     __slots__ = ()
 
@@ -215,7 +215,7 @@ _COSTS = {operator: cost for cost, operator in enumerate(_FIELD_INDEXES)}
 
 
 def hold(tests: Tests, facts: Facts) -> bool:
-    """True if all tests hold of an element."""
+    """True if all tests hold for an element."""
     for test in tests:  # noqa: SIM110 - a generator would cost more than the tests
         if not test.holds(facts):
             return False
@@ -223,12 +223,12 @@ def hold(tests: Tests, facts: Facts) -> bool:
 
 
 def _text(values: Sequence[str]) -> str:
-    """The string that a function sees of a field: that of its first node, or ""."""
+    """The string that a function sees for a field: that of its first node, or ""."""
     return values[0] if values else ""
 
 
 class Bucket(list[Leaf]):
-    """The leaves under one value of an index, or in no index; more of them in orders."""
+    """The leaves under one value of an index, or in no index; some of them in orders."""
 
     __slots__ = ("orders", "owner", "value")
 
@@ -242,7 +242,7 @@ class Bucket(list[Leaf]):
         return len(self) + sum(map(len, self.orders))
 
     def meet(self, facts: Facts, met: list[Leaf]) -> None:
-        """Append to `met` the leaves whose tests an element passes that leads here."""
+        """Append to `met` the leaves whose tests an element that leads here passes."""
         for leaf in self:
             if not leaf.tests or hold(leaf.tests, facts):
                 met.append(leaf)
@@ -269,7 +269,7 @@ class Bucket(list[Leaf]):
         self.append(leaf)
 
     def order(self, field: Field, above: bool) -> Order:
-        """The order of a field's numbers, a new one if need be."""
+        """The order of a field's numbers, created if needed."""
         for order in self.orders:
             if order.field is field and order.above is above:
                 return order
@@ -287,14 +287,14 @@ class Bucket(list[Leaf]):
             self.owner.drop(self.value)
 
     def drop(self, order: Order) -> None:
-        """Remove an order that is empty."""
+        """Remove an empty order."""
         self.orders = tuple([other for other in self.orders if other is not order])
         if not self and not self.orders:
             self.owner.drop(self.value)
 
 
 class Order(Thresholds[Leaf]):
-    """Leaves in order of the number that a field must lie above, or below."""
+    """Leaves in order of the number that a field must be above, or below."""
 
     __slots__ = ("above", "bucket", "field")
 
@@ -303,7 +303,7 @@ class Order(Thresholds[Leaf]):
         self.bucket, self.field, self.above = bucket, field, above
 
     def file(self, leaf: Leaf, test: Test) -> None:
-        """File a leaf by the number of a test; to reach a number is to lie beyond the one just before it."""
+        """File a leaf by the number of a test; reaching a number means exceeding the one just below it."""
         number = test.operand
         if test.operator in _INCLUSIVE:
             number = nextafter(number, -inf if self.above else inf)

@@ -1,7 +1,7 @@
 """ElementIndex: the eids that may satisfy a condition, by root name and by attribute value.
 
 Fast path, measured by `make bench ONLY=W8`: names are indexed as elements arrive, the values of an attribute
-when a pattern first asks for them.
+when a pattern first needs them.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from narval.core.memory.packed import ElementTable
 from narval.core.patterns.pattern import Bound
 
 WORTH_INDEXING = 32
-"""With fewer elements of a name than this, trying each is cheaper than an index of an attribute."""
+"""With fewer elements of a name than this, testing each is cheaper than an index of an attribute."""
 
 TRIED_OFTEN = 8 * WORTH_INDEXING
-"""Tries of a few elements after which an index has paid: where a thousand runs ask for one of ten."""
+"""Tests of a few elements after which an index has paid off: a thousand runs may look for one of ten."""
 
 TRIED_FIRST = 1024
-"""The newest elements that are tried before an index of an attribute is made to find a few of all."""
+"""The newest elements that are tested before an index of an attribute is built to find a few of all."""
 
 PIECE = 256
-"""The elements that are put into an index at a time, if it is made little by little."""
+"""The elements added to an index at a time, if it is built incrementally."""
 
 _NONE = SortedInts()
 _NO_INDEXES: Mapping[str, ValueIndex] = MappingProxyType({})
@@ -42,20 +42,20 @@ class ElementIndex:
         self._elements = elements
         self._by_name: defaultdict[str, SortedInts] = defaultdict(SortedInts)
         self._by_value: dict[str, dict[str, ValueIndex]] = {}
-        """The indexes by root name and attribute, for the attributes that a pattern has asked for."""
+        """The indexes by root name and attribute, for the attributes that patterns have needed."""
         self._coming: dict[tuple[str, str], tuple[ValueIndex, int]] = {}
-        """The indexes that are being made, each with the last eid that it has been given."""
+        """The indexes being built, each with the last eid added to it."""
         self._tried: dict[str, int] = {}
-        """The elements of a name that were tried because they were few."""
+        """The number of elements of a name that were tested because they were few."""
         self._run_names: set[str] = set()
-        """Runs change, so the attributes of elements of these names are not indexed."""
+        """Names of runs: runs change, so attributes of elements with these names are not indexed."""
         self._addressed: set[int] = set()
-        """Signals sent to one run, which are found in its context alone."""
+        """Signals sent to one run, which only its context finds."""
 
     # --- changing -------------------------------------------------------------------------------------
 
     def add(self, element: Element) -> None:
-        """Add the youngest element of all."""
+        """Add the youngest element."""
         name = element.name
         self._by_name[name].add(element.eid)
         if name in self._by_value:
@@ -79,14 +79,14 @@ class ElementIndex:
         self._addressed.discard(element.eid)
 
     def add_run(self, eid: int, name: str) -> None:
-        """Add a run; from now on the attributes of elements of its name are not indexed."""
+        """Add a run; from then on, attributes of elements with its name are not indexed."""
         if name not in self._run_names:
             self._run_names.add(name)
             self.result_sets.drop_named(name)
         self._by_name[name].add(eid)
 
     def discard_run(self, eid: int, name: str) -> None:
-        """Remove a run; one that is not there is ignored."""
+        """Remove a run; ignore an unknown one."""
         self._by_name.get(name, _NONE).discard(eid)
 
     # --- reading --------------------------------------------------------------------------------------
@@ -96,21 +96,19 @@ class ElementIndex:
         return ascending(self.sets_named(names))
 
     def candidates(self, bound: Bound) -> Iterable[int] | None:
-        """The eids that may satisfy a condition, oldest first; None when any may."""
+        """The eids that may satisfy a condition, oldest first; None if any may."""
         buckets = self._buckets(bound, make=True)
         return None if buckets is None else ascending(buckets)
 
     def oldest(self, bound: Bound | None) -> Iterable[int] | None:
-        """The eids that may satisfy a condition now, oldest first; None when any may. Memory may change while
-        they are read.
+        """The eids that may satisfy a condition now, oldest first; None if any may. Memory may change during
+        iteration.
         """
         buckets = self._buckets(bound, make=True)
         return None if buckets is None else snapshot(buckets)
 
     def make(self, bound: Bound | None) -> Iterator[None]:
-        """Make the indexes that are asked for a condition, a piece with each step; memory may change between
-        two of them.
-        """
+        """Build the indexes that a condition needs, piece by piece; memory may change between steps."""
         keys = (bound.keys if bound is not None else None) or ()
         if any(key.tag is None for key in keys):
             return
@@ -122,8 +120,8 @@ class ElementIndex:
     def newest(self, bound: Bound | None, below: int | None = None, *, make: bool = True) -> Iterator[int]:
         """The eids that may satisfy a condition (None: all), newest first; with `below` only those below it.
 
-        They are found lazily; memory may change meanwhile. With `make` false no index is made for it, however
-        many are asked for (M21).
+        They are found lazily; memory may change during iteration. With `make` false no index is built,
+        however many are requested (M21).
         """
         tried = 0
         for eid in self._descending(self._buckets(bound, make=False), below):
@@ -134,7 +132,7 @@ class ElementIndex:
             tried, below = tried + 1, eid
 
     def counts(self) -> Iterator[tuple[str, int]]:
-        """The root names there are, each with the number of its elements and runs (M22)."""
+        """The existing root names, each with the number of its elements and runs (M22)."""
         return ((name, count) for name, eids in self._by_name.items() if (count := len(eids)))
 
     def newest_named(self, names: Iterable[str]) -> Iterator[int]:
@@ -142,17 +140,17 @@ class ElementIndex:
         return self._descending(self.sets_named(names), None)
 
     def sets_named(self, names: Iterable[str]) -> list[SortedInts | Span]:
-        """The sets of eids of elements and runs with these names, those that are not empty."""
+        """The non-empty sets of eids of elements and runs with these names."""
         return [bucket for name in names if (bucket := self._by_name.get(name))]
 
     def unaddressed(self, eids: Iterable[int]) -> Iterable[int]:
-        """The `eids` that are not addressed to one run."""
+        """The `eids` that are not signals to one run."""
         return (eid for eid in eids if eid not in self._addressed) if self._addressed else eids
 
     def new_result_set(
         self, bound: Bound, candidates: Iterable[int], current: Callable[[Bound], Iterable[int]]
     ) -> ResultSet | None:
-        """A new result set of a condition, filled by `current`; None where it is not worth keeping."""
+        """A new result set of a condition, filled by `current`; None if it is not worth keeping."""
         names = None if bound.variables else bound.names
         is_small = isinstance(candidates, Sized) and len(candidates) < WORTH_INDEXING
         if names is None or is_small or not self._run_names.isdisjoint(names):
@@ -162,13 +160,13 @@ class ElementIndex:
     # --- inside ---------------------------------------------------------------------------------------
 
     def _descending(self, buckets: list[SortedInts | Span] | None, below: int | None) -> Iterator[int]:
-        """The eids of some buckets (None: all there are) below one, greatest first."""
+        """The eids of some buckets (None: all) below a limit, greatest first."""
         return descending([*self._by_name.values()] if buckets is None else buckets, below)
 
     def _buckets(self, bound: Bound | None, *, make: bool) -> list[SortedInts | Span] | None:
-        """Sets that hold all that may satisfy a condition; None when any may.
+        """Sets that contain everything that may satisfy a condition; None if any element may.
 
-        Indexes of attributes are asked; those that are missing are made, if `make` says so.
+        Indexes of attributes are used; missing ones are built if `make` is true.
         """
         if bound is None:
             return None
@@ -183,7 +181,7 @@ class ElementIndex:
         return buckets
 
     def _bucket(self, name: str, equalities: Iterable[tuple[str, str]], make: bool) -> SortedInts | Span:
-        """The smallest indexed set that holds every element of that name with these attribute values."""
+        """The smallest indexed set that contains every element of that name with these attribute values."""
         best: SortedInts | Span = self._by_name.get(name, _NONE)
         least = len(best)
         if least <= 1 or name in self._run_names:
@@ -201,7 +199,7 @@ class ElementIndex:
         return best
 
     def _make_piece(self, name: str, attribute: str) -> bool:
-        """Give an index the next elements; False once it is complete, or would be of few elements."""
+        """Add the next elements to an index; False once it is complete, or would have few elements."""
         eids = self._by_name.get(name, _NONE)
         if attribute in self._by_value.get(name, _NO_INDEXES) or len(eids) <= PIECE:
             return False

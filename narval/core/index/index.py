@@ -1,14 +1,13 @@
 """Index: the watchers that wait for conditions (design, "Memory"; N24).
 
-A condition is filed under what must be equal in an element that satisfies it: its root name, then the value
-of one field, the one that fewest others wait for; a number it compares with is kept in order there
-(`buckets`). So an element looks up its own name and values, and meets only conditions that may concern it.
-Those are tried on the tests that their position leaves open, and evaluated only when their tests do not
-decide.
+A condition is filed under what an element must equal to satisfy it: its root name, then the value of one
+field, the one shared by the fewest others; a number it compares with is kept in order there (`buckets`). So
+an element looks up its own name and values, and meets only conditions that may apply to it. Those are checked
+by the tests that their position leaves open, and evaluated only if their tests do not decide.
 
-Fast path, measured by `make bench ONLY=W3`: mostly the position decides alone. Then the watchers stand there
-themselves, and an element that leads there wakes them. Any other condition has one *entry* for all that wait
-for it: a condition of a thousand watchers is filed once and tried once.
+Fast path, measured by `make bench ONLY=W3`: usually the position alone decides. Then the watchers are filed
+there themselves, and an element that leads there wakes them. Any other condition has one *entry* for all its
+watchers: a condition of a thousand watchers is filed once and tested once.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Index(Generic[Watcher]):
         self._held: dict[Watcher, _Waiter | _Entry | _Several] = {}
         self._entries: dict[Hashable, _Entry] = {}
         self._branches: dict[Any, Branch] = {}
-        """By root name; under None those that any name may satisfy."""
+        """By root name; under None those that elements of any name may satisfy."""
         self._serials = count()
 
     def __len__(self) -> int:
@@ -46,7 +45,7 @@ class Index(Generic[Watcher]):
         return len(self._held)
 
     def add(self, watcher: Watcher, bound: Bound) -> None:
-        """Add a condition to those that a watcher waits for."""
+        """Add a condition for which a watcher waits."""
         held = self._held.get(watcher)
         rank = next(self._serials) if held is None else held.rank_of(watcher)
         awaited = self._entries.get(bound.identity) or self._filed(rank, bound)
@@ -61,7 +60,7 @@ class Index(Generic[Watcher]):
             awaited.join(rank, watcher)
 
     def discard(self, watcher: Watcher) -> None:
-        """Remove a watcher; one that is not there is ignored."""
+        """Remove a watcher; ignore an unknown one."""
         held = self._held.pop(watcher, None)
         if isinstance(held, _Waiter):
             held.leave(watcher)
@@ -103,7 +102,7 @@ class Index(Generic[Watcher]):
     # --- inside -----------------------------------------------------------------------------------------
 
     def _filed(self, rank: int, bound: Bound) -> _Waiter | _Entry:
-        """File a condition that has no entry: as a waiter if its position decides alone, else as an entry."""
+        """File a condition that has no entry: as a waiter if its position alone decides, else as an entry."""
         keys = bound.alternatives() or [_NEVER]
         if len(keys) == 1 and keys[0].exact and decides(keys[0].tests):
             branch = self._branch(keys[0].tag)
@@ -133,7 +132,7 @@ class Index(Generic[Watcher]):
             del self._entries[awaited.identity]
             for leaf in awaited.leaves:
                 leaf.home.remove(leaf)
-            awaited.leaves = ()  # with this cycle it would stay until the next collection
+            awaited.leaves = ()  # else the cycle lasts until the next collection
 
     def _met(self, tree: Tree) -> list[Leaf]:
         """The leaves that an element leads to, and whose tests it passes."""
@@ -146,7 +145,7 @@ class Index(Generic[Watcher]):
 
 
 class _Waiter(Leaf):
-    """A watcher at a position that decides alone, and those added to it later; its serial is its rank."""
+    """A watcher at a position that decides alone, and those added later; its serial is its rank."""
 
     __slots__ = ("others", "watcher")
 
@@ -161,7 +160,7 @@ class _Waiter(Leaf):
         return self.others.get(watcher, self.serial) if self.others else self.serial
 
     def join(self, rank: int, watcher: Any) -> bool:
-        """Add a watcher; return True, since it can be held by this object alone."""
+        """Add a watcher; return True, since this object alone can hold it."""
         if self.serial == rank:
             self.watcher = watcher
         elif self.others is None:
@@ -171,7 +170,7 @@ class _Waiter(Leaf):
         return True
 
     def leave(self, watcher: Any) -> None:
-        """Remove a watcher; with the last the leaf is removed."""
+        """Remove a watcher; remove the leaf with the last one."""
         if not self.others:
             self.home.remove(self)
         elif self.others.pop(watcher, None) is None:
@@ -179,7 +178,7 @@ class _Waiter(Leaf):
 
 
 class _Alternative(Leaf):
-    """One alternative of a condition that has an entry."""
+    """One alternative of a condition with an entry."""
 
     __slots__ = ("entry", "exact")
 
@@ -194,7 +193,7 @@ _NO_OTHERS: dict[int, Any] = {}
 
 
 class _Entry:
-    """A condition that has to be tried, and its watchers: mostly one, which is held directly then."""
+    """A condition that needs testing, and its watchers: usually one, which is then held directly."""
 
     __slots__ = ("bound", "identity", "leaves", "others", "rank", "watcher")
 
@@ -203,7 +202,7 @@ class _Entry:
     def __init__(self, bound: Bound, exact: bool) -> None:
         self.identity = bound.identity
         self.bound = None if exact else bound
-        """The condition; None when its keys decide alone."""
+        """The condition; None if its keys decide alone."""
         self.leaves: tuple[_Alternative, ...] = ()
         self.rank = -1
         self.others = _NO_OTHERS
@@ -232,7 +231,7 @@ class _Entry:
 
 
 class _Several:
-    """The conditions and the rank of a watcher that waits for several, or for one with others."""
+    """The conditions and the rank of a watcher that waits for several, or for one with other watchers."""
 
     __slots__ = ("all", "rank")
 

@@ -1,12 +1,12 @@
 """Result sets: the elements that satisfy a condition, maintained as elements are added and removed.
 
-Fast path, measured by `make bench ONLY=W8`: a condition that is queried again and again, as that of a
-definition which gets one mail after another, must not look through all mails it has used to find the next. So
-the elements that satisfy it are kept, and for each scope those that it has not used: finding the oldest costs
-the same however many were used before.
+Fast path, measured by `make bench ONLY=W8`: a condition that is queried repeatedly, such as that of a
+definition which takes one mail after another, must not scan all mails it has used to find the next. So the
+elements that satisfy it are kept, and for each scope those that it has not used: finding the oldest costs the
+same however many were used before.
 
 A result set costs a test for each new element of its name, so there are few: only for conditions without
-variables that have been queried several times while many elements bear the name. The one queried longest ago
+variables that have been queried several times while many elements have the name. The least recently queried
 is dropped first.
 """
 
@@ -21,9 +21,9 @@ from narval.core.index.sorted_ints import SortedInts
 from narval.core.patterns.pattern import Bound
 
 MOST = 64
-"""The most result sets kept at once."""
+"""The most result sets kept at a time."""
 ASKED = 3
-"""The number of queries before a condition gets one."""
+"""The number of queries after which a condition gets one."""
 
 
 class ResultSet:
@@ -37,7 +37,7 @@ class ResultSet:
         self._fresh: dict[MarkScope, SortedInts] = {}
 
     def unused(self, scope: MarkScope | None, used: Container[int]) -> SortedInts:
-        """The eids that a scope has not used; `used` are those that it has."""
+        """The eids that a scope has not used; `used` are those it has."""
         if scope is None:
             return self.all
         fresh = self._fresh.get(scope)
@@ -46,7 +46,7 @@ class ResultSet:
         return fresh
 
     def add(self, eid: int) -> None:
-        """Add the youngest element of all, which satisfies the condition."""
+        """Add the youngest element, which satisfies the condition."""
         for eids in (self.all, *self._fresh.values()):
             eids.add(eid)
 
@@ -56,19 +56,19 @@ class ResultSet:
             eids.discard(eid)
 
     def use(self, scope: MarkScope, eids: Iterable[int]) -> None:
-        """Note that a scope has used these elements."""
+        """Record that a scope has used these elements."""
         fresh = self._fresh.get(scope)
         if fresh is not None:
             for eid in eids:
                 fresh.discard(eid)
 
     def unuse(self, scope: MarkScope) -> None:
-        """Find again what a scope has not used, after a mark was reverted."""
+        """Forget what a scope has not used, to be computed again, after a mark was reverted."""
         self._fresh.pop(scope, None)
 
 
 class ResultSets:
-    """The result sets that are worth keeping."""
+    """The result sets worth keeping."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Hashable, tuple[ResultSet, frozenset[str]]] = OrderedDict()
@@ -77,7 +77,7 @@ class ResultSets:
         """The result sets that elements of a root name may enter."""
 
     def get(self, bound: Bound) -> ResultSet | None:
-        """The result set of a condition; None when there is none."""
+        """The result set of a condition; None if there is none."""
         cached = self._kept.get(bound.identity)
         if cached is None:
             return None
@@ -85,7 +85,7 @@ class ResultSets:
         return cached[0]
 
     def of(self, bound: Bound, names: frozenset[str], fill: Callable[[], Iterable[int]]) -> ResultSet | None:
-        """A new result set of a condition on elements of these names; None until it was queried often."""
+        """A new result set for a condition on elements of these names; None until it is queried often."""
         times = self._asked.pop(bound.identity, 0) + 1
         if times < ASKED:
             self._asked[bound.identity] = times
@@ -101,7 +101,7 @@ class ResultSets:
         return result_set
 
     def add(self, element: Element, tree: Callable[[Element], Tree]) -> None:
-        """Add a new element to the result sets of its name that it satisfies."""
+        """Add a new element to those result sets of its name whose condition it satisfies."""
         for result_set in self.by_name.get(element.name, ()):
             if result_set.bound.test(tree(element)):
                 result_set.add(element.eid)
@@ -112,17 +112,17 @@ class ResultSets:
             result_set.discard(element.eid)
 
     def use(self, scope: MarkScope, eids: Iterable[int]) -> None:
-        """Note that a scope has used these elements."""
+        """Record that a scope has used these elements."""
         for result_set, _ in self._kept.values():
             result_set.use(scope, eids)
 
     def unuse(self, scope: MarkScope) -> None:
-        """Note that a mark of a scope was reverted."""
+        """Record that a mark of a scope was reverted."""
         for result_set, _ in self._kept.values():
             result_set.unuse(scope)
 
     def drop_named(self, name: str) -> None:
-        """Drop the result sets of a name, of which an element came back that is not the youngest."""
+        """Drop the result sets of a name after an element other than the youngest came back."""
         for result_set in list(self.by_name.get(name, ())):
             self._drop(result_set.bound.identity)
 

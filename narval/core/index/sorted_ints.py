@@ -1,7 +1,7 @@
-"""SortedInts: whole numbers in order, eight bytes each.
+"""SortedInts: integers in order, eight bytes each.
 
 Fast path, measured by `make bench ONLY=W8`: a dictionary spends 42 bytes on a key and 32 on the number. Here
-numbers stand bare in chunks of a sorted list, so adding and removing one moves the numbers of one chunk.
+bare numbers are in chunks of a sorted list, so adding or removing one moves the numbers of one chunk.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ MOST = 1024
 
 
 class SortedInts:
-    """Whole numbers below 2**64, each once, in ascending order."""
+    """Distinct integers below 2**64, in ascending order."""
 
     __slots__ = ("_chunks", "_firsts")
 
     def __init__(self, ascending: Iterable[int] = ()) -> None:
-        """`ascending` are distinct numbers in order."""
+        """Initialise from distinct numbers in order."""
         whole = array("Q", ascending)
         self._chunks = [whole[at : at + MOST] for at in range(0, len(whole), MOST)] or [whole]
         self._firsts = array("Q", [chunk[0] for chunk in self._chunks[1:]])
-        """The first number of each chunk except the first chunk, which has all lower numbers."""
+        """The first number of each chunk but the first, which has all lower numbers."""
 
     def add(self, number: int) -> None:
-        """Add a number, usually the greatest of all."""
+        """Add a number, usually the greatest."""
         chunk = self._chunks[-1]
         if chunk and number > chunk[-1]:
             if len(chunk) < MOST:
@@ -47,7 +47,7 @@ class SortedInts:
                 self._split(at)
 
     def discard(self, number: int) -> None:
-        """Remove a number; one that is not there is ignored."""
+        """Remove a number; ignore a missing one."""
         at = bisect_right(self._firsts, number)
         chunk = self._chunks[at]
         position = bisect_left(chunk, number)
@@ -70,13 +70,13 @@ class SortedInts:
             yield from chunk
 
     def copy(self) -> SortedInts:
-        """The numbers as they are now."""
+        """A copy of the current numbers."""
         copied = SortedInts()
         copied._chunks, copied._firsts = [chunk[:] for chunk in self._chunks], self._firsts[:]
         return copied
 
     def above(self, number: int) -> Iterator[int]:
-        """The numbers that are greater than one, least first, while none is added or removed."""
+        """The numbers greater than one, ascending; none may be added or removed during iteration."""
         at = bisect_right(self._firsts, number)
         position = bisect_right(self._chunks[at], number)
         for chunk in islice(self._chunks, at, None):
@@ -84,7 +84,7 @@ class SortedInts:
             position = 0
 
     def descending(self, below: int | None = None) -> Iterator[int]:
-        """The numbers, or those below one, greatest first; some may be added and removed meanwhile."""
+        """The numbers, or those below one, descending; some may be added and removed during iteration."""
         below = 1 << 64 if below is None else below
         while True:
             at = bisect_left(self._firsts, below)
@@ -113,7 +113,7 @@ class SortedInts:
 
 
 class Span:
-    """The numbers from `low` on and below `high`, less `low`, as they are when they are read."""
+    """A live view of the numbers from `low` on and below `high`, minus `low`."""
 
     __slots__ = ("_high", "_low", "_numbers")
 
@@ -121,7 +121,7 @@ class Span:
         self._numbers, self._low, self._high = numbers, low, high
 
     def copy(self) -> Span:
-        """The numbers as they are now."""
+        """A copy of the current numbers."""
         return Span(self._numbers.copy(), self._low, self._high)
 
     def __iter__(self) -> Iterator[int]:
@@ -136,7 +136,7 @@ class Span:
             position = 0
 
     def descending(self, below: int | None = None) -> Iterator[int]:
-        """The numbers, or those below one, greatest first; some may be added and removed meanwhile."""
+        """The numbers, or those below one, descending; some may be added and removed during iteration."""
         low, high = self._low, self._high
         for number in self._numbers.descending(high if below is None else min(high, low + below)):
             if number < low:
@@ -154,23 +154,23 @@ class Span:
 
 
 def ascending(sets: Sequence[SortedInts | Span]) -> Iterable[int]:
-    """Each number of several sets once, least first."""
+    """Each number of several sets once, ascending."""
     return sets[0] if len(sets) == 1 else distinct(heapq.merge(*sets))
 
 
 def snapshot(sets: Sequence[SortedInts | Span]) -> Iterable[int]:
-    """The numbers that several sets have now, each once, least first: they may change while they are read."""
+    """A copy of the numbers in several sets, each once, ascending: the sets may change during iteration."""
     return ascending([each.copy() for each in sets])
 
 
 def descending(sets: Sequence[SortedInts | Span], below: int | None = None) -> Iterator[int]:
-    """Each number of several sets once, or those below one, greatest first; some may be added meanwhile."""
+    """Each number of several sets once, or those below one, descending; some may be added meanwhile."""
     ways = [each.descending(below) for each in sets]
     return ways[0] if len(ways) == 1 else distinct(heapq.merge(*ways, reverse=True))
 
 
 def distinct(numbers: Iterable[int]) -> Iterator[int]:
-    """Numbers without those that equal the one before."""
+    """Numbers without repetitions of the previous one."""
     last = 0
     for number in numbers:
         if number != last:

@@ -1,4 +1,4 @@
-"""Thresholds: items in order of their numbers.
+"""Thresholds: items sorted by a number.
 
 Fast path, measured by `make bench ONLY=W3`: one search finds all conditions `@size > N` that a number meets.
 """
@@ -12,7 +12,7 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Numbered(Protocol):
-    """An item: its serial tells it from others of the same number, and does not change."""
+    """An item: its serial distinguishes it from others with the same number, and does not change."""
 
     serial: int
 
@@ -20,12 +20,12 @@ class Numbered(Protocol):
 Item = TypeVar("Item", bound=Numbered)
 
 _MOST = 1024
-"""The most items in a chunk: moving them costs less than walking over more chunks."""
+"""The most items in a chunk: moving them costs less than iterating over more chunks."""
 _serial = attrgetter("serial")
 
 
 class _Chunk(Generic[Item]):
-    """Some numbers in order, bare in an array, and their items in the same order."""
+    """Some sorted numbers, bare in an array, and their items in the same order."""
 
     __slots__ = ("items", "numbers")
 
@@ -37,14 +37,14 @@ class _Chunk(Generic[Item]):
         return self.numbers[0], self.items[0].serial
 
     def position(self, number: float, item: Item) -> int:
-        """The position of an item, there or not: by number, then by serial."""
+        """The position of an item, present or not: by number, then by serial."""
         items, start = self.items, bisect_left(self.numbers, number)
         if start == len(items) or items[start] is item or self.numbers[start] != number:
             return start
         return bisect_left(items, item.serial, start, bisect_right(self.numbers, number, start), key=_serial)
 
     def split(self) -> _Chunk[Item]:
-        """Keep the first half and return the other."""
+        """Keep the first half and return the second."""
         half, other = len(self.items) // 2, _Chunk[Item]()
         other.numbers, other.items = self.numbers[half:], self.items[half:]
         del self.numbers[half:], self.items[half:]
@@ -52,9 +52,10 @@ class _Chunk(Generic[Item]):
 
 
 class Thresholds(_Chunk[Item]):
-    """A sorted list in chunks: adding and removing move the items of one, a query touches what it returns.
+    """A sorted list in chunks: adding and removing move the items of one chunk, a query touches only its
+    results.
 
-    The first chunk is the list itself, and mostly the only one.
+    The first chunk is the list itself, and usually the only one.
     """
 
     __slots__ = ("_rest",)
@@ -76,7 +77,7 @@ class Thresholds(_Chunk[Item]):
             self._rest = (*self._rest[:at], chunk.split(), *self._rest[at:])
 
     def delete(self, number: float, item: Item) -> None:
-        """Remove an item that was added under that number."""
+        """Remove an item that was added under a number."""
         if not self._rest:
             numbers, items = self.numbers, self.items
             position = bisect_left(numbers, number)
@@ -96,7 +97,7 @@ class Thresholds(_Chunk[Item]):
             self._rest = (*self._rest[: at - 1], *self._rest[at:])
 
     def below(self, number: float) -> list[Item]:
-        """The items whose numbers are less, in order."""
+        """The items with smaller numbers, in order."""
         if not self._rest:
             return self.items[: bisect_left(self.numbers, number)]
         items: list[Item] = []
@@ -107,7 +108,7 @@ class Thresholds(_Chunk[Item]):
         return items
 
     def beyond(self, number: float) -> list[Item]:
-        """The items whose numbers are greater; in order within each chunk."""
+        """The items with greater numbers; in order within each chunk."""
         if not self._rest:
             return self.items[bisect_right(self.numbers, number) :]
         items: list[Item] = []
@@ -118,6 +119,6 @@ class Thresholds(_Chunk[Item]):
         return items
 
     def _chunk_of(self, number: float, item: Item) -> tuple[_Chunk[Item], int]:
-        """The chunk that an item belongs to, and the number of the other chunks that begin no later."""
+        """The chunk that an item belongs to, and the number of the other chunks that start no later."""
         at = bisect_right(self._rest, (number, item.serial), key=_Chunk.first)
         return (self._rest[at - 1] if at else self), at

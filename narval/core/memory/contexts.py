@@ -17,8 +17,8 @@ class Contexts:
     def __init__(self) -> None:
         self._held: dict[int, dict[int, None]] = {}
         self._unsorted: set[int] = set()
-        """Runs that an element joined after a younger one: sorted when they are read."""
-        # Most elements have one holder, which stands here as a bare number; several stand as a set.
+        """Runs that an older element joined after a younger one: sorted on the next read."""
+        # Most elements have one holder, stored as a bare number; several are stored as a set.
         self._holders: dict[int, int | set[int]] = {}
 
     def of(self, run: int) -> Iterable[int]:
@@ -61,7 +61,7 @@ class Contexts:
                 self._holders[eid] = {holders, run}
 
     def leave(self, run: int, eids: Iterable[int]) -> None:
-        """Remove elements from a run's context; those that are not in it are ignored."""
+        """Remove elements from a run's context; ignore those that are not in it."""
         held = self._held.get(run)
         if held is None:
             return
@@ -73,7 +73,7 @@ class Contexts:
             self._unsorted.discard(run)
 
     def forget_run(self, run: int) -> None:
-        """Remove a whole context."""
+        """Remove the whole context of a run."""
         self.leave(run, list(self._held.get(run, ())))
 
     def forget_element(self, eid: int) -> None:
@@ -106,6 +106,6 @@ class Declared(dict[int, str]):
         self.changes += 1
 
     def drop(self, eid: int) -> None:
-        """End the declaration of an element; one that is not declared is ignored."""
+        """End the declaration of an element; ignore one that is not declared."""
         if self.pop(eid, None) is not None:
             self.changes += 1

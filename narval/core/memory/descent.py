@@ -1,7 +1,7 @@
-"""Descent: what was made from each element, by what the origins of elements name.
+"""Descent: what was made from each element, according to the origins of elements.
 
-Memory has none until the first question what was made of an element: then all origins are read once, and
-later arrivals and departures are recorded.
+It is empty until the first question about an element: then all origins are read once, and later additions and
+removals are recorded.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ Sent = tuple[str, int]
 
 
 class Descent:
-    """The elements that were made from each, and those that came from each element of another agent.
+    """The elements made from each element, and those that came from each element of another agent.
 
-    It is complete when `reading` has ended. Those who ask continue it, at once or bit by bit.
+    It is complete when `reading` has ended. Callers continue the reading, at once or step by step.
     """
 
     def __init__(self, elements: ElementTable) -> None:
         self._elements = elements
         self._made: dict[int | Sent, list[int]] = {}
         self._gone: dict[int | Sent, int] = {}
-        """The number in each list of those that are gone since it was last cleaned."""
+        """The number of entries of each list that have gone since it was last cleaned."""
         self._reading: Iterator[None] | None = None
         self.is_used = False
-        """True after the first question, so that new elements are recorded."""
+        """True after the first question: new elements are recorded from then on."""
 
     @property
     def reading(self) -> Iterator[None]:
-        """The work that is left before it is complete, an element at a time."""
+        """The remaining work before it is complete, one element at a time."""
         if self._reading is None:
             self._reading, self.is_used = self._read(list(self._elements)), True
         return self._reading
 
     def add(self, element: Element) -> None:
-        """Note what an element was made from."""
+        """Record what an element was made from."""
         for source in _sources(element):
             made = self._made.setdefault(source, [])
             made.append(element.eid)
 
     def discard(self, element: Element) -> None:
-        """Remove an element that is gone, from what was made and from what others were made of."""
+        """Remove an element that is gone, both as a source and as a product."""
         self._made.pop(element.eid, None)
         self._gone.pop(element.eid, None)
         for source in _sources(element):
@@ -63,11 +63,11 @@ class Descent:
             del self._made[source]
 
     def of(self, eid: int) -> list[int]:
-        """The eids of the elements that were made from one, oldest first."""
+        """The eids of the elements made from one, oldest first."""
         return self._there(eid)
 
     def received(self, agent: str, eid: int) -> list[int]:
-        """The eids of those that another agent's element was sent as, or that were made from it there."""
+        """The eids of the elements sent as another agent's element, or made from it there."""
         return self._there((agent, eid))
 
     def _there(self, source: int | Sent) -> list[int]:

@@ -1,4 +1,4 @@
-"""Doubt: which elements have no other source than what was withdrawn, or is doubtful itself."""
+"""Doubt: the elements whose only sources are withdrawn, or doubtful themselves."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from narval.core.memory.memory import Memory
 def is_doubtful(
     memory: Memory, element: Element, more: Container[int] = (), less: Container[int] = ()
 ) -> bool:
-    """True if an element was made of something withdrawn or doubtful, and of no other source. `more` count as
-    doubtful too, and `less` do not.
+    """True if an element was made only from elements that are withdrawn or doubtful. Elements in `more` count
+    as doubtful too; those in `less` do not.
 
-    A note on what became of elements is not made of them.
+    A note about elements is not made from them.
     """
     origin = element.origin
     if origin is None or not origin.inputs or element.name in NOTES:
@@ -31,10 +31,10 @@ def is_doubtful(
 
 
 def is_source(memory: Memory, eid: int) -> bool:
-    """True if an element may have brought something from outside, so that it supports what was made of it.
+    """True if an element may have brought something from outside, so that it supports what was made from it.
 
-    Two sorts are no source: what `data/memory.xml` declares, because it is there for all; and what the author
-    of a definition gave a step, made of nothing but such elements.
+    Two sorts are no source: what `data/memory.xml` declares, because it exists for everything; and what the
+    author of a definition gave a step, made only from such elements.
     """
     ahead, seen = [eid], {eid}
     while ahead:
@@ -53,7 +53,7 @@ def is_source(memory: Memory, eid: int) -> bool:
 
 def doubtful_after(memory: Memory, eids: Iterable[int]) -> list[int]:
     """The elements that would be doubtful if these were withdrawn or doubtful, oldest first, including those
-    that are doubtful already.
+    that are already doubtful.
     """
     eids = [*eids]
     there = {*eids}
@@ -64,7 +64,7 @@ def doubtful_after(memory: Memory, eids: Iterable[int]) -> list[int]:
 
 
 def cleared_after(memory: Memory, eids: Iterable[int]) -> list[int]:
-    """The doubtful elements that would no longer be so if these were confirmed, oldest first."""
+    """The doubtful elements that would no longer be doubtful if these were confirmed, oldest first."""
     eids = [*eids]
     cleared = {*eids}
     for element in _younger(memory, eids, cleared):
@@ -74,8 +74,8 @@ def cleared_after(memory: Memory, eids: Iterable[int]) -> list[int]:
 
 
 def _younger(memory: Memory, eids: Iterable[int], followed: Container[int]) -> Iterator[Element]:
-    """The elements made from some that were not withdrawn, oldest first, and those made from each that is in
-    `followed` once it was given. So what an element was made from comes before it.
+    """The elements made from these and not withdrawn, oldest first, and those made from each yielded element
+    that is in `followed` by then. So an element comes after what it was made from.
     """
     made_of = memory.descent.of
     for _ in memory.descent.reading:

@@ -1,11 +1,11 @@
-"""Labels: the ways by which the contents of elements came in, and what decided in runs
+"""Labels: the ways in by which the contents of elements came, and what decided in runs
 (docs/explanation/trust.md).
 
 A set of labels is a small number, and elements have theirs in pages of numbers: a page exists only if one of
-its elements has a label, and costs four bytes for each. Records hold names: a number is valid only in one
-life of one memory.
+its elements has a label, and costs four bytes for each. Records hold names: a number is valid only during the
+life of one memory object.
 
-A set may say more of a part of the element: `/@to=` that the part `@to` has labels of its own, and no others,
+A set may say more about a part of the element: `/@to=` says that the part `@to` has only labels of its own,
 and `/@to=mail` that `mail` is one of them. So sets are joined part by part, and names are only ever added.
 """
 
@@ -21,46 +21,46 @@ from narval.core.trust.paths import is_within
 
 MAIL, FEED, WEB, CALENDAR, FILE, PROGRAM = "mail", "feed", "web", "calendar", "file", "program"
 CHAT = "chat"
-"""The labels of ways in."""
+"""The labels for ways in."""
 
 NONE = 0
-"""The number of the set that has no label."""
+"""The number of the empty set."""
 
 MODEL = "model:"
-"""The start of the labels of language models: what has one is hearsay."""
+"""The prefix of the labels of language models: an element with one is hearsay."""
 
 WHETHER = "?"
-"""The end of a label that says what decided that an element came to be, and nothing of its contents."""
+"""The suffix of a label of what decided that an element was made, not of its contents."""
 
 HOOK = "hook:"
-"""The start of the labels of webhooks."""
+"""The prefix of the labels of webhooks."""
 
 SERVER = "mcp:"
-"""The start of the labels of MCP servers, and of MCP clients."""
+"""The prefix of the labels of MCP servers and clients."""
 
 HTTP = "http:"
-"""The start of the labels of programs that call by HTTP."""
+"""The prefix of the labels of programs that call by HTTP."""
 
 STORE = "agent:"
-"""The start of the labels of other stores."""
+"""The prefix of the labels of other stores."""
 
 ANY_MODEL = f"{MODEL}*"
-"""The label of what an unknown language model said."""
+"""The label for an unknown language model's answer."""
 
 SECRET = "secret:"  # noqa: S105
-"""The start of the labels that the owner of the home gives; all others say where something came from."""
+"""The prefix of the labels set by the owner of the home; all others name a source."""
 
 UNKNOWN = "unknown"
-"""The label of what came in before there were labels: every rule about where something came from counts."""
+"""The label of elements older than labels: every rule about a source applies to them."""
 
 FIXED = (MAIL, FEED, WEB, CALENDAR, FILE, PROGRAM, CHAT, UNKNOWN)
 """The labels that are the same in every home."""
 
 PART = "/"
-"""The start of names that are no labels, but say which labels a part has: `/@to=mail`."""
+"""The prefix of names that are not labels, but say which labels a part has: `/@to=mail`."""
 
 ENDORSED = "endorsed/"
-"""The start of the step in the origin of an element that the owner vouches for; the reason follows."""
+"""The prefix of the origin's step for an element that the owner vouches for; the reason follows."""
 
 
 def endorsement(origin: Origin | None) -> str:
@@ -71,7 +71,7 @@ def endorsement(origin: Origin | None) -> str:
 
 
 def recorded(labels: tuple[str, ...], hearsay: bool) -> tuple[str, ...]:
-    """The labels of a record, also of one made before there were labels, which told only of hearsay."""
+    """The labels of a record; one older than labels has only a hearsay flag."""
     return labels or ((ANY_MODEL,) if hearsay else ())
 
 
@@ -81,28 +81,28 @@ _LAST = _SIZE - 1
 
 
 Parts = Mapping[str, frozenset[str]]
-"""The labels of parts that have their own, by path."""
+"""The labels of parts with their own, by path."""
 
 
 class LabelSets:
-    """The existing sets of labels, each under a number."""
+    """The existing sets of labels, each with a number."""
 
     def __init__(self) -> None:
         self._others: dict[tuple[int, bool], int] = {}
         self._names: list[tuple[str, ...]] = [()]
         self._parts: dict[int, Parts] = {}
-        """The sets that say more of parts."""
+        """The sets that say more about parts."""
         self._unions = [NONE]
-        """For each set the one that also has the labels of its parts, and says nothing of parts."""
+        """For each set, the one that also has the labels of its parts, and no information about parts."""
         self._hearsay = [False]
         self._numbers: dict[tuple[str, ...], int] = {(): NONE}
         self._joined: dict[tuple[int, int], int] = {}
         self._of_parts: dict[tuple[int, str], frozenset[str]] = {}
         self.has_hearsay = False
-        """True once there is a set that has what a language model said."""
+        """True once a set contains the label of a language model."""
 
     def number(self, names: Iterable[str]) -> int:
-        """The number of a set of labels, a new number if the set is new."""
+        """The number of a set of labels; a new number if the set is new."""
         if type(names) is tuple and (known := self._numbers.get(names)) is not None:
             return known
         given = {*names}
@@ -126,7 +126,7 @@ class LabelSets:
         return number
 
     def number_of(self, rest: Iterable[str], parts: Mapping[str, Iterable[str]]) -> int:
-        """The number of the set of labels by which some parts have their own, and the rest has others."""
+        """The number of the set in which some parts have their own labels, and the rest has others."""
         of_parts = (
             name
             for path, labels in parts.items()
@@ -135,23 +135,23 @@ class LabelSets:
         return self.number((*rest, *of_parts))
 
     def names(self, number: int) -> tuple[str, ...]:
-        """The labels of a set, in the order of the alphabet, and what it says of parts."""
+        """The labels of a set in alphabetical order, with its names for parts."""
         return self._names[number]
 
     def union(self, number: int) -> int:
-        """The set of all the labels of one and of its parts, that says nothing of parts."""
+        """The set of all labels of a set and its parts, without information about parts."""
         return self._unions[number]
 
     def paths(self, number: int) -> Iterable[str]:
-        """The parts that have labels of their own."""
+        """The parts with labels of their own."""
         return self._parts.get(number, ())
 
     def rest(self, number: int) -> frozenset[str]:
-        """The labels of all but the parts that have their own."""
+        """The labels of everything but the parts with their own."""
         return frozenset(name for name in self._names[number] if not name.startswith(PART))
 
     def of_part(self, number: int, path: str) -> frozenset[str]:
-        """The labels of a part, with all that is in it; "" is the whole."""
+        """The labels of a part and everything in it; "" is the whole."""
         labels = self._of_parts.get((number, path))
         if labels is None:
             labels = self._of_parts[number, path] = self._of_part(number, path)
@@ -166,7 +166,7 @@ class LabelSets:
         return own.union(*(labels for inner, labels in parts.items() if is_within(inner, path)))
 
     def join(self, one: int, other: int) -> int:
-        """The set of all the labels of two."""
+        """The set of all labels of two sets."""
         if one == other or not other:
             return one
         if not one:
@@ -180,26 +180,24 @@ class LabelSets:
         return number
 
     def _exactly(self, number: int, path: str) -> frozenset[str]:
-        """The labels of a part, without those of parts within it that have their own."""
+        """The labels of a part, without those of inner parts that have their own."""
         parts = self._parts.get(number, {})
         around = [outer for outer in parts if is_within(path, outer)]
         labels = parts[max(around, key=len)] if around else self.rest(number)
         return frozenset(name for name in labels if name[-1] != WHETHER)
 
     def whether(self, number: int) -> int:
-        """The same labels as those of what decided that something came to be, not of what it says."""
+        """The same labels, marked as `decided by` instead of `content`."""
         other = self._others.get((number, True))
         return self._other(number, True) if other is None else other
 
     def whole(self, number: int) -> int:
-        """The same labels without the distinction between what something says and what decided that it came
-        to be.
-        """
+        """The same labels, without the mark that distinguishes `decided by` from `content`."""
         other = self._others.get((number, False))
         return self._other(number, False) if other is None else other
 
     def told(self, number: int) -> tuple[list[str], list[str]]:
-        """The labels of what something says, and the others: of what decided that it came to be."""
+        """The labels of the contents, and those of what decided that the element was made."""
         names = self._names[self._unions[number]]
         deciding = [name[:-1] for name in names if name[-1] == WHETHER]
         return [name for name in names if name[-1] != WHETHER], deciding
@@ -211,7 +209,7 @@ class LabelSets:
         return other
 
     def weight(self, number: int) -> tuple[bool, int]:
-        """The order of sets by how much they count against an element."""
+        """The sort key of sets by how much they count against an element."""
         return self._hearsay[number], len(self._names[self._unions[number]])
 
     def is_hearsay(self, number: int) -> bool:
@@ -220,7 +218,7 @@ class LabelSets:
 
 
 def _name(path: str) -> str:
-    """The name by which a set says that a part has labels of its own; each of the labels follows it."""
+    """The name that says that a part has labels of its own; each of the labels follows it."""
     return f"{PART}{path}="
 
 
@@ -235,9 +233,9 @@ def _parts_in(names: Iterable[str]) -> dict[str, frozenset[str]]:
 
 
 class MadeOf(NamedTuple):
-    """The sources of the parts of a new element: by path the parts of others that each part is about, as eids
-    and paths. Its `own` parts have no label of where something came from. With `nothing_else` all other parts
-    say nothing; else they may be about anything that the element was made of.
+    """The sources of the parts of a new element: for each part's path, the parts of others that it is about,
+    as eids and paths. Its `own` parts have no label of a source. With `nothing_else` all other parts say
+    nothing; else they may be about anything that the element was made of.
     """
 
     parts: Mapping[str, Iterable[tuple[int, str]]]
@@ -246,7 +244,7 @@ class MadeOf(NamedTuple):
 
 
 class Labels(LabelSets):
-    """The labels of the elements and runs of a memory; `pages` has no page where nothing has a label.
+    """The labels of the elements and runs of a memory; `pages` is empty if nothing has a label.
 
     `coming` is the set of labels of what is being added now.
     """
@@ -256,11 +254,11 @@ class Labels(LabelSets):
         self.pages: dict[int, array[int]] = {}
         self.coming = NONE
         self._made: dict[tuple[int, int, bool], int] = {}
-        """The sets of what was made, by the sets of its run and of its inputs; True if the run knows only its
+        """The sets of new elements, by the sets of their run and inputs; True if the run knows only its
         inputs.
         """
         self.files: dict[str, int] = {}
-        """The sets of labels of what narval wrote into files, by path."""
+        """The label sets of the contents that narval wrote into files, by path."""
 
     def of(self, eids: Iterable[int]) -> int:
         """The set of all labels that any of these elements or runs has, in any part."""
@@ -273,7 +271,7 @@ class Labels(LabelSets):
         return joined
 
     def come_with(self, number: int) -> int:
-        """Set the labels of what is added from now on."""
+        """Set the labels of everything added from now on."""
         self.coming = number
         return number
 
@@ -285,7 +283,7 @@ class Labels(LabelSets):
         return joined
 
     def own(self, eid: int) -> int:
-        """The set of the labels of an element or a run, with what it says of parts."""
+        """The set of the labels of an element or a run, with its information about parts."""
         page = self.pages.get(eid >> _BITS)
         return NONE if page is None else page[eid & _LAST]
 
@@ -295,9 +293,9 @@ class Labels(LabelSets):
         return own == number or self.join(own, number) == own
 
     def add(self, eid: int, names: Iterable[str]) -> tuple[str, ...]:
-        """Add labels to those of an element or a run; return the new ones.
+        """Add labels to an element or a run; return the new ones.
 
-        A label without a part is a label of all parts.
+        A label without a part applies to all parts.
         """
         page = self.pages.get(eid >> _BITS)
         old, number = NONE if page is None else page[eid & _LAST], self.number(names)
@@ -313,7 +311,7 @@ class Labels(LabelSets):
         return tuple([name for name in names if name not in had]) if had else names
 
     def restore(self, eid: int, name: str) -> None:
-        """Give an element or a run a recorded name of its set again."""
+        """Restore a recorded name to the set of an element or a run."""
         self._put(eid, self.number((*self.names(self.own(eid)), name)))
 
     def _put(self, eid: int, number: int) -> None:
@@ -323,7 +321,7 @@ class Labels(LabelSets):
         page[eid & _LAST] = number
 
     def remove(self, eid: int, names: Iterable[str]) -> None:
-        """Take labels from an element or a run."""
+        """Remove labels from an element or a run."""
         left = self.number({*self.names(self.own(eid))}.difference(names))
         page = self.pages.get(eid >> _BITS)
         if page is not None:
@@ -354,10 +352,10 @@ class Labels(LabelSets):
     ) -> Iterable[tuple[int, int]]:
         """The elements and runs that a change gives labels, each with the number of a set.
 
-        An element has those of what it was made of, of the run that made it or that it is about, and those
-        that it `came_with`, unless the owner endorsed it; a run has those of what it holds. With
-        `knows_inputs` the run only decided that the element came to be, and said nothing in it. The parts
-        that `made_of` knows more about have the labels of their sources.
+        An element gets the labels of what it was made of, of the run that made it or that it is about, and
+        those that it `came_with`, unless the owner endorsed it; a run gets those of what it holds. With
+        `knows_inputs` the run only decided that the element was made, and added nothing to its contents.
+        Parts for which `made_of` knows more get the labels of their sources.
         """
         if type(change) is Held:
             return ((change.run, self.of(change.eids)),)
@@ -379,8 +377,8 @@ class Labels(LabelSets):
         return ((change.element.eid, number), (change.held, number)) if number else ()
 
     def _by_parts(self, number: int, made_of: MadeOf, deciding: int, inputs: Iterable[int]) -> int:
-        """Refine the set of an element by what is known of its parts. The labels of what decided that it, or
-        something it is made of, came to be stay.
+        """Refine the set of an element by what is known about its parts. Labels of what decided that it, or
+        something it is made of, was made are kept.
         """
         said, _ = self.told(number)
         parts = {
@@ -396,5 +394,5 @@ class Labels(LabelSets):
         return self.number_of(self.names(number), {**own, **parts})
 
     def told_of(self, eid: int, path: str) -> frozenset[str]:
-        """The labels of what a part of an element says."""
+        """The labels of the contents of an element's part."""
         return frozenset(name for name in self.of_part(self.own(eid), path) if name[-1] != WHETHER)

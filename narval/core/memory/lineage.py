@@ -11,10 +11,10 @@ from narval.core.patterns.pattern import Bound
 
 
 def fits_since(memory: Memory, eid: int, bound: Bound, scope: MarkScope | None, known: float = inf) -> float:
-    """The moment when an element that fits was added, or the first of those that it replaced.
+    """The moment when a matching element was added, or the first of those that it replaced.
 
-    It replaced those it was made from that are outdated, fitted and were not used by `scope`. Replaced
-    elements that were forgotten are no longer found; `known` is the moment found before that.
+    It replaced the elements it was made from that are outdated, matched and were not used by `scope`.
+    Forgotten replaced elements are no longer found; `known` is the moment found before that.
     """
     used = memory.marks.get(scope, ()) if scope is not None else ()
     since, pending, seen = known, [eid], {eid}
@@ -33,10 +33,10 @@ def fits_since(memory: Memory, eid: int, bound: Bound, scope: MarkScope | None, 
 
 
 def in_force(memory: Memory, eid: int) -> list[int]:
-    """The versions of an element that count now, oldest first: itself, or those of its name that replaced it,
-    one after another; none if nothing replaced it, or it is forgotten.
+    """The versions of an element that are valid now, oldest first: itself, or those of its name that replaced
+    it, one after another; none if nothing replaced it, or it is forgotten.
 
-    Looks at all younger elements of its name.
+    Reads all younger elements of its name.
     """
     element = memory.element(eid)
     if element is None or eid not in memory.outdated:
@@ -53,9 +53,9 @@ def in_force(memory: Memory, eid: int) -> list[int]:
 
 
 def current(memory: Memory, eid: int) -> int | None:
-    """The version that counts for an element: itself, or the youngest that replaced it, or None.
+    """The valid version of an element: itself, or the youngest that replaced it, or None.
 
-    If it was replaced just now, that is the youngest of its name, so few are looked at.
+    A recent replacement is among the youngest of its name, so few elements are read.
     """
     there = eid
     while there in memory.outdated and (element := memory.element(there)) is not None:
@@ -69,12 +69,12 @@ def current(memory: Memory, eid: int) -> int | None:
 
 
 def replaced_by(memory: Memory, eid: int) -> tuple[int, ...]:
-    """The eids that an element replaced; none if it is forgotten, or replaced nothing."""
+    """The eids that an element replaced; none if it is forgotten or replaced nothing."""
     element = memory.element(eid)
     return element.origin.replaces if element is not None and element.origin is not None else ()
 
 
 def made_from(memory: Memory, eid: int) -> tuple[int, ...]:
-    """The eids that an element was made from; none if it is forgotten, or its origin is unknown."""
+    """The eids that an element was made from; none if it is forgotten or its origin is unknown."""
     element = memory.element(eid)
     return element.origin.inputs if element is not None and element.origin is not None else ()

@@ -1,7 +1,7 @@
-"""Memory: the elements, marks and contexts of an agent, altered by changes alone.
+"""Memory: the elements, marks and contexts of an agent, altered only by changes.
 
-An element stays bytes until it is looked at. A run is an element too, rendered from its state on demand.
-Indexes only make queries cheaper: `index/`.
+An element stays bytes until it is read. A run is an element too, rendered from its state on demand. Indexes
+only make queries cheaper: `index/`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from narval.core.patterns.pattern import Bound
 class Memory:
     """All elements of an agent, their marks and contexts.
 
-    `marks` are the elements that each input or condition has used, each with the run that did, `reserved`
-    those that a call under way will replace, `outdated` those that have been replaced, and `withdrawn` those
-    of these that should never have counted, each with the reason; `doubtful` were made from such; `declared`
-    says by what an element is protected; `unique_values` are those that outputs with `unique` have given;
-    `labels` say where the contents of elements came from.
+    `marks` are the elements that each input or condition has used, each with the run that used it. `reserved`
+    are those that an active call will replace, `outdated` those that have been replaced, and `withdrawn`
+    those of the outdated that should never have counted, each with the reason; `doubtful` were made from
+    withdrawn ones. `declared` says what protects an element. `unique_values` are the values given by outputs
+    with `unique`. `labels` say where the contents of elements came from.
     """
 
     def __init__(self) -> None:
@@ -58,11 +58,11 @@ class Memory:
         return eid in self.elements or eid in self._rendered
 
     def __iter__(self) -> Iterator[int]:
-        """All eids there are now, oldest first; memory may change while they are read."""
+        """All current eids, oldest first; memory may change during iteration."""
         return heapq.merge(list(self.elements), sorted(self._rendered))
 
     def element(self, eid: int) -> Element | None:
-        """The element of that eid; None when there is none or it was forgotten."""
+        """The element of an eid; None if there is none or it was forgotten."""
         element = self.elements.get(eid)
         if element is not None:
             return element
@@ -78,13 +78,13 @@ class Memory:
         return self.elements.tree(element)
 
     def is_available(self, eid: int, scope: MarkScope | None) -> bool:
-        """True if an element is there, neither replaced nor reserved, and not used by `scope`."""
+        """True if an element exists, is neither replaced nor reserved, and is not used by `scope`."""
         if scope is not None and eid in self.marks.get(scope, ()):
             return False
         return eid in self and eid not in self.outdated and eid not in self.reserved
 
     def among(self, eids: Iterable[int], bound: Bound, scope: MarkScope | None) -> Iterator[int]:
-        """The `eids` that fit and are available, in the order given."""
+        """The `eids` that match and are available, in the order given."""
         outdated, reserved, name_of = self.outdated, self.reserved, self.elements.name
         if self.doubtful and not bound.asks_doubtful:
             eids = without(eids, self.doubtful)
@@ -98,7 +98,7 @@ class Memory:
                 if self._fits(eid, bound):
                     yield eid
                 continue
-            if name != last:  # usually several of one name are asked for
+            if name != last:  # often several of one name in a row
                 last, is_admitted = name, name in sufficient or bound.admits(name)
             if is_admitted and (name in sufficient or self._fits(eid, bound)):
                 yield eid
@@ -106,8 +106,8 @@ class Memory:
     def matching(
         self, bound: Bound, scope: MarkScope | None = None, *, newest_first: bool = False
     ) -> Iterator[int]:
-        """All elements that fit and are available, lazily, oldest first or newest; not signals sent to one
-        run.
+        """All elements that match and are available, lazily, oldest or newest first; without signals sent to
+        one run.
         """
         index = self.index
         if self.doubtful and bound.asks_doubtful:  # no index knows what is doubtful
@@ -126,14 +126,14 @@ class Memory:
         return (eid for eid in found if eid not in self.reserved)
 
     def select(self, bound: Bound) -> Iterator[int]:
-        """All elements that fit, replaced, doubtful and reserved ones too, oldest first."""
+        """All elements that match, including replaced, doubtful and reserved ones, oldest first."""
         eids = self._candidates(bound)
         if self.doubtful and bound.asks_doubtful:
             eids = sorted({*eids, *self.doubtful})
         return (eid for eid in eids if self._fits(eid, bound))
 
     def reserved_for(self, bound: Bound, scope: MarkScope | None) -> bool:
-        """True if an element would fit, were it not reserved by a call under way."""
+        """True if an element would match if an active call had not reserved it."""
         used = self.marks.get(scope, ()) if scope is not None else ()
         return any(eid not in used and self._fits(eid, bound) for eid in sorted(self.reserved))
 
@@ -148,7 +148,7 @@ class Memory:
     # --- changing -------------------------------------------------------------------------------------
 
     def apply(self, change: Change) -> Change | None:
-        """Apply a change; return as much of it as was new, or None."""
+        """Apply a change; return the part of it that was new, or None."""
         return _APPLY[type(change)](self, change)
 
     def revert(self, change: Change) -> None:
@@ -165,7 +165,7 @@ class Memory:
     ) -> None:
         """Load an empty memory from a store.
 
-        Elements come oldest first, each with its declaration ("": none) and True if it has been replaced.
+        Elements come oldest first, each with its declaration ("": none) and whether it has been replaced.
         """
         self.unique_values.update(unique_values)
         eid = 0
@@ -183,13 +183,13 @@ class Memory:
         self.next_eid = max(self.next_eid, next_eid, eid + 1)
 
     def show_run(self, eid: int, name: str, render: Callable[[int], Element]) -> None:
-        """Add a run, which `render` makes an element of, given its eid, each time it is looked at."""
+        """Add a run; `render` makes its element, given its eid, on each access."""
         self._rendered[eid] = render
         self.index.add_run(eid, name)
         self.next_eid = max(self.next_eid, eid + 1)
 
     def hide_run(self, eid: int, name: str) -> None:
-        """Remove a run; one that is not there is ignored."""
+        """Remove a run; ignore an unknown one."""
         self._rendered.pop(eid, None)
         self.index.discard_run(eid, name)
 
@@ -204,7 +204,7 @@ class Memory:
         return self if candidates is None else candidates
 
     def _current(self, bound: Bound) -> Iterator[int]:
-        """All elements that fit, have not been replaced, and are not doubtful."""
+        """All elements that match, have not been replaced, and are not doubtful."""
         eids = without(without(self._candidates(bound), self.outdated), self.doubtful)
         return (eid for eid in eids if self._fits(eid, bound))
 
@@ -335,7 +335,7 @@ def _without(eids: tuple[int, ...], excluded: Container[int]) -> tuple[int, ...]
 
 
 def _news(change: Any, new: tuple[int, ...]) -> Change | None:
-    """A change of only these elements; None if there are none."""
+    """The change limited to these elements; None if there are none."""
     if len(new) == len(change.eids):
         return change if new else None
     return replace(change, eids=new) if new else None

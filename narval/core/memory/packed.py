@@ -1,8 +1,8 @@
 """ElementTable: the elements of a memory by eid, the youngest as objects, older ones packed into bytes.
 
 Fast path, measured by `make bench ONLY=W8`: an element with its origin, moment and eid is half a dozen
-objects, 300 bytes besides its XML; packed it is one of 50 bytes, which the garbage collector passes over.
-Young elements are looked at again and again, so they stay objects; an old one is unpacked in a microsecond.
+objects, 300 bytes besides its XML; packed it is one object of 50 bytes, which the garbage collector ignores.
+Young elements are read again and again, so they stay objects; an old one is unpacked in a microsecond.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ YOUNG = 4096
 """The number of youngest elements that stay objects."""
 
 TOGETHER = 512
-"""The number packed at once: one after another takes half the time."""
+"""The number packed at once: packing in batches takes half the time."""
 
 LARGE = 2048
-"""The most bytes of an element that is packed: a larger one would be copied at each look, for little gain."""
+"""The most bytes of an element that is packed: a larger one would be copied at each read, for little gain."""
 
 _Fields = tuple[int | str | tuple[int | str, ...], ...]
 _HEAD = Struct("<dHH")
 """Moment, number of the root name, length of the origin; the origin and the XML follow."""
 _LONGEST = (1 << 16) - 1
 _USUAL = Origin.__struct_fields__.index("way")
-"""The fields of an origin that are packed; the others only if it came by the monitor, or as a message."""
+"""The packed fields of an origin; the rest are packed only if one of them is set, as in a message."""
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Fields).decode
 
@@ -67,7 +67,7 @@ class ElementTable:
         self.bytes += len(element.xml)
 
     def pop(self, eid: int) -> Element | None:
-        """Remove an element and return it; None when there is none of that eid."""
+        """Remove an element and return it; None if there is none with that eid."""
         element = self.get(eid)
         if element is not None:
             del self._kept[eid]
@@ -76,19 +76,19 @@ class ElementTable:
         return element
 
     def get(self, eid: int) -> Element | None:
-        """The element of that eid; None when there is none."""
+        """The element of an eid; None if there is none."""
         cached = self._kept.get(eid)
         return self._unpacked(eid, cached) if isinstance(cached, bytes) else cached
 
     def tree(self, element: Element) -> Tree:
-        """The tree of an element; from a bounded cache if it is one of these."""
+        """The tree of an element; from a bounded cache if the element is in the table."""
         eid = element.eid
         if eid in self.doubtful:
             return Tree(element, doubtful=True)
         return self._trees.of(element) if eid in self._kept else Tree(element)
 
     def name(self, eid: int) -> str | None:
-        """The root name of an element, which is not unpacked; None when there is none of that eid."""
+        """The root name of an element, without unpacking it; None if there is none with that eid."""
         cached = self._kept.get(eid)
         if isinstance(cached, bytes):
             _, number, _ = _HEAD.unpack_from(cached)
@@ -97,7 +97,7 @@ class ElementTable:
         return cached.name if cached is not None else None
 
     def documents(self, eids: Iterable[int]) -> Iterator[tuple[int, bytes]]:
-        """Eid and XML of those elements that are there, without unpacking anything else."""
+        """Eid and XML of the elements that exist, without unpacking anything else."""
         for eid in eids:
             cached = self._kept.get(eid)
             if isinstance(cached, bytes):

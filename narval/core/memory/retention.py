@@ -1,7 +1,7 @@
 """Retention: the elements and runs that are due to be forgotten (N5). The loop decides when to ask.
 
-A home may have to forget a million elements at once, while people wait. So every function here is told how
-many elements to look at, and continues there at the next call.
+A home may have to forget a million elements at once, while people wait. So every function here has a limit on
+the elements to visit, and continues there at the next call.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _WORTH_CUTTING = 1024
 
 
 class ForgetChunk(NamedTuple):
-    """A part of the context of a run that has ended: the eids to forget with it, and those that stay.
+    """A part of the context of an ended run: the eids to forget with it, and those that stay.
 
-    `last` is True if nothing is left after it, so that the run itself may go.
+    `last` is True if nothing is left after it, so that the run itself can be forgotten.
     """
 
     going: tuple[int, ...]
@@ -55,10 +55,9 @@ def next_chunk(
 class IdleTracker:
     """The moment since which each element has been idle, for a home with `forget_after`.
 
-    `after` is in seconds. Elements arrive in order of time, so they stand in a queue; one that was used
-    since, or arrived by a clock that was set back, stands in a heap. A use only notes the moment; the element
-    is put off when its turn comes. So a use costs a dictionary entry, an element 16 bytes, and memory is
-    never scanned.
+    `after` is in seconds. Elements arrive in order of time, so they are in a queue; one used since, or added
+    by a clock that was set back, is in a heap. A use only records the moment; the element is put off when its
+    turn comes. So a use costs a dictionary entry, an element 16 bytes, and memory is never scanned.
     """
 
     __slots__ = ("_added", "_after", "_eids", "_first", "_heap", "_touched")
@@ -68,14 +67,12 @@ class IdleTracker:
         self._eids = array("Q")
         self._added = array("d")
         self._first = 0
-        """The index of the queue's head; the entries before it are cut off once they fill most of the
-        arrays.
-        """
+        """The index of the queue's head; entries before it are cut off once they fill most of the arrays."""
         self._heap: list[tuple[float, int]] = []
         self._touched: dict[int, float] = {}
 
     def added(self, eid: int, at: float) -> None:
-        """Note that an element was added, or a run ended, at that moment: idle since then."""
+        """Record that an element was added, or a run ended, at a moment: idle since then."""
         if self._first < len(self._added) and at < self._added[-1]:
             heapq.heappush(self._heap, (at + self._after, eid))
         else:
@@ -83,7 +80,7 @@ class IdleTracker:
             self._added.append(at)
 
     def used(self, eids: Iterable[int], at: float) -> None:
-        """Note that these elements were used at that moment."""
+        """Record that these elements were used at a moment."""
         for eid in eids:
             self._touched[eid] = at
 
@@ -93,7 +90,7 @@ class IdleTracker:
         self._touched = {eid: at + by for eid, at in self._touched.items()}
 
     def next(self) -> float | None:
-        """The moment at which the next element may be due; None when there is none."""
+        """The moment at which the next element may be due; None if there is none."""
         moments = [self._added[self._first] + self._after] if self._first < len(self._added) else []
         if self._heap:
             moments.append(self._heap[0][0])
@@ -105,19 +102,19 @@ class IdleTracker:
         return due is not None and due <= now
 
     def earliest(self, eid: int, added: float) -> float:
-        """The moment until which an element that was added then stays, if it is not used again."""
+        """The moment until which an element added at `added` stays, if it is not used again."""
         return self._touched.get(eid, added) + self._after
 
     def put_off(self, eid: int, now: float) -> None:
-        """Look at an element again `after` seconds from now."""
+        """Consider an element again `after` seconds from now."""
         heapq.heappush(self._heap, (now + self._after, eid))
 
     def due(
         self, memory: Memory, now: float, is_active: Callable[[int], bool], most: int | None = None
     ) -> Iterator[int]:
-        """The eids that have been idle long enough, are protected by nothing and held by no active run.
+        """The eids that have been idle long enough, are not protected, and are held by no active run.
 
-        At most `most` are looked at. A run is idle since it ended.
+        At most `most` are visited. A run has been idle since it ended.
         """
         for eid in islice(self._reached(now), most):
             touched = self._touched.pop(eid, None)
@@ -131,7 +128,7 @@ class IdleTracker:
                 yield eid
 
     def _reached(self, now: float) -> Iterator[int]:
-        """The eids whose turn has come, the earliest first."""
+        """The eids whose turn has come, earliest first."""
         while (due := self.next()) is not None and due <= now:
             if self._heap and self._heap[0][0] == due:
                 yield heapq.heappop(self._heap)[1]
@@ -139,7 +136,7 @@ class IdleTracker:
                 yield self._pop()
 
     def _pop(self) -> int:
-        """The eid at the head of the queue, removed from it."""
+        """Remove and return the eid at the head of the queue."""
         eid = self._eids[self._first]
         self._first += 1
         if self._first >= _WORTH_CUTTING and 2 * self._first >= len(self._eids):

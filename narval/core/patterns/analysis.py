@@ -1,9 +1,9 @@
-"""Analysis: the clauses of an expression, which tell what elements it can match and when they decide alone.
+"""Analysis: the clauses of an expression, which say what elements it can match and when they alone decide.
 
 The context node is a `memory` whose only child is the element, so `email[@subject='Hi']` asks for a name
 and an attribute of the root, as do `/memory/email/@subject = 'Hi'` and `*[self::email and @subject='Hi']`.
 A part that is not understood demands nothing and is not exact: it is evaluated, never guessed. Of XPath 3.1
-only what means the same there is used (numbers are read otherwise), and nothing is exact, since it may raise.
+only what means the same is used (numbers are parsed differently), and nothing is exact, since it may raise.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _PathTarget(NamedTuple):
 
 
 def clauses(source: ShapeSource, tree: syntax.Expression) -> tuple[Clause, ...]:
-    """The alternatives of a shape; none when no element can match."""
+    """The alternatives of a shape; none if no element can match."""
     found = _Analysis(source).holds(tree, at_root=False)
     return tuple(inexact(found) if source.xpath3 else found)
 
@@ -85,9 +85,7 @@ class _Analysis:
         return _UNKNOWN
 
     def searched(self, operator: str, where: syntax.Path, text: syntax.Expression) -> list[Clause]:
-        """The clauses of `contains(@subject, 'x')`: the first of several nodes counts, "" if there is
-        none.
-        """
+        """The clauses of `contains(@subject, 'x')`: the first of several nodes counts, "" without any."""
         term = term_of(self.source, text) if type_of(text) in ("string", "nodes") else None
         target = self.target(where, at_root=True)
         field = self.field(target) if target is not None and target.head is _ALWAYS else None
@@ -96,7 +94,7 @@ class _Analysis:
         return [Clause(None, (Template(field, operator, term),), True)]
 
     def present(self, path: syntax.Path, at_root: bool) -> list[Clause]:
-        """The clauses of a path: it selects a node."""
+        """The clauses for a path that selects a node."""
         target = self.target(path, at_root)
         if target is None:
             return _UNKNOWN
@@ -127,7 +125,7 @@ class _Analysis:
     def against(
         self, operator: str, node: syntax.Expression, term: Term, kind: str, at_root: bool
     ) -> list[Clause]:
-        """The clauses of a part of the element that is compared with a term."""
+        """The clauses for a comparison of a part of the element with a term."""
         if kind == "boolean":
             return _UNKNOWN
         if isinstance(node, syntax.FunctionCall) and node.name == "number" and len(node.arguments) == 1:
@@ -146,7 +144,7 @@ class _Analysis:
     def number_against(
         self, operator: str, node: syntax.Expression, term: Term, kind: str, at_root: bool
     ) -> list[Clause]:
-        """The clauses of `number(@size) > 10`: as of `@size > 10`, but an absent attribute is NaN."""
+        """The clauses of `number(@size) > 10`: those of `@size > 10`, but an absent attribute is NaN."""
         if not isinstance(node, syntax.Path) or self.source.xpath3:
             return _UNKNOWN
         target = self.target(node, at_root)
@@ -162,7 +160,7 @@ class _Analysis:
         return _UNKNOWN if template is None else conjunction(target.head, [Clause(None, (template,), True)])
 
     def template(self, operator: str, field: Field, term: Term, kind: str) -> Template | None:
-        """The test of a field against a term of that kind; None when no test is equivalent."""
+        """The test of a field against a term of that kind; None if no test is equivalent."""
         if operator in _ORDERINGS:
             return None if self.source.xpath3 else Template(field.as_numbers, _ORDERINGS[operator], term)
         if kind == "number" and self.source.xpath3:
@@ -177,7 +175,7 @@ class _Analysis:
     # --- paths ------------------------------------------------------------------------------------------
 
     def target(self, path: syntax.Path, at_root: bool) -> _PathTarget | None:
-        """The target of a path; None unless it goes through the root and nowhere else."""
+        """The target of a path; None unless it goes only through the root."""
         steps = tuple(step for step in path.steps if not _goes_nowhere(step))
         if path.origin == "/":
             if not steps or not _leads_to_memory(steps[0]):
@@ -194,11 +192,11 @@ class _Analysis:
         return None if head is None else _PathTarget(head, steps[1:])
 
     def field(self, target: _PathTarget | None) -> Field | None:
-        """The field that a target is; None when there is none."""
+        """The field that a target stands for; None if there is none."""
         return None if target is None else field_of(target.rest, self.source.namespaces)
 
     def root(self, step: syntax.PathStep) -> list[Clause] | None:
-        """The clauses of a step that selects the root; None when it is not understood."""
+        """The clauses of a step that selects the root; None if it is not understood."""
         if step.test in ("*", "node()"):
             head = _ALWAYS
         elif (tag := name_of(step.test, self.source.namespaces)) is not None:
@@ -208,8 +206,8 @@ class _Analysis:
         return self.filtered(head, step.predicates)
 
     def roots(self, node: syntax.Expression, at_root: bool) -> list[Clause] | None:
-        """The clauses of an expression that can select the root alone, as `(email | note)[@subject]`; else
-        None.
+        """The clauses of an expression that can select only the root, such as `(email | note)[@subject]`;
+        else None.
         """
         match node:
             case syntax.Path():
@@ -224,9 +222,7 @@ class _Analysis:
         return None
 
     def filtered(self, head: list[Clause], predicates: Iterable[syntax.Expression]) -> list[Clause]:
-        """The clauses of the root with its predicates; a number is a position, about which nothing is
-        known.
-        """
+        """The clauses of the root with its predicates; a number is a position, which stays unknown."""
         for predicate in predicates:
             truth = _UNKNOWN if type_of(predicate) == "number" else self.holds(predicate, at_root=True)
             head = conjunction(head, truth)
@@ -277,7 +273,7 @@ _PLAIN_NAME = re.compile(r"[^*()]+")
 
 
 def field_of(steps: Sequence[syntax.PathStep], namespaces: Mapping[str, str]) -> Field | None:
-    """The field that steps without predicates lead to; None when there is none."""
+    """The field that steps without predicates lead to; None if there is none."""
     if len(steps) == 1 and steps[0].axis == "attribute" and not steps[0].predicates:
         name = name_of(steps[0].test, namespaces)
         if name is not None:
@@ -290,7 +286,7 @@ def field_of(steps: Sequence[syntax.PathStep], namespaces: Mapping[str, str]) ->
 
 
 def _written(step: syntax.PathStep, namespaces: Mapping[str, str], prefixes: dict[str, str]) -> str | None:
-    """A step in the spelling common to all shapes, its prefix renamed; None when no field has it."""
+    """A step in the spelling common to all shapes, with its prefix renamed; None if no field has it."""
     if step.predicates:
         return None
     if (step.axis, step.test) == _ANYWHERE_BELOW:
@@ -309,7 +305,7 @@ def _written(step: syntax.PathStep, namespaces: Mapping[str, str], prefixes: dic
 
 
 def name_of(test: str, namespaces: Mapping[str, str]) -> str | None:
-    """The name that a node test asks for, as lxml writes it; None when it asks for something else."""
+    """The name required by a node test, as lxml writes it; None if it requires something else."""
     if not _PLAIN_NAME.fullmatch(test):
         return None
     prefix, colon, local = test.partition(":")

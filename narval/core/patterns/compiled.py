@@ -1,7 +1,7 @@
-"""Shapes: expressions without their literals, each compiled and analysed once for all patterns of it.
+"""Shapes: expressions without their literals, each compiled and analysed once for all its patterns.
 
 lxml decides what is XPath 1.0; an expression that it cannot evaluate is tried as XPath 3.1; one that is
-neither is refused, with the error of whichever reader got further.
+neither is refused, with the error of the reader that got further.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _NOWHERE = etree.Element("memory")
 
 Literals = tuple[str | int | float, ...]
 Truth = Callable[..., bool]
-"""Evaluates to a boolean at a context node, given variables by name; raises any error."""
+"""Evaluate to a boolean at a context node, given variables by name; may raise any error."""
 
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """An expression whose literals are variables, named in `slots` in their order."""
+    """An expression whose literals are variables, named in `slots` in order."""
 
     truth: Truth
     clauses: tuple[Clause, ...]
@@ -54,9 +54,9 @@ class Shape:
     limits: Limits
     """The size of the largest element on which it is evaluated."""
     growing: frozenset[str] = frozenset()
-    """The variables with which more nodes never match less."""
+    """The variables in which more nodes never match less."""
     held: tuple[Term, ...] = ()
-    """The costs that grow with what its variables hold."""
+    """The costs that grow with the contents of its variables."""
 
     @cached_property
     def names(self) -> frozenset[str] | None:
@@ -66,7 +66,7 @@ class Shape:
 
 
 def compile_shape(text: str, prefixes: Prefixes) -> tuple[Shape, Literals]:
-    """The shape of a pattern and the literals it leaves open; raises PatternError."""
+    """The shape of a pattern and its lifted literals; raises PatternError."""
     _check_text(text)
     lifted, literals = lift(text)
     shape = _shape(lifted, bool(literals), prefixes)
@@ -88,7 +88,7 @@ def _check_text(text: str) -> None:
 
 @lru_cache(maxsize=2048)
 def _shape(text: str, lifted: bool, prefixes: Prefixes) -> Shape | None:
-    """The shape of a text, its literals lifted out or in place; None when it is no expression."""
+    """The shape of a text, with its literals lifted out or in place; None if it is not an expression."""
     namespaces = dict(prefixes)
     try:
         check_depth(text)
@@ -104,7 +104,7 @@ def _shape(text: str, lifted: bool, prefixes: Prefixes) -> Shape | None:
 def _xpath1_shape(
     text: str, tree: Expression | None, slots: tuple[str, ...], namespaces: Mapping[str, str]
 ) -> Shape | None:
-    """The shape as XPath 1.0, by lxml; None when it is not."""
+    """The shape as XPath 1.0, by lxml; None if it is not valid."""
     used = frozenset(_VARIABLE.findall(text))
     alternatives: tuple[Clause, ...] = (Clause(None),)
     grow: frozenset[str] = frozenset()
@@ -115,7 +115,7 @@ def _xpath1_shape(
         if tree is not None:
             check(tree, namespaces)
             check_focus(tree)
-        else:  # `syntax` cannot read it, and lxml refuses functions only when it evaluates them
+        else:  # `syntax` cannot parse it, and lxml refuses functions only when it evaluates them
             truth(_NOWHERE, **dict.fromkeys(used, no_nodes))
     except (etree.XPathError, ExpressionError):
         return None
@@ -130,7 +130,7 @@ def _xpath1_shape(
 def _xpath3_shape(
     text: str, tree: Expression | None, slots: tuple[str, ...], namespaces: Mapping[str, str]
 ) -> Shape | None:
-    """The shape as XPath 3.1, by elementpath; None when it is not."""
+    """The shape as XPath 3.1, by elementpath; None if it is not valid."""
     if slots and _NOT_LIFTED_IN_XPATH3.search(text):
         return None
     from narval.core.patterns.metered import MOST_BYTES, MOST_NODES
@@ -149,7 +149,7 @@ def _xpath3_shape(
 
 
 def _refusal(text: str, namespaces: Mapping[str, str]) -> PatternError:
-    """The error of a text that is neither XPath 1.0 nor 3.1, from whichever reader got further."""
+    """The error of a text that is neither XPath 1.0 nor 3.1, from the reader that got further."""
     from narval.core.patterns.xpath3 import ForbiddenError, XPath3
 
     if not text.strip():

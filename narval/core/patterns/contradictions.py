@@ -1,4 +1,4 @@
-"""Contradictions: patterns which no element can fit together, proved without knowing memory."""
+"""Contradictions: patterns that no element can match together, proved without reading memory."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from narval.core.patterns.key import Key, OfVariables, Variables
 from narval.core.patterns.pattern import Bound, Pattern
 
 Demand = tuple[Pattern, tuple[int, ...]]
-"""A pattern, and the eids that its variables stand for."""
+"""A pattern, and the eids of its variables."""
 
 Demands = frozenset[Demand]
 """The demands on one element."""
 
 
 def demands(bound: Bound) -> Demands:
-    """The demands of a condition, to be compared with those of others."""
+    """The demands of a condition, for comparison with those of others."""
     if not bound.variables:
         return _without_variables(bound.patterns)
     named = dict(bound.variables)
@@ -47,13 +47,13 @@ def contradictory(asked: Demands) -> bool:
 
 @lru_cache(maxsize=16_384)
 def exclusive(one: Pattern, other: Pattern) -> bool:
-    """True if it is proved that no element fits both, whatever their variables stand for."""
+    """True if it is proved that no element matches both, whatever their variables contain."""
     others = necessary(other)
     return not any(_together(key, beside) for key in necessary(one) for beside in others)
 
 
 def necessary(pattern: Pattern) -> list[Key]:
-    """The alternatives of which a matching element satisfies one, whatever its variables stand for."""
+    """The alternatives, one of which any matching element satisfies, whatever the variables contain."""
     keys: list[Key] = []
     for clause in pattern.shape.clauses:
         tests = tuple(test for test in clause.tests if not isinstance(test.term, OfVariables))
@@ -71,7 +71,7 @@ def _together(one: Key, other: Key) -> bool:
         attribute = test.field.attribute
         if attribute is None or test.field.numeric or attribute.startswith("{"):
             continue  # attributes of narval's own can come and go
-        if test.positive and test.operand != "":  # "" is contained in an absent one too
+        if test.positive and test.operand != "":  # an absent attribute contains "", too
             there.add(attribute)
             if test.operator == "eq" and values.setdefault(attribute, test.operand) != test.operand:
                 return False
@@ -89,7 +89,7 @@ def _consistent(key: Key) -> bool:
 
 
 def equalities(key: Key) -> Iterator[tuple[str, object]]:
-    """The attributes that must have one value, each with it."""
+    """The attributes that must have a certain value, each with it."""
     for test in key.tests:
         if test.operator == "eq" and test.positive and not test.field.numeric:
             attribute = test.field.attribute

@@ -1,4 +1,4 @@
-"""Doubts about patterns: what XPath 1.0 allows, and can never hold."""
+"""Doubts about patterns: what XPath 1.0 allows, but can never hold."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from narval.core.patterns.number import number
 from narval.core.patterns.syntax import BinaryOperation, Expression, Literal, parse, walk
 
 _BY_VALUE = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
-"""The operators by which XPath 1.0 compares numbers alone, and those of XPath 3.1 that compare texts too."""
+"""The operators by which XPath 1.0 compares only numbers, and those of XPath 3.1 that compare texts too."""
 
 
 class Doubt(NamedTuple):
@@ -21,7 +21,7 @@ class Doubt(NamedTuple):
 
 
 def doubts_of(text: str) -> Iterator[Doubt]:
-    """The comparisons of an expression of XPath 1.0 that order by a text which is no number."""
+    """The comparisons in an XPath 1.0 expression that order by a text that is not a number."""
     if "<" not in text and ">" not in text:
         return
     try:
@@ -38,7 +38,7 @@ def doubts_of(text: str) -> Iterator[Doubt]:
 
 
 def never_holds(text: str, node: Expression) -> str:
-    """The reason why a part of an expression of XPath 1.0 never holds; "" of any that may."""
+    """The reason why a part of an XPath 1.0 expression never holds; "" if it may hold."""
     if not isinstance(node, BinaryOperation) or node.operator not in _BY_VALUE:
         return ""
     for side in node.operands:

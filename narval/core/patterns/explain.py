@@ -1,8 +1,8 @@
 """Explanations: the first predicate of a pattern that fails, and the element's value there.
 
-The expression is walked as it is written. Each piece, from the first step to the last predicate, is evaluated
-on the node it concerns, in the pattern's own language, so an explanation cannot disagree with the match. A
-part that cannot be taken apart is named whole.
+The expression is walked as written. Each piece, from the first step to the last predicate, is evaluated on
+the node it concerns, in the pattern's own language, so an explanation cannot disagree with the match. A part
+that cannot be taken apart is named as a whole.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from narval.core.patterns.xpath1 import compiled, string_of
 _LONGEST_VALUE = 80
 _MOST_VALUES = 3
 _MOST_NODES = 20
-"""The most nodes among which the one that fails last is searched for."""
+"""The most nodes that are compared to find the nearest match."""
 
 
 class Mismatch(NamedTuple):
-    """The first predicate that failed, as it is written, and the value of the element there.
+    """The first predicate that failed, as written, and the value of the element there.
 
-    `satisfied` counts the steps and predicates that held before: the element with most is the nearest.
+    `satisfied` counts the steps and predicates that held before: the element with the most is the nearest.
     """
 
     predicate: str
@@ -48,9 +48,9 @@ class Piece(NamedTuple):
 
 
 class PatternParts(NamedTuple):
-    """The parts of one pattern: their text as it is written, and their values at a node of an element.
+    """The parts of one pattern: their text as written, and their values at a node of an element.
 
-    `nodes` are those that the variables stand for.
+    `nodes` are those of the variables.
     """
 
     text: str
@@ -59,7 +59,7 @@ class PatternParts(NamedTuple):
     nodes: Mapping[str, list[etree._Element]]
 
     def written(self, node: syntax.Expression) -> str:
-        """The text of a part, as it is written."""
+        """The text of a part, as written."""
         return self.text[node.start : node.end]
 
     def step(self, step: syntax.PathStep) -> str:
@@ -100,7 +100,7 @@ class PatternParts(NamedTuple):
 
 @lru_cache(maxsize=128)
 def _tree(text: str) -> syntax.Expression | None:
-    """The syntax tree of a pattern, which is tried on many elements; None where it has none."""
+    """The syntax tree of a pattern, cached for many elements; None if it cannot be parsed."""
     try:
         return syntax.parse(text)
     except ExpressionError:
@@ -108,7 +108,7 @@ def _tree(text: str) -> syntax.Expression | None:
 
 
 class Explainer:
-    """The search for the part of a pattern by which it does not match."""
+    """The search for the part of a pattern that does not match."""
 
     def __init__(self, parts: PatternParts) -> None:
         self.parts, self.text = parts, parts.text
@@ -125,7 +125,7 @@ class Explainer:
         return _most(self.tree) if self.tree is not None else 0
 
     def mismatch(self, context: etree._Element) -> Mismatch:
-        """The part that fails, of a pattern that is known not to hold."""
+        """The part that fails, for a pattern known not to match."""
         try:
             if self.tree is not None:
                 return self.blamed(self.tree, context)
@@ -134,7 +134,7 @@ class Explainer:
             return Mismatch(self.text, f"error: {_first_line(error)}")
         return Mismatch(self.text, _tags(context))
 
-    # --- the part to blame ------------------------------------------------------------------------
+    # --- the failing part -------------------------------------------------------------------------
 
     def blamed(self, node: syntax.Expression, at: etree._Element) -> Mismatch:
         """The part that makes an expression false at a node."""
@@ -183,7 +183,7 @@ class Explainer:
     def nearest_of(
         self, node: syntax.Expression, operands: Sequence[syntax.Expression], at: etree._Element
     ) -> Mismatch:
-        """The mismatch of the alternative that came nearest; of all when none came near."""
+        """The mismatch of the alternative that came nearest; of all if none came near."""
         blames = [self.blamed(operand, at) for operand in operands[:_MOST_NODES]]
         best = max(blames, key=lambda blame: blame.satisfied)
         if best.satisfied:
@@ -218,10 +218,10 @@ class Explainer:
             return max(blames, key=lambda blame: blame.satisfied)
         return Mismatch(self.parts.written(predicate), _value_text(list(nodes)))
 
-    # --- the value there --------------------------------------------------------------------------
+    # --- the value at the failing part ------------------------------------------------------------
 
     def instead(self, piece: Piece, before: Sequence[Any]) -> str:
-        """The value to show where a step found nothing: the root when it has another name, else "absent"."""
+        """The value to show if a step found nothing: the root if it has another name, else "absent"."""
         around = before[0]
         if isinstance(around, etree._Element) and around.getparent() is None and "//" not in piece.upto:
             return _tags(around)
@@ -273,7 +273,7 @@ def _weight(node: syntax.Expression) -> int:
 
 
 def _most(node: syntax.Expression) -> int:
-    """The most steps and predicates that can hold if not all do."""
+    """The most steps and predicates that can hold unless all do."""
     match node:
         case syntax.BinaryOperation(operator="and", operands=operands):
             return _most_before_one(operands)
@@ -294,7 +294,7 @@ def _most(node: syntax.Expression) -> int:
 
 
 def _most_before_one(parts: Sequence[syntax.Expression | None]) -> int:
-    """The most that can hold of parts one after another, of which one does not; None is a step."""
+    """The most that can hold of successive parts, one of which does not; None is a step."""
     most = held = 0
     for part in parts:
         most = max(most, held + (_most(part) if part is not None else 0))
@@ -303,7 +303,7 @@ def _most_before_one(parts: Sequence[syntax.Expression | None]) -> int:
 
 
 def _open_path(node: syntax.Expression) -> syntax.Path | None:
-    """The first path in an expression that starts from the element, or above it."""
+    """The first path in an expression that starts at the element or above it."""
     paths = (part for part in syntax.walk(node) if isinstance(part, syntax.Path))
     return next((path for path in paths if path.origin is None or isinstance(path.origin, str)), None)
 

@@ -1,7 +1,7 @@
 """Field: the values that a path without predicates gives from an element's root.
 
-`@subject` is an attribute, `header/from` the text of those children, `.` all text. Its values are compared as
-XPath 1.0 compares node sets: a comparison holds when it holds of one of them.
+`@subject` is an attribute, `header/from` the text of those children, `.` all text. Values are compared like
+node sets in XPath 1.0: a comparison holds if it holds for one of them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from narval.core.patterns.number import number
 from narval.core.patterns.xpath1 import compiled, string_of
 
 Prefixes = tuple[tuple[str, str], ...]
-"""Namespaces as a pattern declares them: (prefix, namespace), in a fixed order."""
+"""Namespaces as declared by a pattern: (prefix, namespace), in a fixed order."""
 
 
 class Field:
-    """A part of an element whose values are compared. A field is one object: compare by `is`."""
+    """A part of an element whose values are compared. Each field is a single object: compare with `is`."""
 
     __slots__ = ("__weakref__", "_numbers", "attribute", "text")
 
@@ -34,7 +34,7 @@ class Field:
 
     @property
     def as_numbers(self) -> Field:
-        """The same field with its values read as numbers."""
+        """The same field with its values parsed as numbers."""
         if self._numbers is None:
             self._numbers = _NumberField(self)
         return self._numbers
@@ -109,7 +109,7 @@ def path_field(text: str, prefixes: Prefixes) -> Field:
 
 
 class Facts(dict[Field, Sequence[Any]]):
-    """The values of one element by field, each looked up once, when first asked for."""
+    """The values of one element by field, each looked up once, on first use."""
 
     __slots__ = ("tree",)
 

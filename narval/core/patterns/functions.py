@@ -1,7 +1,7 @@
-"""Functions and types of XPath 1.0, and a check for errors that lxml would only find when it evaluates.
+"""Functions and types of XPath 1.0, and a check for errors that lxml would only find on evaluation.
 
-lxml compiles unknown functions, undeclared prefixes and impossible arguments without a word. A pattern that
-can never be evaluated is an author's mistake, to be reported when it is loaded.
+lxml silently compiles unknown functions, undeclared prefixes and impossible arguments. A pattern that can
+never be evaluated is an author's mistake, to be reported when it is loaded.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ FUNCTIONS: dict[str, Signature] = {
 """The functions of XPath 1.0."""
 
 CONTEXT_FUNCTIONS = frozenset(("last", "position", "lang", "id"))
-"""Functions whose results depend on the context node, whatever their arguments; of the others, those that may
-be called without an argument do so if they are.
+"""Functions whose results depend on the context node, whatever their arguments; other functions do if they
+are called without their optional argument.
 """
 
 _ARITHMETIC = frozenset(("+", "-", "*", "div", "mod"))
@@ -97,7 +97,7 @@ def check(
 
 
 def check_focus(node: syntax.Expression) -> None:
-    """Raise ExpressionError at a position() or last() outside predicates, where lxml knows neither."""
+    """Raise ExpressionError at a position() or last() outside predicates, where lxml supports neither."""
     match node:
         case syntax.FunctionCall(name="position" | "last"):
             raise ExpressionError(f"{node.name}() is in a predicate", node.start)

@@ -1,8 +1,8 @@
-"""Keys: tests that an element must pass for a condition to hold, made without evaluating an expression.
+"""Keys: tests that an element must pass for a condition to hold, without evaluating an expression.
 
 A shape is analysed once into *clauses*, whose tests compare fields with terms. A condition resolves the terms
-by its literals and variables, and has *keys*, whose tests compare fields with values. Both are alternatives:
-an element that satisfies none cannot match, and one that satisfies an `exact` alternative does.
+with its literals and variables, and has *keys*, whose tests compare fields with values. Both are
+alternatives: an element that satisfies none cannot match, and one that satisfies an `exact` alternative does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from narval.core.patterns.xpath1 import string_of
 
 NAN = float("nan")
 MOST_CLAUSES = 128
-"""The most alternatives of a shape; beyond them it is analysed less finely."""
+"""The most alternatives of a shape; beyond that it is analysed more coarsely."""
 
 _NOWHERE = etree.Element("nowhere")
 
@@ -30,14 +30,14 @@ Value: TypeAlias = str | int | float | bool | Strings
 
 
 class Variables:
-    """The elements that variables stand for, looked at only where a term has some. This class has none."""
+    """The elements of variables, read only if a term needs them. This class has none."""
 
     def all(self) -> Mapping[str, Any]:
-        """The variables as lxml takes them: their elements have to be parsed for it."""
+        """The variables as lxml takes them: their elements have to be parsed."""
         return {}
 
     def attribute(self, variable: str, name: str) -> Strings:
-        """The values of an attribute of the elements of a variable, of those that have it."""
+        """The values of an attribute of a variable's elements, of those that have it."""
         return ()
 
 
@@ -61,7 +61,7 @@ OPERATORS: dict[str, Callable[[Sequence[Any], Any], bool]] = {
 
 
 class Test(msgspec.Struct, frozen=True):
-    """A field of the element compared with a value; `positive` is False under `not()`."""
+    """A comparison of a field of the element with a value; `positive` is False under `not()`."""
 
     field: Field
     operator: str
@@ -69,14 +69,14 @@ class Test(msgspec.Struct, frozen=True):
     positive: bool = True
 
     def holds(self, facts: Facts) -> bool:
-        """True if the test holds of an element."""
+        """True if the test holds for an element."""
         return OPERATORS[self.operator](facts[self.field], self.operand) is self.positive
 
 
 class Key(msgspec.Struct, frozen=True):
     """One alternative of a condition: the root's name (None: any) and tests that must all hold.
 
-    If it is `exact`, the key decides alone: the expression need not be evaluated.
+    If it is `exact`, the key alone decides: the expression need not be evaluated.
     """
 
     tag: str | None
@@ -85,7 +85,7 @@ class Key(msgspec.Struct, frozen=True):
 
     @property
     def eq(self) -> frozenset[tuple[str, str]]:
-        """The attributes whose values must be equal to these strings."""
+        """The attributes whose values must equal these strings."""
         return frozenset(
             (test.field.attribute, test.operand)
             for test in self.tests
@@ -101,7 +101,7 @@ class Key(msgspec.Struct, frozen=True):
 
 
 class Lifted(msgspec.Struct, frozen=True):
-    """A term that is a literal lifted out of the pattern."""
+    """A literal lifted out of the pattern, as a term."""
 
     slot: int
 
@@ -111,7 +111,7 @@ class Lifted(msgspec.Struct, frozen=True):
 
 
 class Constant(msgspec.Struct, frozen=True):
-    """A term that stands in the shape itself."""
+    """A constant in the shape itself, as a term."""
 
     constant: Value
 
@@ -132,7 +132,7 @@ class AttributeOf(msgspec.Struct, frozen=True):
 
 
 class Closed(msgspec.Struct, frozen=True):
-    """A term of literals and variables alone, such as `count($ask/line)`: evaluated when it is bound."""
+    """A term of only literals and variables, such as `count($ask/line)`: evaluated when it is bound."""
 
     xpath: etree.XPath
 
@@ -157,7 +157,7 @@ class Template(msgspec.Struct, frozen=True):
     positive: bool = True
 
     def resolved(self, literals: Sequence[Any], variables: Variables) -> Test | bool:
-        """The test with its operand; True or False when it is the same for every element."""
+        """The test with its operand; True or False if it is the same for every element."""
         field = self.field
         operand: Any = None if self.term is None else self.term.value(literals, variables)
         if field is None:
@@ -167,12 +167,12 @@ class Template(msgspec.Struct, frozen=True):
         elif field.numeric:
             operand = number(operand) if isinstance(operand, str) else float(operand)
         if operand == frozenset() or (field.numeric and operand != operand):
-            return not self.positive  # no value is equal to none, to NaN, or beyond it
+            return not self.positive  # no value equals none, or NaN, or is beyond it
         return Test(field, self.operator, operand, self.positive)
 
 
 def _operand_of_nodes(operator: str, numeric: bool, values: Strings) -> Any:
-    """The operand for a term of several nodes, of which one must compare."""
+    """The operand for a term of several nodes, one of which must compare."""
     if operator in ("contains", "starts-with"):
         return values[0] if values else ""
     if not numeric:
@@ -195,7 +195,7 @@ class Clause(msgspec.Struct, frozen=True):
     exact: bool = False
 
     def keys(self, literals: Sequence[Any], variables: Variables) -> list[Key]:
-        """The keys it resolves to: none when it can never hold, several when a term has several values."""
+        """The keys it resolves to: none if it can never hold, several if a term has several values."""
         tests: list[Test] = []
         several = False
         for template in self.tests:
@@ -211,8 +211,9 @@ class Clause(msgspec.Struct, frozen=True):
 
 
 def _one_value_each(tests: list[Test]) -> Iterator[tuple[Test, ...]]:
-    """The same tests with the smallest set of values spelled out as alternatives, each a hash key; so is each
-    set of one value, that the index may file the condition under whichever fewest others share.
+    """The same tests with the smallest set of values expanded into alternatives, each a hash key; sets of one
+    value are expanded too, so that the index may file the condition under the value that the fewest others
+    share.
     """
     tests = [_spelled_out(test) for test in tests]
     sets = [test for test in tests if test.operator == "in" and test.positive]
@@ -237,7 +238,7 @@ Alternative = TypeVar("Alternative", Clause, Key)
 def conjunction(
     left: Sequence[Alternative], right: Sequence[Alternative], most: int = MOST_CLAUSES
 ) -> list[Alternative]:
-    """The alternatives of `left and right`; where they would be more than `most`, of the narrower side."""
+    """The alternatives of `left and right`; if they would be more than `most`, those of the narrower side."""
     if len(left) * len(right) > most and min(len(left), len(right)) > 1:
         narrower = max((left, right), key=lambda side: (min(map(_narrowness, side)), -len(side)))
         return inexact(narrower)
@@ -245,7 +246,7 @@ def conjunction(
 
 
 def inexact(alternatives: Sequence[Alternative]) -> list[Alternative]:
-    """The same alternatives as necessary conditions only."""
+    """The same alternatives as only necessary conditions."""
     return [replace(alternative, exact=False) for alternative in alternatives]
 
 

@@ -2,8 +2,8 @@
 
 Fast path, measured by `make bench ONLY=W3`: lifting replaces each string and number by a variable, so that
 ten thousand conditions that differ only in a subject share one *shape*, one syntax tree and one compiled
-expression. It runs for every pattern that is registered, so it is a single regular expression; a number that
-might be part of a name stays where it is. lxml decides if a text is an expression.
+expression. It runs for every registered pattern, so it is a single regular expression; a number that might be
+part of a name stays in place. lxml decides whether a text is an expression.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _LITERAL = re.compile(rf"""("[^"]*"|'[^']*'|(?<=[ \t\r\n(\[,=<>+*])[0-9]+(?:\.[0
 _STRING = re.compile(r""""[^"]*"|'[^']*'""")
 
 MOST_DEPTH = 48
-"""The most levels of brackets and parentheses, so that walkers of a syntax tree may be recursive."""
+"""The deepest nesting of brackets and parentheses, so that walkers of a syntax tree may be recursive."""
 
 
 class ExpressionError(Exception):
-    """An expression cannot be read at `offset`, from 0."""
+    """An expression cannot be parsed at `offset`, from 0."""
 
     def __init__(self, message: str, offset: int) -> None:
         self.message, self.offset = message, offset
@@ -43,7 +43,7 @@ class ExpressionError(Exception):
 
 
 def tokens(text: str) -> list[Token]:
-    """The tokens of an expression, the last the end; raises ExpressionError."""
+    """The tokens of an expression, ending with END; raises ExpressionError."""
     matches = list(scan(_TOKEN, text))
     for token in matches:
         if token.kind == "junk":
@@ -54,10 +54,10 @@ def tokens(text: str) -> list[Token]:
 
 
 def lift(text: str) -> tuple[str, tuple[str | int | float, ...]]:
-    """The shape of an expression, and the literals that its variables `_s0`, `_i1`, `_d2`… stand for.
+    """The shape of an expression, and the literals of its variables (`_s0`, `_i1`, `_d2`…).
 
     The letter stands for string, integer or decimal. An expression that uses such names itself is its own
-    shape, and so is one where a quote may not begin a literal: in a comment, in
+    shape, and so is one in which a quote may not start a literal: in a comment, in
     `processing-instruction('x')`.
     """
     parts = _LITERAL.split(text)
@@ -81,7 +81,7 @@ def lift(text: str) -> tuple[str, tuple[str | int | float, ...]]:
 
 
 def check_depth(text: str) -> None:
-    """Raise ExpressionError where brackets nest deeper than any expression needs."""
+    """Raise ExpressionError if brackets nest deeper than any expression needs."""
     depth, blank = 0, _STRING.sub(lambda match: " " * len(match[0]), text)
     for match in re.finditer(r"[\[({\])}]", blank):
         depth += 1 if match[0] in "[({" else -1

@@ -1,7 +1,7 @@
-"""XPath 3.1 of elementpath, made to count its work and to try regular expressions by RE2.
+"""XPath 3.1 of elementpath, made to count its work and to use RE2 for regular expressions.
 
-elementpath has no bound of its own: `for $a in 1 to 10000, $b in 1 to 10000 return …` is a short text. So
-each token of an expression counts what it evaluates and yields, and the context what an axis goes through.
+elementpath has no limit of its own: `for $a in 1 to 10000, $b in 1 to 10000 return …` is a short text. So
+each token of an expression counts what it evaluates and yields, and the context counts what an axis visits.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from narval.core.patterns.regex import Regex, regex
 Token: TypeAlias = Any
 
 MOST_NODES = 10_000
-"""The most elements and attributes of an element that elementpath is given: it makes an object of each."""
+"""The most elements and attributes of an element for elementpath: it makes an object for each."""
 MOST_BYTES = 2_000_000
-"""The most bytes of an element that elementpath is given."""
+"""The most bytes of an element for elementpath."""
 _A_NODE = 2
 _AS_TEXT = 2_000
-"""The characters that are read in the time that a step to the next node takes."""
+"""The characters that are read in the time of a step to the next node."""
 _A_TOKEN = 4
 _PAIRS = 8
-"""The pairs of values that are compared in a unit of work."""
+"""The pairs of values compared in a unit of work."""
 _SEEN = 4
 """The values with which `distinct-values` compares one in a unit of work."""
 _SORTED = 20
@@ -38,16 +38,16 @@ except instance count exists empty name local-name namespace-uri node-name root 
 tail reverse subsequence insert-before remove zero-or-one exactly-one one-or-more unordered
 """
 _NODES = frozenset(_HANDING_ON.split())
-"""Tokens that hand on the nodes they are given, or look at their names, and read no text."""
+"""Tokens that pass on the nodes they get, or read their names, but no text."""
 _OF_THE_ITEM = frozenset(("string", "normalize-space", "string-length", "number", "data"))
-"""Functions that read the context item when they are given nothing."""
+"""Functions that read the context item if they have no argument."""
 
 
 class MeteredContext(XPathContext):
-    """The context of one evaluation, which counts what its axes go through."""
+    """The context of one evaluation, which counts what its axes visit."""
 
     def __init__(self, context: Any, variables: Mapping[str, Any], work: Work) -> None:
-        """`context` is the memory node of an element; raises WorkError if it and the variables are large."""
+        """Measure the memory node of an element and the variables; raises WorkError if they are too large."""
         self.work = work
         self.sizes: dict[Any, int] = {}
         self._measure(context)
@@ -57,7 +57,7 @@ class MeteredContext(XPathContext):
         super().__init__(context.getroottree(), item=context, variables=dict(variables))
 
     def _measure(self, root: etree._Element) -> None:
-        """Count the nodes of a tree, and keep how long the text of each element is."""
+        """Count the nodes of a tree, and record the length of each element's text."""
         nodes = list(root.iter())
         self.work.add(_A_NODE * (len(nodes) + sum(len(node.attrib) for node in root.iter("*"))))
         for node in reversed(nodes):
@@ -67,7 +67,7 @@ class MeteredContext(XPathContext):
             self.sizes[node] = size
 
     def read(self, item: Any) -> None:
-        """Count a value whose text will be read: a string, or a node with all that is in it."""
+        """Count a value whose text will be read: a string, or a node with everything in it."""
         if isinstance(item, ElementNode):
             self.work.read(self.sizes.get(item.value, 0))
         elif isinstance(item, DocumentNode):
@@ -78,7 +78,7 @@ class MeteredContext(XPathContext):
             self.take(item)
 
     def take(self, item: Any) -> None:
-        """Count a value that is handed on."""
+        """Count a value that is passed on."""
         if isinstance(item, str):
             self.work.read(len(item))
         else:
@@ -133,7 +133,7 @@ def regex_of(call: Token) -> Regex:
 
 
 def meter(root: Token, while_read: Work) -> None:
-    """Have each token of an expression count its work; without a context it counts as `while_read`."""
+    """Make each token of an expression count its work; without a context it counts as `while_read`."""
     tokens = list(root.iter())
     as_text = {id(child) for token in tokens if not _hands_on(token) for child in token}
     for token in tokens:
@@ -149,12 +149,12 @@ def meter(root: Token, while_read: Work) -> None:
 
 
 def _hands_on(token: Token) -> bool:
-    """True if a token reads no text of the nodes that it is given."""
+    """True if a token reads no text of the nodes it gets."""
     return token.label == "axis" or token.symbol in _NODES
 
 
 def _meter_token(token: Token, as_text: bool, while_read: Work) -> None:
-    """Replace what evaluates one token by the same that counts; `as_text` if its nodes are read."""
+    """Replace the evaluation of one token by one that counts; `as_text` if its nodes are read."""
     evaluate, select, pairs = token.evaluate, token.select, token.iter_comparison_data
     reads_item = token.symbol in _OF_THE_ITEM and not len(token)
 
@@ -195,7 +195,7 @@ def _meter_token(token: Token, as_text: bool, while_read: Work) -> None:
 
 
 def _slower(select: Callable[..., Iterator[Any]], cost: Callable[[int], int]) -> Callable[..., Iterator[Any]]:
-    """Values, each of which costs work that grows with the number before it."""
+    """Yield values, each of which costs work that grows with the number of values before it."""
 
     def counted(context: Any = None) -> Iterator[Any]:
         for before, item in enumerate(select(context)):

@@ -1,9 +1,9 @@
-"""Variables in which an expression grows: what it matches with some nodes, it matches with more nodes too.
+"""Variables in which an expression is monotone: what it matches with some nodes, it matches with more.
 
-XPath compares node sets by asking for one pair that compares, so `@host = $first/@host` matches with several
+XPath compares node sets by looking for one pair that compares, so `@host = $first/@host` matches with several
 elements what it matches with one of them. `not()`, `count()`, a position and the text of the first of several
-nodes do not: with more nodes they may match less. Only XPath 1.0 is analysed, and what is not understood
-counts as not growing.
+nodes do not: with more nodes they may match less. Only XPath 1.0 is analysed, and what is not understood is
+treated as not monotone.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from narval.core.patterns.functions import type_of
 
 
 def growing(tree: syntax.Expression) -> frozenset[str]:
-    """The variables of an expression in which its truth grows."""
+    """The variables in which the truth of an expression is monotone."""
     return frozenset(name for name in syntax.variables(tree) if _holds_on(tree, name))
 
 
 def _holds_on(node: syntax.Expression, name: str) -> bool:
-    """True if an expression that is true stays so when the variable gets more nodes."""
+    """True if a true expression stays true when the variable gets more nodes."""
     if name not in syntax.variables(node):
         return True
     match node:
@@ -34,14 +34,14 @@ def _holds_on(node: syntax.Expression, name: str) -> bool:
 
 
 def _is_comparable(node: syntax.Expression, name: str) -> bool:
-    """True for a side of a comparison: nodes that grow, or a value without the variable."""
+    """True for a side of a comparison that is growing nodes, or a value without the variable."""
     if name in syntax.variables(node):
         return _nodes_grow(node, name)
     return type_of(node) != "boolean"
 
 
 def _nodes_grow(node: syntax.Expression, name: str) -> bool:
-    """True if an expression selects nodes, and all that it selected when the variable gets more."""
+    """True if an expression selects nodes, and keeps all of them when the variable gets more."""
     if name not in syntax.variables(node):
         return type_of(node) == "nodes"
     match node:
@@ -58,12 +58,12 @@ def _nodes_grow(node: syntax.Expression, name: str) -> bool:
 
 
 def _all_select(predicates: Iterable[syntax.Expression], name: str) -> bool:
-    """True if predicates keep each node whatever the others are."""
+    """True if predicates judge each node independently of the others."""
     return all(not _counts(predicate) and _holds_on(predicate, name) for predicate in predicates)
 
 
 def _counts(predicate: syntax.Expression) -> bool:
-    """True if a predicate asks for a position."""
+    """True if a predicate depends on a position."""
     asks = (
         part.name in ("position", "last")
         for part in syntax.walk(predicate)

@@ -1,8 +1,8 @@
-"""The number of a string, as libxml2 reads it.
+"""The number in a string, as parsed by libxml2.
 
 Fast path, measured by `make bench ONLY=W3`: the index decides comparisons that lxml would otherwise evaluate,
-so both must agree to the last bit. XPath 1.0 knows neither exponent nor plus sign, but libxml2 reads an
-exponent, and rounds long fractions in its own way: short plain integers are read here, all else by lxml.
+so both must agree to the last bit. XPath 1.0 has neither exponent nor plus sign, but libxml2 parses an
+exponent, and rounds long fractions in its own way: short plain integers are parsed here, all else by lxml.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NOWHERE = etree.Element("nowhere")
 
 
 def number(text: str) -> float:
-    """The result of XPath 1.0's `number()` for a string; NaN when it is no number."""
+    """The result of XPath 1.0's `number()` for a string; NaN if it is not a number."""
     size = len(text)
     if size <= EXACT_DIGITS and text.isdecimal() and text.isascii():
         return float(text)

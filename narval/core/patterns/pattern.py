@@ -1,7 +1,7 @@
 """Patterns, conditions and bound conditions.
 
-A *pattern* is one expression; a *condition* is patterns that must all hold of the same element; it is *bound*
-when its variables stand for elements, and can then be tried, compared, indexed, stored and explained.
+A *pattern* is one expression; a *condition* is patterns that must all hold for the same element; it is
+*bound* when its variables have elements, and can then be tested, compared, indexed, stored and explained.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from narval.core.patterns.terms import ShapeSource, term_of
 _DOUBTFUL = etree.QName(DOUBTFUL).localname
 
 Nodes = Mapping[str, list[etree._Element]]
-"""The nodes that variables stand for, as lxml takes them."""
+"""The nodes of variables, as lxml takes them."""
 
 
 class Pattern:
-    """One XPath expression, known to be valid. Patterns are equal when their text and namespaces are."""
+    """One valid XPath expression. Patterns are equal if their text and namespaces are."""
 
     __slots__ = ("_arguments", "_prefixes", "asks_doubtful", "literals", "shape", "text")
 
@@ -44,11 +44,11 @@ class Pattern:
         self.shape, self.literals = compile_shape(text, prefixes)
         """The expression without its literals: its root names, its language, its limit."""
         self._arguments: dict[str, Any] | None = None
-        """The literals by name, once they have been needed for an evaluation."""
+        """The literals by name, once an evaluation has needed them."""
         self.asks_doubtful = any(
             f"{prefix}:{_DOUBTFUL}" in text for prefix, uri in prefixes if uri == CONTROL
         )
-        """True if it says something of doubtful elements: no other is tried on them."""
+        """True if it mentions doubtful elements: no other pattern is tested on them."""
 
     @property
     def namespaces(self) -> dict[str, str]:
@@ -62,27 +62,27 @@ class Pattern:
 
     @property
     def doubts(self) -> list[Doubt]:
-        """The parts of it that can never hold, though it is an expression."""
+        """The parts of it that are valid but can never hold."""
         return [] if self.shape.xpath3 else list(doubts_of(self.text))
 
     @property
     def is_closed(self) -> bool:
-        """True if it does not depend on the element that it is tried on: it holds of all, or of none."""
+        """True if it does not depend on the element it is tested on: it holds for all, or for none."""
         try:
             source = ShapeSource(self.text, self.namespaces, self.shape.xpath3)
             return term_of(source, parse(self.text)) is not None
-        except ExpressionError:  # of XPath 3.1 alone
+        except ExpressionError:  # XPath 3.1 only
             return False
 
     def keys(self, bound: Bound) -> list[Key]:
-        """The alternatives of which a matching element satisfies one; none when no element can match."""
+        """The alternatives, one of which any matching element satisfies; none if no element can match."""
         keys, variables = list[Key](), _Variables(self, bound)
         for clause in self.shape.clauses:
             keys += clause.keys(self.literals, variables)
         return keys
 
     def outgrown_by(self, tree: Tree, most: int | None) -> bool:
-        """True if an element is too large to be tried, or has more nodes than `most`."""
+        """True if an element is too large to be tested, or has more nodes than `most`."""
         limits = self.shape.limits
         nodes = limits.nodes if most is None or most > limits.nodes else most
         return nodes < 0 or tree.size > limits.size or tree.has_more_nodes(nodes)
@@ -92,8 +92,8 @@ class Pattern:
         try:
             return self.shape.truth(context, **self.arguments(nodes))
         except Exception:
-            # A pattern is tried on any element: a type error of XPath 3.1, or an error within elementpath,
-            # is a reason not to match (`explain` shows it) and none to stop.
+            # A pattern is tested on any element: a type error of XPath 3.1, or an error within elementpath,
+            # is a reason not to match (`explain` shows it) but not to stop.
             return False
 
     def arguments(self, nodes: Nodes) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class Pattern:
 
     @property
     def identity(self) -> Hashable:
-        """A key that equal patterns share: text and namespaces; mostly the text alone."""
+        """A key shared by equal patterns: text and namespaces; usually only the text."""
         return (self.text, self._prefixes) if self._prefixes else self.text
 
     def __eq__(self, other: object) -> bool:
@@ -120,7 +120,7 @@ class Pattern:
 
 
 def compile_pattern(text: str, namespaces: Mapping[str, str] | None = None) -> Pattern:
-    """The pattern of a text, cached; raises PatternError. `al` is the control namespace unless declared."""
+    """The pattern for a text, cached; raises PatternError. `al` is the control namespace unless declared."""
     if not namespaces and "al:" not in text:
         return _pattern(text, ())
     prefixes = {"al": CONTROL, **(namespaces or {})}
@@ -132,13 +132,13 @@ _pattern = lru_cache(maxsize=1024)(Pattern)
 
 
 FEW_KEYS = 8
-"""The most keys that are tried rather than an expression evaluated."""
+"""The most keys for which testing keys replaces evaluating an expression."""
 
 _NO_ELEMENTS: Mapping[str, Sequence[Element]] = MappingProxyType({})
 
 
 class Condition:
-    """Patterns that must all hold of the same element."""
+    """Patterns that must all hold for the same element."""
 
     __slots__ = ("_bound", "patterns", "variables")
 
@@ -147,7 +147,7 @@ class Condition:
         self.variables: frozenset[str] = frozenset().union(*(pattern.variables for pattern in self.patterns))
         """The names its patterns use as `$name`."""
         self._bound: Bound | None = None
-        """The bound condition, kept if there are no variables."""
+        """The bound condition, cached if there are no variables."""
 
     @property
     def names(self) -> frozenset[str] | None:
@@ -167,7 +167,7 @@ class Condition:
         return all(names & pattern.variables <= pattern.shape.growing for pattern in self.patterns)
 
     def bind(self, bindings: Mapping[str, Sequence[Element]] = _NO_ELEMENTS) -> Bound:
-        """The condition with its variables bound to these elements; a variable that is not given has none."""
+        """The condition with its variables bound to these elements; a missing variable has none."""
         if not self.variables:
             if self._bound is None:
                 self._bound = Bound(self.patterns)
@@ -186,7 +186,7 @@ class Condition:
 
 
 def named_one_of(names: frozenset[str] | None) -> Bound:
-    """The condition that an element has one of these root names, as lxml writes them; None: any."""
+    """The condition that an element has one of these root names, as lxml writes them; None: any name."""
     if names is None:
         return condition("*").bind()
     qnames = [etree.QName(name) for name in sorted(names)]
@@ -203,7 +203,7 @@ def condition(*texts: str, namespaces: Mapping[str, str] | None = None) -> Condi
 
 
 class Bound:
-    """A condition whose variables stand for elements. Equal by content, so that the index tests it once."""
+    """A condition whose variables have elements. Equal by content, so that the index tests it once."""
 
     __slots__ = (
         "_decisive",
@@ -223,9 +223,9 @@ class Bound:
         """Use `Condition.bind`."""
         self.patterns = patterns
         self.variables = variables
-        """The elements of each variable, in order of the names."""
+        """The elements of each variable, sorted by name."""
         self.identity: Hashable
-        """A key that equal ones share; quicker in dictionaries than the object itself."""
+        """A key shared by equal conditions; faster in dictionaries than the object itself."""
         if len(patterns) == 1 and not variables:
             self.identity = patterns[0].identity
         else:
@@ -244,12 +244,12 @@ class Bound:
 
     @property
     def asks_doubtful(self) -> bool:
-        """True if it says something of doubtful elements: no other is tried on them."""
+        """True if it mentions doubtful elements: no other condition is tested on them."""
         return any(pattern.asks_doubtful for pattern in self.patterns)
 
     @property
     def keys(self) -> tuple[Key, ...] | None:
-        """The alternatives of which a matching element satisfies one; None when any element may match."""
+        """The alternatives, one of which any matching element satisfies; None if any element may match."""
         keys = self.alternatives()
         return None if Key(None) in keys else tuple(keys)
 
@@ -262,7 +262,7 @@ class Bound:
         return self._names
 
     def admits(self, name: str) -> bool:
-        """True if an element of that name can match, whatever the variables stand for."""
+        """True if an element with that name can match, whatever the variables contain."""
         for pattern in self.patterns:
             names = pattern.shape.names
             if names is not None and name not in names:
@@ -271,14 +271,14 @@ class Bound:
 
     @property
     def sufficient(self) -> frozenset[str]:
-        """The root names that decide alone: every element of such a name matches."""
+        """The root names that alone decide: every element with such a name matches."""
         if self._sufficient is None:
             keys = self.alternatives() if not self.variables else []
             self._sufficient = frozenset(key.tag for key in keys if key.tag and key.exact and not key.tests)
         return self._sufficient
 
     def alternatives(self) -> list[Key]:
-        """The keys, those included that demand nothing."""
+        """The keys, including those that demand nothing."""
         before = self._keys
         if before is not None and before is not ...:
             return before
@@ -286,13 +286,13 @@ class Bound:
             return []
         sides = [pattern.keys(self) for pattern in self.patterns] or [[Key(None, (), True)]]
         keys = reduce(conjunction, sides)
-        # kept if the elements of variables had to be parsed, and if they are asked for again: of a
-        # million conditions most are asked for once
+        # cached if the elements of variables had to be parsed, or on the second request: of a million
+        # conditions most are requested once
         self._keys = keys if self.variables or before is ... else ...
         return keys
 
     def test(self, tree: Tree) -> bool:
-        """True if an element matches. Fast path (`make bench ONLY=W3`): by keys that decide alone."""
+        """True if an element matches. Fast path (`make bench ONLY=W3`): by keys that alone decide."""
         keys = self._decisive
         if keys is ...:
             keys = self._decisive = self._deciding()
@@ -318,7 +318,7 @@ class Bound:
 
     @property
     def room(self) -> tuple[int | None, ...]:
-        """For each pattern, the most nodes that what its variables hold leaves to an element."""
+        """For each pattern, the most nodes that the contents of its variables leave to an element."""
         if self._room is None:
             held = dict(self.variables)
             self._room = tuple(
@@ -334,22 +334,22 @@ class Bound:
         return self._room
 
     def _deciding(self) -> list[Key] | None:
-        """The keys if they are few and decide alone, so that no expression need be evaluated; else None."""
+        """The keys if they are few and alone decide, so that no expression is evaluated; else None."""
         keys = self.alternatives()
         return keys if len(keys) <= FEW_KEYS and all(key.exact for key in keys) else None
 
     def nodes(self) -> Nodes:
-        """The nodes that the variables stand for, parsed."""
+        """The nodes of the variables, parsed."""
         return {name: [Tree(element).root for element in elements] for name, elements in self.variables}
 
     def attribute(self, variable: str, name: str) -> tuple[str, ...]:
-        """The values that an attribute of the elements of a variable has, of those that have it."""
+        """The values of an attribute of a variable's elements, of those that have it."""
         elements = dict(self.variables).get(variable, ())
         values = [Tree(element).get(name) for element in elements]
         return tuple([value for value in values if value is not None])
 
     def explain(self, tree: Tree) -> Mismatch | None:
-        """The reason why an element does not match; None when it does."""
+        """The reason why an element does not match; None if it does."""
         nodes, held = self.nodes(), 0
         for pattern, room in zip(self.patterns, self.room, strict=True):
             if pattern.outgrown_by(tree, room):
@@ -366,7 +366,7 @@ class Bound:
         return None
 
     def most_satisfied(self) -> int:
-        """The most that the mismatch of an element can satisfy: no element comes nearer to the condition."""
+        """The most that an element's mismatch can satisfy: no element comes nearer to the condition."""
         most = held = 0
         for pattern in self.patterns:
             explainer = Explainer(PatternParts(pattern.text, pattern.namespaces, pattern.shape.xpath3, {}))
@@ -387,7 +387,7 @@ class Bound:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any], element: Callable[[int], Element | None]) -> Bound:
-        """The condition that `plain` describes; an element that was forgotten since is left out."""
+        """Restore the condition from `plain`; elements forgotten since are left out."""
         named = {
             name: [item for eid in eids if (item := _stored(eid, element)) is not None]
             for name, eids in plain["variables"].items()
@@ -422,10 +422,10 @@ def _stored(value: int | str, element: Callable[[int], Element | None]) -> Eleme
 
 
 def fits(element: Element, pattern: str, namespaces: Mapping[str, str] | None = None) -> bool:
-    """True if an element fits a pattern, as it would in a recipe: for actions that try patterns.
+    """True if an element matches a pattern, as it would in a recipe: for actions that test patterns.
 
-    `namespaces` are the prefixes that the pattern uses. Raises PatternError, a NarvalError, for what is no
-    pattern, or uses a variable.
+    `namespaces` are the prefixes used by the pattern. Raises PatternError, a NarvalError, for a pattern that
+    is invalid or uses a variable.
     """
     compiled = compile_pattern(pattern, namespaces)
     if compiled.variables:
@@ -436,5 +436,5 @@ def fits(element: Element, pattern: str, namespaces: Mapping[str, str] | None = 
 
 @lru_cache(maxsize=1024)
 def _alone(pattern: Pattern) -> Bound:
-    """The condition of one pattern without variables, bound."""
+    """The bound condition of one pattern without variables."""
     return Condition((pattern,)).bind()

@@ -1,9 +1,9 @@
-"""Regular expressions of XPath 3.1, tried by RE2, whose time grows with the text and not faster.
+"""Regular expressions of XPath 3.1, run by RE2, whose time is linear in the text.
 
-A regular expression is tried on texts from strangers, in the daemon's loop. Python's matcher backtracks,
-which may take the square of the length of a text, or two to the power of it. RE2 goes through a text once.
-What it cannot do that way (references back to a group, a hundred thousand repetitions) is refused when the
-pattern is read. XPath writes regular expressions as XML Schema does; they are translated here.
+A regular expression is matched against texts from strangers, in the daemon's loop. Python's matcher
+backtracks, which may take quadratic or exponential time. RE2 passes over a text once. What it cannot do that
+way (back references to a group, a hundred thousand repetitions) is refused when the pattern is read. XPath
+writes regular expressions as XML Schema does; they are translated here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from narval.core.patterns.lexer import ExpressionError
 _MEMORY = 4 * 1024 * 1024
 """The most bytes RE2 keeps for one expression: enough for all states of a light one."""
 _LIGHT = 16
-"""The most instructions, classes counted as one, of an expression that RE2 always tries at full speed."""
+"""The most instructions, classes counted as one, of an expression that RE2 always runs at full speed."""
 _A_SEARCH = 5
 _LONGEST = 2_000
 _SINGLE = frozenset("nrt\\|.?*+(){}-[]^$")
@@ -35,12 +35,12 @@ _FLAGS = frozenset("smixq")
 
 
 class Regex:
-    """A regular expression of XPath 3.1, ready to be tried."""
+    """A compiled regular expression of XPath 3.1."""
 
     __slots__ = ("_capturing", "_goes_on", "_plain", "weight")
 
     def __init__(self, text: str, flags: str = "") -> None:
-        """Raises ExpressionError, with the offset, for a text that is none or cannot be tried in time."""
+        """Compile a text. Raises ExpressionError, with the offset, if it is invalid or cannot run in time."""
         wrong = next((at for at, flag in enumerate(flags) if flag not in _FLAGS), None)
         if wrong is not None:
             raise ExpressionError(f"expected flags of 's', 'm', 'i', 'x' and 'q', found {flags[wrong]!r}", 0)
@@ -80,7 +80,7 @@ class Regex:
         return [*parts, data[end:].decode()] if data else []
 
     def replaced(self, text: str, replacement: Callable[[Any], bytes], work: Work) -> str:
-        """The text with what `replacement` makes of each match; raises WorkError."""
+        """The text with each match replaced by the result of `replacement`; raises WorkError."""
         data, end, parts = text.encode(), 0, []
         for match in self._matches(self._capturing, data, work):
             made = replacement(match)
@@ -90,7 +90,7 @@ class Regex:
         return b"".join([*parts, data[end:]]).decode()
 
     def replacement(self, text: str, *, literal: bool) -> Callable[[Any], bytes]:
-        """The function that writes the replacement of a match; raises ExpressionError."""
+        """The function that makes the replacement of a match; raises ExpressionError."""
         if literal:
             made = text.encode()
             return lambda match: made
@@ -119,8 +119,8 @@ class Regex:
     def _matches(self, regex: Any, data: bytes, work: Work) -> Iterator[Any]:
         """The matches in a text, from left to right.
 
-        Each search may look as far as the end. Those of a greedy sequence (`_goes_on`) hardly look beyond
-        what they take: if another match began there, the first would have taken that too.
+        Each search may read to the end. Those of a greedy sequence (`_goes_on`) hardly read beyond their
+        match: if another match started there, the first would have included it.
         """
         self._count(len(data), work)
         for match in regex.finditer(data):
@@ -128,13 +128,13 @@ class Regex:
             yield match
 
     def _count(self, size: int, work: Work) -> None:
-        """Count one search through `size` bytes: 4 ns a byte, or what RE2 takes without its states."""
+        """Count one search through `size` bytes: 4 ns a byte, or the time of RE2 without its states."""
         work.add(_A_SEARCH + (size // 256 if self.weight <= _LIGHT else size * self.weight // 64))
 
 
 @lru_cache(maxsize=512)
 def regex(text: str, flags: str = "") -> Regex:
-    """The regular expression of a text, cached; raises ExpressionError."""
+    """The regular expression for a text, cached; raises ExpressionError."""
     return Regex(text, flags)
 
 
@@ -149,7 +149,7 @@ def _compiled(written: str, *, never_capture: bool) -> Any:
 
 
 class _Translation:
-    """A regular expression of XPath in RE2's words, and its skeleton: the same with `a` for each class.
+    """An XPath regular expression translated for RE2, and its skeleton: the same with `a` for each class.
 
     `is_sequence` if it has no groups, alternatives, counts, anchors or lazy repetitions.
     """
@@ -168,7 +168,7 @@ class _Translation:
         return "".join(self._written), "".join(self._skeleton)
 
     def _piece(self, character: str) -> None:
-        """Translate what stands here."""
+        """Translate the next piece."""
         text, at = self._text, self._at
         if character == "[":
             self._emit_class(self._bracket())
@@ -216,7 +216,7 @@ class _Translation:
             self._emit_class(_class_of(found, start))
 
     def _escaped(self) -> str:
-        """Go past an escape, and return it."""
+        """Skip an escape, and return it."""
         at = self._at
         letter = self._text[at + 1 : at + 2]
         if letter in ("p", "P"):
@@ -233,7 +233,7 @@ class _Translation:
         return self._text[at : self._at]
 
     def _bracket(self, depth: int = 0) -> CharacterClass:
-        """Go past a class in brackets, and return it."""
+        """Skip a class in brackets, and return it."""
         text, start = self._text, self._at
         if depth > 8:
             raise ExpressionError("not a regular expression: classes nested too deep", start)
@@ -280,7 +280,7 @@ def _class_of(written: str, at: int) -> CharacterClass:
 
 
 def _ranges(codepoints: Any) -> str:
-    """Code points and pairs of them (the second is one beyond the last) as RE2 writes them in brackets."""
+    """Code points, and pairs of them (the second is one past the last), as RE2 writes them in brackets."""
     return "".join(
         rf"\x{{{point:X}}}" if isinstance(point, int) else rf"\x{{{point[0]:X}}}-\x{{{point[1] - 1:X}}}"
         for point in codepoints

@@ -1,8 +1,8 @@
-"""The syntax tree of an XPath 1.0 expression; every node knows where in the text it stands.
+"""The syntax tree of an XPath 1.0 expression; every node knows its offsets in the text.
 
-lxml has accepted the text (or left it to XPath 3.1), so this parser need not refuse every wrong text: it must
-never misread a right one. XPath 3.1 text that fits the same grammar is read too, since its structure then
-means the same.
+lxml has accepted the text (or left it to XPath 3.1), so this parser need not refuse every invalid text: it
+must never misread a valid one. XPath 3.1 text that fits the same grammar is parsed too, since its structure
+then means the same.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class FunctionCall(_Node, frozen=True):
 
 
 class BinaryOperation(_Node, frozen=True):
-    """An operator between two operands; `and`, `or` and `|` take as many as are written."""
+    """An operator between two operands; `and`, `or` and `|` take all consecutive operands."""
 
     operator: str
     operands: tuple[Expression, ...]
@@ -80,7 +80,7 @@ class Path(_Node, frozen=True):
 
 
 class Filter(_Node, frozen=True):
-    """An expression with predicates: `(email | note)[1]`; without any it is a pair of parentheses."""
+    """An expression with predicates: `(email | note)[1]`; without predicates it is just parentheses."""
 
     primary: Expression
     predicates: tuple[Expression, ...]
@@ -92,7 +92,7 @@ Expression: TypeAlias = (
 
 COMPARISONS = frozenset(("=", "!=", "<", "<=", ">", ">="))
 _LEVELS = ("or", "and", "= !=", "< <= > >=", "+ -", "* div mod", "", "|")
-"""The operators from the loosest to the tightest; the empty level is that of unary minus."""
+"""The operators from loosest to tightest; the empty level is that of unary minus."""
 _TIGHTNESS = {operator: level for level, operators in enumerate(_LEVELS, 1) for operator in operators.split()}
 _OF_UNARY_MINUS = 7
 _MANY = ("and", "or", "|")
@@ -114,7 +114,7 @@ def parse(text: str, *, lifted: bool = False) -> Expression:
 
 
 class _SyntaxReader:
-    """A recursive descent over the tokens: a method for each rule of the grammar that it needs."""
+    """A recursive-descent parser over the tokens, with a method for each grammar rule it needs."""
 
     def __init__(self, text: str, lifted: bool) -> None:
         self.tokens = TokenCursor(tokens(text), ExpressionError)
@@ -261,7 +261,7 @@ class _SyntaxReader:
 
 
 def parts(node: Expression) -> Iterator[Expression]:
-    """The expressions directly within an expression, in the order in which they are written."""
+    """The expressions directly within an expression, in source order."""
     match node:
         case FunctionCall(arguments=arguments):
             yield from arguments
@@ -280,12 +280,12 @@ def parts(node: Expression) -> Iterator[Expression]:
 
 
 def walk(node: Expression) -> Iterator[Expression]:
-    """An expression and all within it, in the order in which they are written."""
+    """An expression and everything within it, in source order."""
     yield node
     for part in parts(node):
         yield from walk(part)
 
 
 def variables(node: Expression) -> frozenset[str]:
-    """The names of the variables an expression uses."""
+    """The names of the variables that an expression uses."""
     return frozenset(part.name for part in walk(node) if isinstance(part, Variable))

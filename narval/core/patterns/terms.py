@@ -1,4 +1,4 @@
-"""Terms: the parts of an expression that do not depend on the element, to be evaluated when it is bound."""
+"""Terms: the parts of an expression that do not depend on the element, evaluated when it is bound."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from narval.core.patterns.key import AttributeOf, Closed, Constant, Lifted, Term
 from narval.core.patterns.xpath1 import compiled
 
 _BARE_NAME = re.compile(r"[^*():]+")
-"""The test of a step for nodes of one name without a namespace."""
+"""The test of a step for nodes with one name without a namespace."""
 
 
 class ShapeSource(NamedTuple):
@@ -24,7 +24,7 @@ class ShapeSource(NamedTuple):
 
 
 def term_of(source: ShapeSource, node: syntax.Expression) -> Term | None:
-    """An expression as a term; None when it depends on more than literals and variables."""
+    """An expression as a term; None if it depends on more than literals and variables."""
     if isinstance(node, syntax.LiteralSlot):
         return Lifted(node.index)
     if isinstance(node, syntax.Literal):
@@ -40,7 +40,7 @@ def term_of(source: ShapeSource, node: syntax.Expression) -> Term | None:
 
 
 def _is_closed(node: syntax.Expression, xpath3: bool, *, inside: bool) -> bool:
-    """True if an expression does not depend on the element; `inside` a closed path relative paths do not
+    """True if an expression does not depend on the element; `inside` a closed path, relative paths do not
     either.
     """
     match node:

@@ -11,9 +11,9 @@ from lxml import etree
 def compiled(
     text: str, namespaces: Mapping[str, str], functions: dict[tuple[None, str], Any] | None = None
 ) -> etree.XPath:
-    """An expression compiled, with functions beside those of XPath 1.0; raises etree.XPathSyntaxError.
+    """Compile an expression, with functions in addition to those of XPath 1.0; raises etree.XPathSyntaxError.
 
-    It has no regular expressions of lxml's, which may take for ever; strings in its result hold no tree.
+    It has none of lxml's regular expressions, which may take for ever; strings in its result hold no tree.
     """
     return etree.XPath(
         text, namespaces=dict(namespaces) or None, extensions=functions, regexp=False, smart_strings=False
@@ -24,13 +24,13 @@ _STRING = compiled("string()", {})
 
 
 def string_of(node: etree._Element) -> str:
-    """The string value of a node as XPath defines it: its text without that of comments."""
+    """The string value of a node as defined by XPath: its text without comments."""
     value: str = _STRING(node)
     return value
 
 
 def literal(value: str) -> str:
-    """A text as XPath writes it."""
+    """A text as an XPath literal."""
     if "'" not in value:
         return f"'{value}'"
     if '"' not in value:

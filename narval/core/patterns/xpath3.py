@@ -1,10 +1,10 @@
-"""Patterns that only XPath 3.1 can express, by elementpath.
+"""Patterns that need XPath 3.1, by elementpath.
 
-Imported when the first such pattern is read: elementpath takes a fifth of a second. A pattern is tried on
-elements from strangers, inside the daemon's loop. So functions that reach outside the element (files,
-environment, clock, chance) are refused when the pattern is read, and so is all that is not known to end soon:
-other functions, functions made on the fly, a regular expression that is not written in the pattern. What is
-left counts its work (`metered`).
+Imported with the first such pattern: importing elementpath takes a fifth of a second. A pattern is evaluated
+on elements from strangers, inside the daemon's loop. So functions that reach outside the element (files,
+environment, clock, randomness) are refused when the pattern is read, and so is everything not known to end
+soon: other functions, functions made on the fly, a regular expression that is not literal in the pattern. The
+rest counts its work (`metered`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _FORBIDDEN = {
     "random-number-generator": "a pattern leaves nothing to chance",
     "trace": "a pattern prints nothing",
 }
-"""Tokens that a pattern may not have, with the reason."""
+"""Tokens forbidden in a pattern, with the reason."""
 _NAMES_KNOWN = """
 abs avg boolean ceiling codepoint-equal codepoints-to-string compare concat contains contains-token count
 data day-from-date day-from-dateTime days-from-duration deep-equal distinct-values empty ends-with
@@ -59,7 +59,7 @@ tail timezone-from-date timezone-from-dateTime timezone-from-time tokenize trans
 upper-case year-from-date year-from-dateTime years-from-duration zero-or-one
 """
 KNOWN_FUNCTIONS = frozenset(_NAMES_KNOWN.split())
-"""The functions of XPath 3.1 whose time is known to grow with their arguments, and not faster."""
+"""The functions of XPath 3.1 whose time is known to grow at most linearly with their arguments."""
 _MOST_LAYERS = 100
 _LONGEST_RANGE = 10_000
 _RANGE = re.compile(r"(?<![\w.])([0-9]{1,30})\s+to\s+([0-9]{1,30})")
@@ -78,7 +78,7 @@ class ForbiddenError(ExpressionError):
 
 
 class _Reader(XPath31Parser):
-    """elementpath's parser, which evaluates nothing as soon as it has read it."""
+    """elementpath's parser, without the evaluation that follows parsing."""
 
     def parse(self, source: str) -> Token:
         """The tokens of an expression as a tree."""
@@ -88,7 +88,7 @@ class _Reader(XPath31Parser):
 
 
 class XPath3:
-    """An XPath 3.1 expression, ready to be evaluated."""
+    """A compiled XPath 3.1 expression."""
 
     __slots__ = ("_token", "names", "variables")
 
@@ -98,20 +98,20 @@ class XPath3:
         self.names = _names(self._token)
 
     def __call__(self, context: etree._Element, /, **variables: Any) -> bool:
-        """True if the result counts as true; raises any error, WorkError too."""
+        """True if the result counts as true; raises any error, including WorkError."""
         return self.tried(context, variables, Work())
 
     def tried(self, context: etree._Element, variables: Mapping[str, Any], work: Work) -> bool:
-        """The same as calling it, counting the `work`."""
+        """Evaluate like a call, counting the `work`."""
         return _truth(list(self._token.select(MeteredContext(context, variables, work))))
 
     def results(self, context: etree._Element, variables: Mapping[str, Any]) -> Any:
-        """The result: a list of lxml's elements and of values, or one value."""
+        """The result: a list of lxml elements and values, or a single value."""
         return self._token.get_results(MeteredContext(context, variables, Work()))
 
 
 def _parsed(text: str, namespaces: Mapping[str, str]) -> Token:
-    """The tokens of an expression that a pattern may be, metered; raises ExpressionError."""
+    """The metered tokens of an expression allowed in a pattern; raises ExpressionError."""
     _check_ranges(text)
     try:
         root = _Reader(namespaces=dict(namespaces)).parse(text)
@@ -134,7 +134,7 @@ def _parsed(text: str, namespaces: Mapping[str, str]) -> Token:
 
 
 def _check_ranges(text: str) -> None:
-    """Raise ForbiddenError for ranges that are long: elementpath enumerates some while it reads them."""
+    """Raise ForbiddenError for long ranges: elementpath enumerates some while it reads them."""
     numbers = 1
     for match in _RANGE.finditer(text):
         between = int(match[2]) - int(match[1])
@@ -146,13 +146,13 @@ def _check_ranges(text: str) -> None:
 
 
 def _evaluate_without_context(root: Token) -> None:
-    """Find types that do not fit together, as far as that shows without an element."""
+    """Find type mismatches, as far as possible without an element."""
     with suppress(MissingContextError):
         root.evaluate()
 
 
 def _message(error: ElementPathError) -> str:
-    """The message of an error, without the position and code that elementpath puts around it."""
+    """The message of an error, without the position and code that elementpath adds."""
     return str(getattr(error, "message", None) or error).rpartition("] ")[2]
 
 
@@ -164,7 +164,7 @@ def _offset(error: ElementPathError, text: str) -> int:
 
 
 def _check_depth(root: Token) -> None:
-    """Raise ExpressionError for a tree that is too deep to evaluate: a long chain of operators is one."""
+    """Raise ExpressionError for a tree that is too deep to evaluate, such as a long chain of operators."""
     layer, depth = [root], 0
     while layer:
         layer, depth = [child for token in layer for child in token], depth + 1
@@ -173,7 +173,7 @@ def _check_depth(root: Token) -> None:
 
 
 def _check(token: Token, text: str) -> None:
-    """Raise ForbiddenError for a token that a pattern may not have."""
+    """Raise ForbiddenError for a token that is not allowed in a pattern."""
     if token.label == "name":
         return
     start = int(token.span[0])
@@ -194,7 +194,7 @@ def _check(token: Token, text: str) -> None:
 
 
 def _is_value(token: Token) -> bool:
-    """True if an expression certainly gives values, and no nodes."""
+    """True if an expression certainly gives values, not nodes."""
     if (token.symbol == "(" and len(token) == 1) or token.symbol == "[":
         return _is_value(token[0])
     if token.symbol == ",":
@@ -207,7 +207,7 @@ def _is_value(token: Token) -> bool:
 
 
 def _check_function(token: Token, start: int) -> None:
-    """Raise ForbiddenError for a function that is not known to end soon, and for what is no function."""
+    """Raise ForbiddenError for a function that is not known to end soon, or is unknown."""
     if token.label == "partial function" or token.label == "inline function":
         raise ForbiddenError(_NO_FUNCTIONS, start)
     if token.label == "function" and token.symbol not in KNOWN_FUNCTIONS:
@@ -224,7 +224,7 @@ def _check_range(token: Token) -> None:
 
 
 def _check_regex(call: Token, text: str) -> None:
-    """Raise ForbiddenError unless the regular expression of a call can be read, and tried in time."""
+    """Raise ForbiddenError unless the regular expression of a call is valid and runs in bounded time."""
     for argument in call[1:]:
         if argument.symbol != "(string)":
             part = "replacement" if call.symbol == "replace" and argument is call[2] else "regular expression"
@@ -243,13 +243,13 @@ def _check_regex(call: Token, text: str) -> None:
 
 
 def _offset_within(literal: Token, offset: int, text: str) -> int:
-    """The offset in the whole text of a place in a string, in which a quote is written twice."""
+    """The offset in the whole text of a place in a string, in which quotes are doubled."""
     start = int(literal.span[0])
     return start + 1 + offset + str(literal.value)[:offset].count(text[start])
 
 
 def _free(root: Token) -> set[str]:
-    """The variables an expression uses without declaring them."""
+    """The variables that an expression uses without declaring them."""
     used, bound = set(), set()
     for token in root.iter():
         if token.symbol == "$":
@@ -290,7 +290,7 @@ def _names_of_path(token: Token) -> frozenset[str] | None:
 
 
 def _truth(items: list[Any]) -> bool:
-    """The truth of a sequence: nodes are true, and one value that is neither false, empty nor zero."""
+    """The truth of a sequence: nodes are true, and so is a single value other than false, empty or zero."""
     if not items:
         return False
     first = items[0]

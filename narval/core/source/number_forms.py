@@ -1,6 +1,6 @@
-"""Numbers as people write them: by an example such as `1.234,56 €`, or with the sign of a currency.
+"""Numbers as people write them: by an example such as `1.234,56 €`, or with a currency sign.
 
-A form reads what fits it, and nothing else: a text that could be two numbers is none.
+A form parses what matches it, and nothing else: an ambiguous text is not a number.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import unicodedata
 import msgspec
 
 BLANKS = " \u00a0\u2009\u202f"
-"""The blanks that stand between thousands."""
+"""The blanks that separate thousands."""
 
 CURRENCY = "currency"
-"""The word for a number with the sign of a currency, in any of the common ways to write it."""
+"""The word for a number with a currency sign, in any of the common notations."""
 
 _EXAMPLE = re.compile(rf"(?P<before>[^\d]*?)(?P<number>\d(?:[\d.,'’{BLANKS}]*\d)?)(?P<after>\D*)")
 _NUMBER = re.compile(
@@ -27,8 +27,8 @@ _UNITED = re.compile(r"[A-Z]{1,3}")
 
 
 class NumberForm(msgspec.Struct, frozen=True):
-    """A way to write numbers: what is between thousands and before decimals, "" for nothing, and the texts
-    around, which may be left out. With `is_currency` any way of writing an amount that has only one meaning.
+    """A notation for numbers: the separators of thousands and decimals, "" for none, and the texts around,
+    which may be left out. `is_currency` accepts any notation of an amount that is unambiguous.
     """
 
     thousands: str = ""
@@ -38,7 +38,7 @@ class NumberForm(msgspec.Struct, frozen=True):
     is_currency: bool = False
 
     def plain(self, text: str) -> str | None:
-        """The number that a text is, as digits with a point before decimals; None for any other text."""
+        """The number in a text, as digits with a point before decimals; None for any other text."""
         text = text.strip().strip(BLANKS)
         if self.is_currency:
             return _amount(text)
@@ -53,7 +53,7 @@ class NumberForm(msgspec.Struct, frozen=True):
 def form_of(text: str) -> NumberForm:
     """The form that a text describes: `currency`, or an example of a number.
 
-    Raises ValueError for an example that does not tell what its separators mean.
+    Raises ValueError for an example with ambiguous separators.
     """
     if text.strip().lower() == CURRENCY:
         return NumberForm(is_currency=True)
@@ -90,7 +90,7 @@ def _common(text: str) -> str:
 
 
 def _digits(sign: str, text: str, thousands: str, decimal: str) -> str | None:
-    """Digits in a way of writing, as a plain number; None if they do not fit it."""
+    """Convert digits in a notation to a plain number; None if they do not match it."""
     grouped = rf"\d{{1,3}}(?:{re.escape(thousands)}\d{{3}})+|" if thousands else ""
     part = rf"(?:{re.escape(decimal)}(\d+))?" if decimal else "()"
     parts = re.fullmatch(rf"({grouped}\d+){part}", text, re.ASCII)
@@ -101,7 +101,7 @@ def _digits(sign: str, text: str, thousands: str, decimal: str) -> str | None:
 
 
 def _amount(text: str) -> str | None:
-    """The number in an amount, if it has only one meaning: `1,250 €` is a thousand in some places, and one in
+    """The number in an amount, if it is unambiguous: `1,250 €` is a thousand in some places, and one in
     others.
     """
     parts = _NUMBER.fullmatch(text)
@@ -128,7 +128,7 @@ def _amount(text: str) -> str | None:
 
 
 def _is_currency(text: str) -> bool:
-    """True of the sign of a currency, its code, or nothing."""
+    """True for a currency sign or code, or nothing."""
     if not text or text in _WORDS or _CODE.fullmatch(text):
         return True
     return unicodedata.category(text[-1]) == "Sc" and (len(text) == 1 or bool(_UNITED.fullmatch(text[:-1])))

@@ -1,4 +1,4 @@
-"""Secrets in texts, hidden before anybody sees them: passwords in URLs, and values named as secrets."""
+"""Secrets in texts, hidden before they are shown: passwords in URLs, and values named as secrets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 HIDDEN = "…"
 
 _URL = r"(?<=://)([^\s/?#@:\"'<>]*:)[^\s/?#\"'<>]+(?=@)"
-"""The name and the password in a URL; the last `@` before the path ends it."""
+"""The name and the password in a URL, up to the last `@` before the path."""
 
 _NAMED = r"""(?ix)
     ( (?<![a-z0-9])
@@ -19,15 +19,15 @@ _NAMED = r"""(?ix)
     (?: (?<=["']) [^"'\n]+ | [^\s"'<>&,;)\]}]+ )
     | ( \b authorization ["']? \s* [=:] \s* ["']? (?:basic|bearer)\s+ ) [^\s"'<>,;]+
     """
-"""A word that names a secret and its value: `password=…`, `"api_key": "…"`, `Authorization: Basic …`."""
+"""A word that names a secret, and its value: `password=…`, `"api_key": "…"`, `Authorization: Basic …`."""
 
 
 _WORDS = ("pass", "pwd", "secret", "key", "token", "author")
-"""Words of which each such name has one. Most texts have none, and need no search for names."""
+"""Words, one of which is in each such name. Most texts have none, and need no search for names."""
 
 
 def without_secrets(text: str) -> str:
-    """A text in which the passwords of URLs and the values of named secrets are hidden."""
+    """A text with the passwords in URLs and the values of named secrets hidden."""
     if "://" in text:
         text = re.sub(_URL, rf"\1{HIDDEN}", text)
     if ("=" in text or ":" in text) and any(map(text.casefold().__contains__, _WORDS)):
@@ -47,7 +47,7 @@ def hide_secrets(value: Any) -> Any:
 
 
 def _of(key: object, value: Any) -> Any:
-    """A value by its key: a value that its key names as a secret is one, whatever it looks like."""
+    """A value by its key: if the key names a secret, the value is hidden whatever it looks like."""
     if isinstance(value, str):
         return HIDDEN if value and _names_a_secret(str(key)) else without_secrets(value)
     return hide_secrets(value)

@@ -14,7 +14,7 @@ from functools import cached_property
 from narval.core.errors import DefinitionError, Fault
 
 SHIPPED = "<narval>"
-"""The name under which people are shown the place of files that ship with narval."""
+"""The name shown to people for the place of files that ship with narval."""
 
 _STARTS = (
     (codecs.BOM_UTF8, 3, "utf-8"),
@@ -35,9 +35,9 @@ NEWLINE = re.compile(r"\r\n|\r|\n")
 
 @dataclass(frozen=True)
 class Source:
-    """The bytes of a file, or of a text within one that begins at `line` and `column`.
+    """The bytes of a file, or of a text within one that starts at `line` and `column`.
 
-    `encoding` overrides what the bytes declare: a text that was a string is UTF-8 here.
+    `encoding` overrides the declared encoding: a text that was a string is UTF-8 here.
     """
 
     path: str
@@ -75,7 +75,7 @@ class Source:
 
     @cached_property
     def xml_text(self) -> str:
-        """The text with its XML declaration, and a line `#!` before it, blanked out; all places stay."""
+        """The text with its XML declaration, and a `#!` line before it, blanked out; places are unchanged."""
         match = NOT_XML.match(self.text)
         head = match[0] if match is not None else ""
         return re.sub(r"[^\r\n]", " ", head) + self.text[len(head) :] if head.strip() else self.text
@@ -90,7 +90,7 @@ class Source:
         return Fault(self.path, line, column, message)
 
     def error(self, message: str, line: int = 1, column: int = 1) -> DefinitionError:
-        """The error of a text with that single fault."""
+        """The error of a text with a single fault."""
         return DefinitionError([self.fault(message, line, column)])
 
     def place(self, offset: int) -> tuple[int, int]:
@@ -99,11 +99,11 @@ class Source:
         return self.shifted(line, offset - self._lines[line])
 
     def offset(self, line: int) -> int:
-        """The offset of the first character of a line of the text (from 1), or of the end if it has fewer."""
+        """The offset of the first character of a line (from 1) of the text; its length for a later line."""
         return self._lines[line - 1] if line <= len(self._lines) else len(self.text)
 
     def shifted(self, line: int, column: int) -> tuple[int, int]:
-        """A line and column of the text, both counted from 0, as those of the file it is from."""
+        """Convert a line and column of the text, both counted from 0, to those of its file."""
         return self.line + line, column + (self.column if line == 0 else 1)
 
     def _encoding(self) -> tuple[int, str]:
@@ -137,6 +137,6 @@ NOT_XML = re.compile(r"(?:#![^\r\n]*)?\s*(?:<\?xml\s[^>]*\?>)?")
 
 
 def end_of(before: str, source: Source) -> tuple[int, int]:
-    """The place in a source that comes after the text that is `before` it."""
+    """The place in a source after the text `before` it."""
     lines = NEWLINE.split(before)
     return source.shifted(len(lines) - 1, len(lines[-1]))

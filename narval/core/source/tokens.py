@@ -1,4 +1,4 @@
-"""Tokens of a text, and the cursor by which the reader of a grammar goes through them."""
+"""Tokens of a text, and the cursor with which the reader of a grammar reads them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 END = "end"
-"""The kind of the last token, which stands for the end of the text."""
+"""The kind of the last token, at the end of the text."""
 
 
 class Token(NamedTuple):
-    """A piece of a text: its kind, what is written, and the characters between which it stands."""
+    """A piece of a text: its kind, its text, and its start and end offsets."""
 
     kind: str
     text: str
@@ -24,10 +24,10 @@ class LostError(Exception):
 
 
 def scan(pattern: re.Pattern[str], text: str) -> Iterator[Token]:
-    """The tokens of a text, an END last.
+    """The tokens of a text, ending with END.
 
-    The group of the pattern that matches gives the kind and the text. The kind of a `mark` is the mark
-    itself; a `blank` is left out.
+    The matching group of the pattern gives the kind and the text. The kind of a `mark` is the mark itself; a
+    `blank` is left out.
     """
     for match in pattern.finditer(text):
         kind = match.lastgroup or ""
@@ -38,9 +38,9 @@ def scan(pattern: re.Pattern[str], text: str) -> Iterator[Token]:
 
 
 class TokenCursor:
-    """A place among the tokens of a text: `next` is the token to be read.
+    """A position among the tokens of a text: `next` is the token to be read.
 
-    `error` makes the error of a message and a character, for a token that was not expected.
+    `error` makes an error from a message and an offset, for an unexpected token.
     """
 
     def __init__(self, tokens: Iterable[Token], error: Callable[[str, int], Exception] = LostError) -> None:
@@ -55,11 +55,11 @@ class TokenCursor:
 
     @property
     def last(self) -> Token:
-        """The token that was read last."""
+        """The last token read."""
         return self._tokens[self._at - 1]
 
     def advance(self) -> Token:
-        """Read a token; the end stays where it is."""
+        """Read a token; the end is not passed."""
         token = self.next
         if token.kind != END:
             self._at += 1
@@ -67,18 +67,18 @@ class TokenCursor:
         return token
 
     def accept(self, *kinds: str) -> Token | None:
-        """Read a token if it is of one of those kinds."""
+        """Read a token if it is of one of these kinds."""
         return self.advance() if self.next.kind in kinds else None
 
     def expect(self, expectation: str, *kinds: str) -> Token:
-        """Read a token of one of those kinds; `expectation` describes it in the error."""
+        """Read a token of one of these kinds; `expectation` describes it in the error."""
         token = self.accept(*kinds)
         if token is None:
             raise self.unexpected(expectation)
         return token
 
     def shown(self) -> str:
-        """The token to be read, for people."""
+        """The next token, for people."""
         return "the end" if self.next.kind == END else repr(short(self.next.text))
 
     def lost(self, message: str) -> Exception:
@@ -86,10 +86,10 @@ class TokenCursor:
         return self._error(message, self.next.at)
 
     def unexpected(self, expectation: str) -> Exception:
-        """The error to raise if something other than the token to be read was expected."""
+        """The error to raise if something other than the next token was expected."""
         return self.lost(f"expected {expectation}, found {self.shown()}")
 
 
 def short(written: str) -> str:
-    """The beginning of what is written; all of it if it is short."""
+    """The beginning of a text; all of it if it is short."""
     return written if len(written) <= 40 else f"{written[:40]}…"

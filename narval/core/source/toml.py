@@ -1,4 +1,4 @@
-"""TOML that knows the place of each key and value, which `tomllib` cannot tell."""
+"""TOML with the place of each key and value, which `tomllib` does not report."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from narval.core.source.text import Source
 from narval.core.source.tokens import END, TokenCursor, scan
 
 Path = tuple[str | int, ...]
-"""The way to a value: keys of tables, and numbers of items, from the outermost."""
+"""The path to a value: keys of tables, and indexes of items, from the outermost."""
 
 
 class Place(NamedTuple):
-    """The offsets at which a key and its value begin, those of an item are the same, and where the value of a
-    key ends.
+    """The offsets at which a key and its value start (the same for an item), and where the value of a key
+    ends.
     """
 
     key: int
@@ -28,9 +28,9 @@ class Place(NamedTuple):
 
 
 class TomlText:
-    """A text of TOML: its `table`, and the place of all that is in it.
+    """A TOML text: its `table`, and the places of everything in it.
 
-    Raises DefinitionError with the first fault of its syntax, after which nothing can be read.
+    Raises DefinitionError with the first syntax fault, after which nothing can be read.
     """
 
     def __init__(self, source: Source) -> None:
@@ -52,7 +52,7 @@ class TomlText:
             return {(): Place(0, 0)}
 
     def key(self, *path: str | int) -> tuple[int, int]:
-        """The line and column of a key, or of the innermost one that is in the text itself."""
+        """The line and column of a key, or of the innermost one that the text contains."""
         return self.source.place(self.place(*path).key)
 
     def value(self, *path: str | int) -> tuple[int, int]:
@@ -60,7 +60,7 @@ class TomlText:
         return self.source.place(self.place(*path).value)
 
     def place(self, *path: str | int) -> Place:
-        """The place of a key and its value, or of the innermost one that is in the text itself."""
+        """The place of a key and its value, or of the innermost one that the text contains."""
         while path not in self._places:
             path = path[:-1]
         return self._places[path]
@@ -77,14 +77,14 @@ _TOKEN = re.compile(
 
 
 class _PlaceReader:
-    """Reads the places of a text that is known to be TOML; the values matter little here."""
+    """A reader of the places in valid TOML, which ignores most values."""
 
     def __init__(self, text: str) -> None:
         self._places: dict[Path, Place] = {(): Place(0, 0)}
         self._tables: dict[Path, int] = {}
         self._cursor = TokenCursor(scan(_TOKEN, text))
         self.first: tuple[Path, int] | None = None
-        """The key that was given last though it had a value, and where it has the first one."""
+        """The last key that was given though it had a value, and where it was first given."""
 
     def read(self) -> dict[Path, Place]:
         """The places by path."""
@@ -110,9 +110,9 @@ class _PlaceReader:
         return path
 
     def _key(self, path: Path, *, items: bool = False) -> tuple[Path, int]:
-        """A key, perhaps of several words with dots between, and where the last of them begins.
+        """Read a key, possibly dotted, and return where its last word starts.
 
-        Within a header (`items`), one that names a list means its last item.
+        Within a header (`items`), a key that names a list refers to its last item.
         """
         cursor = self._cursor
         while True:
@@ -149,14 +149,14 @@ class _PlaceReader:
                 cursor.advance()
 
     def _closes(self, mark: str) -> bool:
-        """Read what is between items, and the mark that closes them if it comes next."""
+        """Read separators between items, and the closing mark if it is next."""
         while self._cursor.accept("newline", ","):
             pass
         return self._cursor.accept(mark, END) is not None
 
 
 def _endless_number(source: Source) -> DefinitionError:
-    """The fault of a whole number of more digits than Python reads."""
+    """The fault of an integer with more digits than Python parses."""
     words = ((match.start(), match["word"]) for match in _TOKEN.finditer(source.text) if match["word"])
     whole = ((at, word.lstrip("+-").replace("_", "")) for at, word in words)
     digits, at = max((len(word), at) for at, word in whole if word.isdecimal())
@@ -180,7 +180,7 @@ _DECLARED_TWICE = re.compile(r"Cannot declare (\(.*\)) twice")
 
 
 def _declared_before(source: Source, line: int, path: Path) -> str:
-    """The table that a text declares again on a line, and the line that has it first; "" if none has."""
+    """The message that a line declares a table again, with the line that has it first; "" if none has."""
     before = _PlaceReader("\n".join(source.text.split("\n")[: line - 1])).read()
     if path not in before:
         return ""
@@ -189,7 +189,7 @@ def _declared_before(source: Source, line: int, path: Path) -> str:
 
 
 def _given_before(source: Source, at: tuple[int, int]) -> str:
-    """The key that a text gives again before a place, and the line that has it first; "" for a table."""
+    """The message that a text gives a key again before a place, with the first line; "" for a table."""
     line, column = at
     lines = source.text.split("\n")
     reader = _PlaceReader("\n".join((*lines[: line - 1], lines[line - 1][: column - 1])))

@@ -1,6 +1,6 @@
-"""XML nodes that know their place, down to the characters of an attribute's value, which lxml cannot tell.
+"""XML nodes with their places, down to the characters of an attribute's value, which lxml does not report.
 
-Read by expat, which accepts only what definitions need: no DTD, no entities except the five of XML, bounded
+Parsed by expat, which accepts only what definitions need: no DTD, no entities except the five of XML, bounded
 depth and size.
 """
 
@@ -52,7 +52,7 @@ class XmlNode:
         self._markup = markup
 
     def place(self, attribute: str, offset: int = 0) -> tuple[int, int]:
-        """The place of an attribute's value, or of a character of it; that of the tag if it is absent."""
+        """The place of an attribute's value, or of a character in it; that of the tag if it is absent."""
         for name, start in self._written():
             if name == attribute:
                 document = self._markup.document
@@ -70,18 +70,18 @@ class XmlNode:
         return self._markup.document.place(_walk(text, position, offset, _TEXT_PIECE))
 
     def _children_at(self) -> Iterator[tuple[int, int]]:
-        """The offsets at which each element within begins and ends."""
+        """The start and end offsets of each child element."""
         document = self._markup.document
         for child in self.children:
             yield document.offset(child._markup.start), document.offset(child._markup.end)
 
     def text_places(self) -> Callable[[int], tuple[int, int]]:
-        """A function as `text_place`, for many characters of one text, which is walked through once."""
+        """A function like `text_place`, for many characters of one text, which is traversed only once."""
         if self.children:
             return self.text_place
         text, offsets = self._markup.document.text, array("L")
         begin = position = self._tag_end()
-        if text.startswith(self.text + "<", begin):  # nothing but the characters themselves
+        if text.startswith(self.text + "<", begin):  # only the characters themselves
             return lambda offset: self._markup.document.place(begin + offset)
         for _ in range(len(self.text) + 1):
             position = _walk(text, position, 0, _TEXT_PIECE)
@@ -90,15 +90,15 @@ class XmlNode:
         return lambda offset: self._markup.document.place(offsets[min(offset, len(offsets) - 1)])
 
     def walk(self) -> Iterator[XmlNode]:
-        """The node and all within it, in the order of the file."""
+        """The node and everything within it, in file order."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     def xml(self, *, all_namespaces: bool = False) -> bytes:
-        """The node as it is written, in UTF-8, with the namespaces it uses declared, so that it stands alone.
+        """The node as written, in UTF-8, with the namespaces it uses declared, so that it is self-contained.
 
-        With `all_namespaces` those in scope are declared too, since patterns within it may use them.
+        With `all_namespaces` all those in scope are declared, since patterns within it may use them.
         """
         prefixes = set(self.namespaces) - self._markup.declared
         if not all_namespaces:
@@ -136,19 +136,19 @@ _TEXT_PIECE = re.compile(
 
 
 class _Walked(NamedTuple):
-    """An offset, and how many characters are left to go from there."""
+    """An offset, and the number of characters left to go from there."""
 
     position: int
     left: int
 
 
 def _walk(text: str, position: int, count: int, piece: re.Pattern[str]) -> int:
-    """The offset after `count` characters as XML reads them: references are one, comments none."""
+    """The offset after `count` characters as counted by XML: a reference is one, comments are none."""
     return _walked(text, position, count, piece).position
 
 
 def _walked(text: str, position: int, count: int, piece: re.Pattern[str]) -> _Walked:
-    """The same, and how many are left if a tag comes first."""
+    """Walk likewise, and also return how many characters are left if a tag comes first."""
     while True:
         match = piece.match(text, position)
         if match is None or (count <= 0 and match["skipped"] is None):
@@ -158,7 +158,7 @@ def _walked(text: str, position: int, count: int, piece: re.Pattern[str]) -> _Wa
 
 
 class _Document:
-    """A text being read, as characters and as the bytes that expat counts in."""
+    """A text being read, as characters and as the bytes in which expat counts."""
 
     def __init__(self, source: Source) -> None:
         self.text = source.xml_text
@@ -167,12 +167,12 @@ class _Document:
         self._ascii = len(self.utf8) == len(self.text)
 
     def offset(self, byte: int) -> int:
-        """The offset in characters of an offset in bytes."""
+        """The offset in characters for an offset in bytes."""
         return byte if self._ascii else len(self.utf8[:byte].decode("utf-8", "replace"))
 
 
 def read_xml(source: Source) -> XmlNode:
-    """The root of an XML text. Raises DefinitionError with the place where it is not well formed."""
+    """The root of an XML text. Raises DefinitionError with the place if it is not well formed."""
     if len(source.data) > MAX_BYTES:
         raise source.error(f"expected at most {MAX_BYTES:,} bytes, found {len(source.data):,}")
     return _XmlReader(source).read()
@@ -197,7 +197,7 @@ _HINTS = {
 
 
 class _XmlReader:
-    """Makes nodes of the events of expat."""
+    """A maker of nodes from expat's events."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -218,7 +218,7 @@ class _XmlReader:
         parser.CharacterDataHandler = self._text
 
     def read(self) -> XmlNode:
-        """The root."""
+        """Parse the text, and return the root."""
         try:
             self._parser.Parse(self._document.utf8, True)
         except expat.ExpatError as error:
@@ -299,7 +299,7 @@ class _XmlReader:
 
 
 def _expanded(name: str) -> tuple[str, str]:
-    """A name as expat gives it, in `{namespace}local` form, and the prefix it was written with."""
+    """An expat name in `{namespace}local` form, and the prefix it was written with."""
     uri, separator, rest = name.partition("\x1f")
     if not separator:
         return name, ""

@@ -1,1 +1,1 @@
-"""Trust: which labels the parts of calls have, and what is declared of these parts."""
+"""Trust: the labels of the parts of calls, and what is declared about these parts."""

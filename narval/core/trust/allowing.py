@@ -1,4 +1,4 @@
-"""The rules that allow exactly what is shown of a call that asks: for the answer "always"."""
+"""The rules that allow exactly what a held call shows: for the answer "always"."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from narval.core.trust.parts import Part
 from narval.core.trust.rules import Facts, Verdict, word_of
 
 MOST = 2_000
-"""The most characters of a value that a rule has."""
+"""The most characters of a value in a rule."""
 
 _NAME = re.compile(r"[\w.-]+")
 _LABEL = re.compile(r"[^\s?\"\\]{1,200}")
@@ -26,10 +26,10 @@ _LABEL = re.compile(r"[^\s?\"\\]{1,200}")
 
 def allowing_rules(verdict: Verdict, facts: Facts, inputs: Mapping[str, Sequence[Element]]) -> str:
     """The rules, as text, that allow each part that makes a call ask, with its values; "" if one cannot be
-    expressed: for several elements, or for a value that is too long.
+    expressed: several elements, or a value that is too long.
 
-    A part that says where is allowed with its own value, since such a rule allows no other part. A part that
-    says what is allowed with the whole element: else anything could be beside it.
+    A "where" part is allowed with its own value, since such a rule allows no other part. A "what" part is
+    allowed with the whole element: otherwise anything could stand next to it.
     """
     asking: dict[Part, list[str]] = {}
     for judgement in verdict.judgements:
@@ -66,8 +66,8 @@ def _rule(part: Part, labels: list[str], facts: Facts, elements: Sequence[Elemen
 
 
 def _exactly(part: Part, elements: Sequence[Element]) -> str:
-    """The pattern of the only element among `elements`, with the value of a part of it; "" if there is no
-    such pattern.
+    """The pattern of the only element in `elements`, with the value of a part of it; "" if there is no such
+    pattern.
     """
     if len(elements) != 1 or not _NAME.fullmatch(elements[0].name):
         return ""
@@ -83,7 +83,7 @@ def _exactly(part: Part, elements: Sequence[Element]) -> str:
 
 
 def _tests(path: str, element: Element) -> Iterator[str]:
-    """The tests that hold of an element with the value of a part; none if they cannot be expressed."""
+    """The tests that an element with the value of a part satisfies; none if they cannot be expressed."""
     root = element.tree()
     if path:
         values = list(values_of(element.xml, path))
@@ -103,12 +103,12 @@ def _tests(path: str, element: Element) -> Iterator[str]:
 
 
 def _whole(node: etree._Element) -> Iterator[str]:
-    """The tests that hold of an element with exactly these attributes, texts and children; none if one has a
-    name that cannot be expressed.
+    """The tests that an element with exactly these attributes, texts and children satisfies; none if a name
+    cannot be expressed.
     """
     attributes = {str(name): str(value) for name, value in node.attrib.items()}
     if node.getparent() is None:
-        attributes.pop("eid", None)  # narval gives this number, another each time
+        attributes.pop("eid", None)  # narval assigns this number, a different one each time
     inner = children(node)
     if not all(_NAME.fullmatch(name) for name in (*attributes, *(str(child.tag) for child in inner))):
         return
@@ -119,7 +119,7 @@ def _whole(node: etree._Element) -> Iterator[str]:
         tests = list(_whole(child))
         if not tests:
             return
-        at = f"count(preceding-sibling::*)={before}"  # by its name, so that the pattern looks at its parts
+        at = f"count(preceding-sibling::*)={before}"  # by its name, so that the pattern reads its parts
         yield f"{child.tag!s}[{at}]{''.join(f'[{test}]' for test in tests)}"
 
 
@@ -129,5 +129,5 @@ def _toml(names: Iterable[str]) -> str:
 
 
 def _text(value: str) -> str:
-    """A text as TOML writes it."""
+    """A text as a TOML string."""
     return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""Contents: the values of a part of an element, and the links, addresses and accounts in them."""
+"""Contents: the values of an element's part, and the links, addresses and accounts in them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from narval.core.trust.paths import TEXT, local_part
 from narval.core.trust.rules import Holding
 
 _APART = r"\s<>()\[\]{},;\"'"
-"""The characters that separate addresses and links from what is around them."""
+"""The characters that separate addresses and links from their surroundings."""
 
 _ADDRESS = rf"(?<![^{_APART}:@])[^{_APART}:@]+@[^{_APART}:@]+\.[^\W\d_]{{2,}}"
 _SCHEME = rf"(?<![a-z0-9+.-])(?:[a-z][a-z0-9+.-]*://|www\.)[^{_APART}]+"
@@ -26,7 +26,7 @@ _IBAN = r"(?<!\w)[a-z]{2}\d{2}(?:[ -]?[a-z0-9]{2,4}){3,8}(?!\w)"
 _DIGITS = r"(?<![\w.])\+?\d(?:[ ./()-]{0,2}\d){6,}(?!\w)"
 _COIN = r"(?<!\w)(?:0x[0-9a-f]{40}|(?:bc1|tb1)[a-z0-9]{20,80}|[13][a-z0-9]{25,34})(?!\w)"
 _DAY = re.compile(r"(?<!\d)\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?)?(?!\d)")
-"""A date, which is no account although it has as many digits."""
+"""A date: not an account, although it has as many digits."""
 
 _PATTERNS: dict[Holding, re.Pattern[str]] = {
     "link": re.compile(_LINK, re.IGNORECASE),
@@ -38,8 +38,8 @@ _INVISIBLE = ("Cf", "Mn")
 
 
 def values_of(xml: bytes, path: str, others: Iterable[str] = ()) -> Iterator[str]:
-    """The values of a part of an element: texts and attributes of all that is in it; for the path "", of the
-    whole without what is in `others`.
+    """The values of a part of an element: all texts and attributes in it; for the path "", of the whole
+    except for the parts in `others`.
     """
     flat = flat_attributes(xml) if path.startswith("@") else None
     if flat is not None:
@@ -51,8 +51,8 @@ def values_of(xml: bytes, path: str, others: Iterable[str] = ()) -> Iterator[str
 
 
 def paths_there(xml: bytes, others: Iterable[str] = ()) -> Iterator[str]:
-    """The paths of all attributes and texts of an element that say something, without what is in `others` and
-    without the number that narval gave it.
+    """The paths of all non-empty attributes and texts of an element, except for those in `others` and the
+    number that narval assigns.
     """
     root = _without(xml, others)
     root.attrib.pop("eid", None)
@@ -60,7 +60,7 @@ def paths_there(xml: bytes, others: Iterable[str] = ()) -> Iterator[str]:
 
 
 def _without(xml: bytes, others: Iterable[str]) -> etree._Element:
-    """The root of an element without the parts at some paths."""
+    """The root of an element without the parts at the given paths."""
     root = parse(xml)
     for other in others:
         for node, name in _nodes(root, other):
@@ -82,7 +82,7 @@ def _said_within(node: etree._Element, above: str) -> Iterator[str]:
 
 
 def _own_text(node: etree._Element) -> str:
-    """The text that stands in a node itself, and not in a child."""
+    """The text directly in a node, not in a child."""
     return "".join([node.text or "", *(child.tail or "" for child in node)])
 
 
@@ -97,7 +97,7 @@ def _at(root: etree._Element, path: str) -> Iterator[str]:
 
 
 def _nodes(root: etree._Element, path: str) -> Iterator[tuple[etree._Element, str]]:
-    """The nodes at a path, each with its attribute or text at the path, "" for all of it."""
+    """The nodes at a path, each with its attribute or text at the path, "" for the whole node."""
     *steps, last = path.split("/")
     if not last.startswith("@") and last != "text()":
         steps, last = [*steps, last], ""
@@ -115,14 +115,14 @@ def _nodes(root: etree._Element, path: str) -> Iterator[tuple[etree._Element, st
 
 
 def _all(root: etree._Element) -> Iterator[str]:
-    """All values within a node, its texts as one."""
+    """All values within a node, with its texts as one."""
     yield text_within(root)
     for node in root.iter("*"):
         yield from map(str, node.attrib.values())
 
 
 def leading_in(text: str, kind: Holding) -> set[str]:
-    """The links, addresses or accounts in a text, as they are compared: without case, blanks, dashes and
+    """The links, addresses or accounts in a text, normalised for comparison: without case, blanks, dashes and
     invisible characters.
     """
     plain = _plain(text)
@@ -132,8 +132,8 @@ def leading_in(text: str, kind: Holding) -> set[str]:
 
 
 def is_free(value: str, choices: Chosen, *, numbers: bool) -> bool:
-    """True of a value that says something and is not among the words of `choices`, which models chose; with
-    `numbers` not among its numbers either.
+    """True for a non-empty value that is not among the words that models chose (`choices`); with `numbers`
+    not among its numbers either.
     """
     words = value.strip()
     return bool(words) and words not in choices.words and not (numbers and words in choices.numbers)

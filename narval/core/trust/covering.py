@@ -1,6 +1,6 @@
-"""Covering: whether a need, by its text, is among the needs granted.
+"""Covering: whether the granted needs include a need, by its text.
 
-A worker checks each host that it reaches by this, and imports nothing of definitions.
+A worker checks each host that it connects to with this module, which imports nothing of definitions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ ANYTHING = "anything"
 
 
 def is_covered(need: str, granted: Iterable[str]) -> bool:
-    """True if a need, by its text, is among the needs granted."""
+    """True if the granted needs include a need, by its text."""
     what, _, value = need.partition(" ")
     return any(_covers(grant, what, value) for grant in granted)
 
@@ -64,7 +64,7 @@ def _covers_folder(wide: str, value: str) -> bool:
 
 
 def normal(path: str) -> str:
-    """A path without `.` and `..`, as far as these lead nowhere else."""
+    """A path without `.` and `..`, unless a `..` leads out of it."""
     parts: list[str] = []
     for part in path.split("/"):
         if part == ".." and parts and parts[-1] != ".." and not parts[-1].startswith("~"):

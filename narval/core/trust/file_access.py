@@ -1,6 +1,6 @@
-"""Access to files: which actions may write them, and read what was written, as far as their authors say.
+"""Access to files: which actions may write files, and read what was written, according to their authors.
 
-A file that narval wrote keeps the labels of what was written into it, for those who read it again.
+A file that narval wrote keeps the labels of its contents, for when it is read again.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ def may_write(action: Action) -> bool:
 
 
 def may_read(action: Action) -> bool:
-    """True if an action may give what stands in files: it brings something in that has the label of files or
-    must have a path, or the action declares no needs.
+    """True if an action may return file contents: it brings something in that is labelled as a file or must
+    have a path, or it declares no needs.
     """
     if not (action.label or action.model):
         return False
@@ -27,8 +27,8 @@ def may_read(action: Action) -> bool:
 
 
 def may_copy(action: Action) -> bool:
-    """True if an action may put what stands in one file into another, and say so: it gives paths, and reaches
-    the folders of two elements that name files, or declares no needs.
+    """True if an action may copy one file into another and report it: it returns paths, and needs the folders
+    of two elements that name files, or declares no needs.
     """
     needs = action.needs
     is_able = needs is None or sum("/@folder}" in folder for folder in needs.folders) > 1
@@ -36,8 +36,8 @@ def may_copy(action: Action) -> bool:
 
 
 def may_be_closed(attributes: Mapping[str, str | None]) -> bool:
-    """True if a file may be in a part of the home that is closed, by the attributes of the element that names
-    it, as far as they are known: such an element names its `folder`.
+    """True if a file may be in a closed part of the home, by the known attributes of the element that names
+    it: such an element names its `folder`.
     """
     return attributes.get("folder", "") != ""
 

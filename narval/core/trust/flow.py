@@ -1,7 +1,8 @@
-"""Flow: what each kind says of a definition, so that labels can be followed through it before it runs.
+"""Flow: what each kind declares about a definition, so that labels can be followed through it before it runs.
 
-A kind says in `language.flow` which calls its runs can make, where the elements of each input can come from,
-and what its runs give. What it cannot tell in detail it says of the run as a whole: more is always safe.
+A kind declares in `language.flow` which calls its runs can make, where the elements of each input can come
+from, and what its runs return. What it cannot determine in detail it declares for the run as a whole:
+declaring more is always safe.
 """
 
 from __future__ import annotations
@@ -24,24 +25,24 @@ from narval.core.trust.parts import VALUES
 
 
 class InMemory(NamedTuple):
-    """Any element of memory that fits a condition; None: any at all."""
+    """Any element of memory that matches a condition; None: any element."""
 
     condition: Condition | None
 
 
 class GivenBy(NamedTuple):
-    """The outputs of a part of the run, and with `errors` its errors."""
+    """The outputs of a part of the run; with `errors`, also its errors."""
 
     part: str
     """The part."""
     errors: bool = False
     """True if its errors are included."""
     fits: Condition | None = None
-    """The condition that they fit; None: all of them."""
+    """The condition that they match; None: all of them."""
 
 
 class ThisRun(NamedTuple):
-    """The run itself: whatever it holds."""
+    """The run itself: everything it holds."""
 
 
 class TheArgument(NamedTuple):
@@ -51,11 +52,11 @@ class TheArgument(NamedTuple):
 
 
 Origin: TypeAlias = InMemory | GivenBy | ThisRun | TheArgument
-"""The place that an element comes from."""
+"""The source of an element."""
 
 
 class Value(NamedTuple):
-    """A piece of what an origin has, by the path of an attribute or a child; "" for the whole."""
+    """A piece of an origin's element, by the path of an attribute or a child; "" for the whole."""
 
     origin: Origin
     path: str = ""
@@ -66,29 +67,29 @@ class Taken(NamedTuple):
 
     origin: Origin
     fallback: bool = False
-    """True if it is searched only when nothing nearer fits: all of memory, by rank."""
+    """True if it is searched only when nothing nearer matches: all of memory, by rank."""
 
 
 class Literal(NamedTuple):
-    """An element that an author wrote: its name, and its attributes, None where the value is not known."""
+    """An element that an author wrote: its name, and its attributes, None for an unknown value."""
 
     name: str
     attributes: tuple[tuple[str, str | None], ...]
 
 
 class Written(msgspec.Struct, frozen=True):
-    """An element that the author wrote, with values from elsewhere in some of its parts."""
+    """An element that the author wrote, with values from elsewhere in some parts."""
 
     name: str
     """The name of the element."""
     xml: bytes
-    """The element as it is written."""
+    """The element as written."""
     parts: Mapping[str, tuple[Value, ...]] = {}
-    """The pieces that the values of a part come from, by its path."""
+    """The sources of a part's values, by the part's path."""
 
     @property
     def literal(self) -> Literal:
-        """The facts about it before it is filled in."""
+        """The known facts about it before its values are filled in."""
         attributes = parse(self.xml).attrib.items()
         return Literal(self.name, tuple((str(name), _plain(str(text))) for name, text in attributes))
 
@@ -104,64 +105,64 @@ class CallFlow(msgspec.Struct, frozen=True):
     part: str
     """The step, node or state that makes it."""
     kind: str
-    """The kind of what is called."""
+    """The kind of the target."""
     target: str
-    """The full name of what is called; "" where that is not known."""
+    """The full name of the target; "" if unknown."""
     line: int = 1
     """The line of the part."""
     agent: str = ""
-    """The agent at which it is called; "": its own."""
+    """The agent that is called; "": the run's own."""
     prototype: Prototype = EMPTY
-    """The inputs and outputs of the target, as the part tightens them."""
+    """The inputs and outputs of the target, as narrowed by the part."""
     inputs: Mapping[str, tuple[Taken, ...]] = {}
-    """The places from which each input can get its elements, by its id."""
+    """The places from which each input can get its elements, by input id."""
     arguments: tuple[Written, ...] = ()
     """The elements that the author wrote in the part."""
     elements: tuple[Taken, ...] = ()
-    """The elements that a called run is given beside its inputs."""
+    """The elements that a called run gets besides its inputs."""
     sends: bool = False
-    """True if it sends what it takes to other agents."""
+    """True if it sends its elements to other agents."""
     selects: str = ""
-    """The expression by which what it sends names the agents; "" if the author names them."""
+    """The expression that names the receiving agents; "" if the author names them."""
     undo: str = ""
-    """The action that the author of the part names to undo it; "": the one that the called action names."""
+    """The action that undoes it, as named by the part's author; "": the one that the called action names."""
     undoes: str = ""
     """The part whose calls it undoes; "" for any other call."""
     approve: str = ""
-    """The work that the author of the part has asked before it is made; "" for none."""
+    """The work, required by the part's author, that must approve the call; "" for none."""
 
 
 class Flow(msgspec.Struct, frozen=True):
-    """The ways of elements through the runs of a definition."""
+    """The paths of elements through the runs of a definition."""
 
     calls: tuple[CallFlow, ...] = ()
-    """The calls that they can make."""
+    """The calls that runs can make."""
     holds: tuple[Origin, ...] = ()
-    """The other elements that a run can hold or judge: those that its conditions find."""
+    """The other elements that a run can hold or judge: those that its conditions match."""
     first: tuple[tuple[Condition, ...], ...] = ()
-    """The conditions of the elements that a run takes before any others and without a date, together for each
-    way of beginning; the first of each way is the one that is taken once.
+    """The conditions of the elements that a run takes before any others and without a date, as a group for
+    each way of starting; the first of each group is the one that is taken once.
     """
     gives: tuple[Origin, ...] = (ThisRun(),)
-    """The elements that its caller gets."""
+    """The elements returned to its caller."""
     makes: tuple[Condition | None, ...] = ()
-    """The elements that it makes besides the outputs of its calls, by the conditions that they fit; None:
+    """The elements that it makes besides the outputs of its calls, by the conditions that they match; None:
     any.
     """
     labels: frozenset[str] = frozenset()
-    """The labels of what it brings in by itself."""
+    """The labels of what it brings in itself."""
     written: frozenset[str] = frozenset()
-    """The ways by which people are written what its runs show."""
+    """The channels by which its runs write to people about what they show."""
 
 
 def flow_of(definition: Definition, library: Library) -> Flow:
-    """The flow of a definition, as its kind tells it."""
+    """The flow of a definition, as declared by its kind."""
     flow: Flow = import_module(f"{KINDS[definition.kind].language}.flow").flow(definition, library)
     return flow
 
 
 def _plain(text: str) -> str | None:
-    """The value of an attribute as it is written; None if it has values from elsewhere."""
+    """The literal value of an attribute; None if it contains values from elsewhere."""
     return None if any(True for _ in values_in(text)) else text.replace("{{", "{")
 
 
@@ -175,8 +176,8 @@ def coarse_call(
     line: int = 1,
     agent: str = "",
 ) -> Iterator[CallFlow]:
-    """The possible calls of a part of which only the target is known: they can be given all that their run
-    holds, and what fits in memory. The `kind` "" is any.
+    """The possible calls of a part of which only the target is known: they can get everything that their run
+    holds, and what matches in memory. The `kind` "" means any.
     """
     kinds = (kind,) if kind else tuple(KINDS)
     if agent:
@@ -202,7 +203,7 @@ def program_call(
     *,
     values: bool = True,
 ) -> CallFlow:
-    """The call of a program, which is given elements as inputs, and with `values` some that its run holds."""
+    """The call of a program, which gets elements as inputs, and with `values` some that its run holds."""
     taken = {slot: (Taken(origin),) for slot, origin in inputs.items()}
     if values:
         taken[VALUES] = (Taken(ThisRun()),)

@@ -1,7 +1,7 @@
-"""Grants: which definitions may act as they need to, who granted it, and what is asked.
+"""Grants: which definitions may act as they need to, who granted it, and what has to be asked.
 
-A definition begins at once if its needs do not reach outside of the home. Otherwise somebody must grant them,
-unless it ships with narval; needs that grow are asked for again, needs that shrink are not.
+A definition may start at once if its needs do not reach outside the home. Otherwise a person must grant them,
+unless it ships with narval. Needs that grow are asked for again; needs that shrink are not.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from narval.core.trust.covering import is_covered
 from narval.core.trust.needs import MADE, OUTSIDE, Need
 
 Standing = Literal["granted", "inside", "ships", "trusted", "asked", "rejected"]
-"""The reason why a definition may begin: it is granted; it reaches nothing outside; it ships; the home asks
-nothing. If it is `asked` for, or `rejected`, it may not.
+"""The reason why a definition may start: it is granted; it reaches nothing outside; it ships; the home asks
+nothing. If it is `asked` for, or `rejected`, it may not start.
 """
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """A grant by a person: to a definition, or with `everything` to all of a folder."""
+    """A grant by a person: for a definition, or with `everything` for a whole folder."""
 
     by: str
-    """The person or login that did so."""
+    """The person or login that granted it."""
     at: str
     """The moment, as ISO 8601 in UTC."""
     needs: tuple[str, ...] = ()
-    """The needs that were granted, as their texts."""
+    """The granted needs, as texts."""
     digest: str = ""
-    """The digest of what was reviewed: the definition and all that it calls."""
+    """The digest of what was reviewed: the definition and everything it calls."""
     sentences: tuple[str, ...] = ()
-    """The sentences that said then what it does."""
+    """The sentences that described it at that time."""
     everything: bool = False
-    """True of a folder, all of whose definitions may act as they need to."""
+    """True for a folder whose definitions may all act as they need to."""
     rejected: bool = False
     """True if these needs were rejected: they are not asked for again."""
 
 
 class Decision(NamedTuple):
-    """The answer to whether a definition may begin: by which grant, or what is to be granted first."""
+    """The decision whether a definition may start: by which grant, or what must be granted first."""
 
     standing: Standing
     grant: Grant | None = None
@@ -53,7 +53,7 @@ class Decision(NamedTuple):
 
 
 def key_of(definition: Definition, folder: str) -> str:
-    """The name of the table of a definition of the home (`folder` is "") or of a folder in it."""
+    """The name of the table for a definition of the home (`folder` is "") or of a folder in it."""
     return f"{folder}{' ' if folder else ''}{definition.kind} {definition.full_name}"
 
 
@@ -66,10 +66,10 @@ def decide(
     is_foreign: bool = False,
     ships: Iterable[str] | None = None,
 ) -> Decision:
-    """Decide if a definition may begin in a home that asks.
+    """Decide whether a definition may start in a home that asks for grants.
 
-    It is in a `folder` of the home, and `is_foreign` if somebody other than the owner put it there. `ships`
-    are the needs of what ships under its name; None where nothing does.
+    `folder` is its folder in the home; `is_foreign` says that someone other than the owner put it there.
+    `ships` are the needs of the shipped definition with its name; None if there is none.
     """
     outside = tuple(need.text for need in needs if need.is_outside)
     of_folder = next((grant for name, grant in grants.items() if _holds(name, definition.path, grant)), None)
@@ -91,10 +91,9 @@ def decide(
 
 
 def held_against(needs: Iterable[Need], decision: Decision) -> tuple[str, ...] | None:
-    """The needs to which the calls of a definition, and what they give, are limited; None if they may reach
-    anything.
+    """The needs to which a definition's calls and their results are limited; None if they are not limited.
 
-    For a definition that may not begin, this concerns runs that began before, and what undoes them.
+    For a definition that may not start, this concerns runs that started before, and what undoes them.
     """
     grant = decision.grant
     if decision.standing in ("ships", "trusted") or (grant is not None and grant.everything):
@@ -106,8 +105,8 @@ def held_against(needs: Iterable[Need], decision: Decision) -> tuple[str, ...] |
 def granted_to(
     definition: Definition, grants: Mapping[str, Grant], *, folder: str = "", ships: bool = False
 ) -> tuple[str, ...] | None:
-    """The needs that somebody has granted to a definition of that name, in whatever version; None if it may
-    reach anything, as what `ships` may without a grant.
+    """The needs granted to any version of a definition of that name; None if they are not limited, as for a
+    definition that `ships` and has no grant.
     """
     if any(_holds(name, definition.path, grant) for name, grant in grants.items()):
         return None
@@ -122,7 +121,7 @@ def _holds(name: str, path: str, grant: Grant) -> bool:
 
 
 def why_withheld(definition: Definition, decision: Decision) -> str:
-    """The sentence that says why a definition may not begin."""
+    """The sentence that says why a definition may not start."""
     name, grant = definition.full_name, decision.grant
     if decision.standing == "rejected" and grant is not None:
         needs = f", which needs {', '.join(decision.lacking)}" if decision.lacking else ""
@@ -133,13 +132,13 @@ def why_withheld(definition: Definition, decision: Decision) -> str:
 
 
 def digest_of(definition: Definition, library: Library) -> str:
-    """The digest of what is reviewed before a grant: a definition, and all that it calls."""
+    """The digest of what is reviewed before a grant: a definition, and everything it calls."""
     digests = sorted(f"{one.kind} {one.full_name} {one.digest}" for one in reached(definition, library))
     return hashlib.sha256("\n".join(digests).encode()).hexdigest()
 
 
 def reached(definition: Definition, library: Library) -> Iterator[Definition]:
-    """A definition and all that it can call, directly or not, including what undoes an action."""
+    """A definition and everything it can call, directly or not, including what undoes an action."""
     queue, seen = [definition], {id(definition)}
     for one in queue:
         yield one
@@ -157,5 +156,5 @@ def reached(definition: Definition, library: Library) -> Iterator[Definition]:
 
 
 def told_of(definition: Definition, library: Library) -> tuple[str, ...]:
-    """The sentences that tell what a definition does, with those that tell more indented."""
+    """The sentences that describe a definition, with details indented."""
     return tuple(f"{'  ' * sentence.depth}{sentence.text}" for sentence in tell(definition, library))

@@ -1,4 +1,4 @@
-"""Known values: those of `[known]` in etc/trust.toml, from elements that nobody outside has written."""
+"""Known values: those of `[known]` in etc/trust.toml, from elements that contain nothing from outside."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from narval.core.patterns.pattern import Bound, Condition, Pattern
 
 
 class KnownValues:
-    """The values that expressions select in elements of a memory that have no label and count.
+    """The values that expressions select in available elements without labels.
 
-    They are looked up for each call that a rule judges by them. So the values of an element are kept, since
-    it never changes, and all values together until other elements count.
+    Every call that a rule judges by them needs them. So the values of an element are cached, since it never
+    changes, and all values together until the set of elements changes.
     """
 
     def __init__(self) -> None:
@@ -25,22 +25,20 @@ class KnownValues:
         self._bound: dict[Condition, tuple[Mapping[str, Sequence[Element]], Bound]] = {}
 
     def clear(self) -> None:
-        """Drop everything kept: the expressions have changed."""
+        """Clear the cache: the expressions have changed."""
         self._of_elements.clear()
         self._latest.clear()
         self._bound.clear()
 
     def bind(self, condition: Condition, values: Mapping[str, Sequence[Element]]) -> Bound:
-        """A condition with the values that its variables stand for; parsed once as long as these are the
-        same.
-        """
+        """Bind a condition to the values of its variables; the result is cached until the values change."""
         before = self._bound.get(condition)
         if before is None or any(before[0].get(name) is not of for name, of in values.items()):
             before = self._bound[condition] = values, condition.bind(values)
         return before[1]
 
     def values(self, memory: Memory, pattern: Pattern) -> Sequence[Element]:
-        """The values, each once as the text of an element."""
+        """The distinct values, each as the text of an element."""
         eids = tuple(
             eid
             for eid in memory.named(Condition((pattern,)).names)
@@ -66,12 +64,12 @@ def _values_in(memory: Memory, eid: int, pattern: Pattern) -> tuple[str, ...]:
 
 
 def values_in(tree: Tree, pattern: Pattern) -> tuple[str, ...]:
-    """The values that an expression selects in one element; none if it is too large to be tried."""
+    """The values that an expression selects in one element; none if the element is too large to evaluate."""
     return () if pattern.outgrown_by(tree, None) else tuple(_texts(tree.context.xpath(pattern.text)))
 
 
 def _texts(result: object) -> Iterator[str]:
-    """The texts that an expression gives."""
+    """The non-empty texts in the result of an expression."""
     for item in result if isinstance(result, list) else [result]:
         text = item if isinstance(item, str) else text_within(item) if isinstance(item, _Element) else ""
         if text.strip():

@@ -1,4 +1,4 @@
-"""A graph along which labels go, from where they begin to all that they can reach."""
+"""A graph along which labels travel, from their starting points to everything they can reach."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections import deque
 from functools import cached_property
 
 PLAIN, MEMORY, CODE = 0, 1, 2
-"""The kinds of edges; a way with edges of both is `MEMORY | CODE`."""
+"""The kinds of edges; a path with both is `MEMORY | CODE`."""
 
 _DETOUR = 1_000
 """The cost of an edge that is not plain, in plain edges."""
 
 
 class LabelGraph:
-    """Nodes with edges between them, and the labels that begin at some. It is not altered after it is first
-    read.
+    """Nodes, edges between them, and the labels that start at some nodes. It must not be altered once it has
+    been read.
     """
 
     def __init__(self) -> None:
@@ -26,33 +26,33 @@ class LabelGraph:
         self._bits: dict[str, int] = {}
 
     def node(self) -> int:
-        """A new node."""
+        """Add a node."""
         self._after.append({})
         self._before.append({})
         return len(self._after) - 1
 
     def edge(self, source: int, target: int, kind: int = PLAIN) -> None:
-        """Let what reaches one node reach another; of two edges between them the plainer one counts."""
+        """Connect one node to another; of two edges between them the plainer one counts."""
         had = self._after[source].get(target)
         if source != target and (had is None or kind < had):
             self._after[source][target] = self._before[target][source] = kind
 
     def seed(self, node: int, label: str) -> None:
-        """Let a label begin at a node."""
+        """Start a label at a node."""
         if label not in self._bits:
             self._bits[label] = 1 << len(self._labels)
             self._labels.append(label)
         self._seeds[node] = self._seeds.get(node, 0) | self._bits[label]
 
     def labels(self, node: int, kind: int = PLAIN) -> frozenset[str]:
-        """The labels that reach a node by ways of a kind, and by no plainer ones."""
+        """The labels that reach a node by paths of a kind, and by no plainer ones."""
         bits = self._reached[node][kind]
         return frozenset(name for at, name in enumerate(self._labels) if bits >> at & 1)
 
     def way(self, node: int, label: str) -> list[int]:
-        """The nodes by which a label reaches one, from where it begins; [] if it does not.
+        """The nodes on a label's path to a node, from the start; [] if it does not reach the node.
 
-        It is the cheapest way: it has few edges that are not plain, and few in all.
+        It is the cheapest path: first with the fewest edges that are not plain, then with the fewest edges.
         """
         bit = self._bits.get(label, 0)
         cost, onward, waiting = {node: 0}, dict[int, int](), [(0, node)]
@@ -74,7 +74,7 @@ class LabelGraph:
 
     @cached_property
     def _reached(self) -> list[list[int]]:
-        """For each node the bits of the labels that reach it, by the kind of the plainest way."""
+        """For each node, the bits of the labels that reach it, by the kind of the plainest path."""
         reached = [[0, 0, 0, 0] for _ in self._after]
         for node, bits in self._seeds.items():
             reached[node][PLAIN] = bits
@@ -91,7 +91,7 @@ class LabelGraph:
 
 
 def _pass_on(source: list[int], target: list[int], kind: int) -> bool:
-    """Pass labels from one node to another along an edge; True if one is new there."""
+    """Pass labels from one node to another along an edge; True if any is new there."""
     is_news = False
     for by, bits in enumerate(source):
         to = by | kind

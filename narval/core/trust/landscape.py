@@ -1,4 +1,4 @@
-"""The landscape of a home: all elements that can come to be in it, and where each can be found."""
+"""The landscape of a home: all elements that can exist in it, and where each can be found."""
 
 from __future__ import annotations
 
@@ -34,51 +34,51 @@ from narval.core.trust.paths import Keep
 from narval.core.trust.places import Place, Places, PossibleMemory, Source, may_be
 
 ERROR = "error"
-"""The name of the elements that tell of errors."""
+"""The name of error elements."""
 
 
 class WayIn(NamedTuple):
-    """A way by which elements enter memory without a definition: a webhook, what is there already."""
+    """A way in for elements without a definition: a webhook, or what memory has already."""
 
     title: str
-    """The words for it."""
+    """The title for people."""
     labels: tuple[str, ...]
-    """The labels of what comes by it."""
+    """The labels of what comes in."""
     fits: Condition | None = None
-    """The condition that the elements fit; None: any element may come."""
+    """The condition that the elements match; None: any element may come."""
 
 
 class KnownHome(msgspec.Struct, frozen=True):
-    """A home as it is known before it runs."""
+    """A home as known before it runs."""
 
     libraries: tuple[Library, ...]
     """The definitions of each of its agents, which may send elements to one another."""
     ways_in: tuple[WayIn, ...] = ()
-    """The other ways by which elements come in."""
+    """The other ways in for elements."""
     models: frozenset[str] = frozenset()
-    """The language models of the settings."""
+    """The language models in the settings."""
     trusted: frozenset[str] = frozenset()
-    """The ones among them whose answers have no label."""
+    """The models whose answers get no label."""
     secrets: tuple[tuple[str, Pattern], ...] = ()
-    """The names of secrets, each with the pattern of the elements that are secret."""
+    """The names of secrets, each with the pattern of its elements."""
     has_peers: bool = False
-    """True if its agents may write to those of other homes."""
+    """True if its agents may send to agents of other homes."""
     offers: Mapping[str, Sequence[str]] = {}
-    """The agents that may call definitions here, by their full names."""
+    """The agents that may call definitions here, by the definitions' full names."""
     approvals: tuple[tuple[str, str], ...] = ()
-    """The actions before whose calls the home has somebody asked, each with the work that asks."""
+    """The actions whose calls must be approved in the home, each with the work that asks."""
     writes: frozenset[str] = frozenset()
-    """The ways by which the home can write to people."""
+    """The channels by which the home can write to people."""
     always: frozenset[str] = frozenset()
-    """The ways among them by which people are written about all work."""
+    """The channels by which people are written to about all work."""
 
     def pattern_of(self, label: str) -> str:
-        """The pattern of the elements that have the label of a secret; "" for other labels."""
+        """The pattern of the elements with a secret's label; "" for other labels."""
         return next((pattern.text for name, pattern in self.secrets if label == f"{SECRET}{name}"), "")
 
 
 Key = tuple[str, str, str]
-"""A definition: its kind, its full name and its version."""
+"""A definition: its kind, full name and version."""
 
 
 def key_of(definition: Definition) -> Key:
@@ -87,20 +87,20 @@ def key_of(definition: Definition) -> Key:
 
 
 class Followed(NamedTuple):
-    """A definition with its library, what it says of itself, and the nodes of its runs."""
+    """A definition with its library, its declared flow, and the nodes of its runs."""
 
     key: Key
     definition: Definition
     library: Library
     flow: Flow
     run: Place
-    """The runs, including what their callers and those who began them decided."""
+    """The runs, including what their callers and starters decided."""
     own: int
-    """The node of what they bring to their callers."""
+    """The node of what they return to their callers."""
 
 
 class Moved(NamedTuple):
-    """Elements that go to another agent: what takes them there, and the place that they have there."""
+    """Elements that go to another agent: the call that sends them, and their place there."""
 
     sender: Followed
     call: CallFlow
@@ -109,18 +109,18 @@ class Moved(NamedTuple):
 
 
 class Landscape:
-    """The places of all elements and runs of a home, and which of them origins mean."""
+    """The places of all elements and runs of a home, and how origins map to them."""
 
     def __init__(self, home: KnownHome) -> None:
         self._home, self.graph = home, LabelGraph()
         self.memory = PossibleMemory(self.graph, [(f"{SECRET}{name}", of) for name, of in home.secrets])
-        """The elements that memory can have."""
+        """The elements that memory can contain."""
         self.owner: dict[int, tuple[Place, str]] = {}
-        """The place and the path of each node that belongs to one place."""
+        """The place and the path of each node that belongs to a single place."""
         self.followed: dict[Key, Followed] = {}
         """The definitions that are run."""
         self.arguments: dict[tuple[Key, str, int], Place] = {}
-        """The elements that are written in parts of definitions."""
+        """The elements written in parts of definitions."""
         self.given: dict[tuple[Key, str], list[Place]] = {}
         """The outputs of parts."""
         self.moved: list[Moved] = []
@@ -128,15 +128,15 @@ class Landscape:
         self._resolved: dict[tuple[Key, Origin], Places] = {}
         files = self._place("a file that was written")
         self.files = files.nodes[""]
-        """The node of all files that actions write, and others read again."""
+        """The node of all files that actions write and others read."""
         self.closed = self.graph.node()
-        """The node of the files in which the home keeps elements, so that what is secret may stand there."""
+        """The node of the files in which the home keeps elements, which may contain secrets."""
         for name, _ in home.secrets:
             self.graph.seed(self.closed, f"{SECRET}{name}")
         self._make_places()
 
     def connect(self, sources: Iterable[int], targets: Iterable[int], kind: int = PLAIN) -> None:
-        """Let what reaches some nodes reach others."""
+        """Connect each of some nodes to each of others."""
         targets = list(targets)
         for source in sources:
             for target in targets:
@@ -201,12 +201,12 @@ class Landscape:
             self.memory.enter(place, output.condition)
             if names is not None and not names.isdisjoint(STARTING):
                 within = self._place(f"what is within {title}", followed.definition, call.part)
-                self.memory.enter(within, may_be_secret=False)  # it is added beside it
+                self.memory.enter(within, may_be_secret=False)  # it is added to memory separately
                 self.connect(place.nodes.values(), [within.nodes[""]])
                 self.connect([place.whether], [within.whether])
 
     def _make_places_of_messages(self, followed: Followed, call: CallFlow) -> None:
-        """Let what goes to another agent enter its memory, and what that gives back this one."""
+        """Enter what goes to another agent into its memory, and its answers into this one's."""
         for taken in (*(taken for takes in call.inputs.values() for taken in takes), *call.elements):
             place = self._place(f"what {call.part} sends", followed.definition, call.part)
             self.moved.append(Moved(followed, call, taken, place))
@@ -236,7 +236,7 @@ class Landscape:
     # --- sources --------------------------------------------------------------------------------------
 
     def source(self, key: Key, origin: Origin, part: str = "") -> Source:
-        """The elements that an origin means in a part of a definition."""
+        """The elements that an origin stands for in a part of a definition."""
         if isinstance(origin, InMemory):
             return self.memory.search(origin.condition)
         if isinstance(origin, TheArgument):
@@ -246,7 +246,7 @@ class Landscape:
         return self._resolved[key, origin]
 
     def _places(self, key: Key, origin: Origin, part: str = "") -> list[Place]:
-        """The places that an origin means, unless it is all of memory."""
+        """The places that an origin stands for, unless it is all of memory."""
         if isinstance(origin, TheArgument):
             return [self.arguments[key, part, origin.at]]
         places: dict[int, Place] = {}
@@ -275,7 +275,7 @@ class Landscape:
         return list(places.values())
 
     def called(self, followed: Followed, call: CallFlow) -> list[Key]:
-        """The definitions whose runs a call can begin."""
+        """The definitions whose runs a call can start."""
         if not is_run(call.kind):
             return []
         libraries = self._home.libraries if call.agent else (followed.library,)
@@ -284,7 +284,7 @@ class Landscape:
         return list(dict.fromkeys(key_of(of) for of in called))
 
     def with_called(self, keys: Iterable[Key]) -> list[Key]:
-        """The definitions, and those whose runs they begin by their calls within the agent."""
+        """The definitions, and those whose runs they start by calls within the agent."""
         pending = [key for key in keys if key in self.followed]
         for key in pending:
             of = self.followed[key]
@@ -294,8 +294,8 @@ class Landscape:
 
 
 def _undoing(calls: Iterable[CallFlow], library: Library) -> Iterator[CallFlow]:
-    """The calls that undo others, if an action does: each of its inputs takes what fits of what those were
-    given and gave.
+    """The undo calls for calls whose target has an undoing action: each input takes what matches of the
+    inputs and results of the original call.
     """
     for call in calls:
         target = library.get(call.kind, call.target) if call.kind in KINDS else None
@@ -319,7 +319,7 @@ def _undoing(calls: Iterable[CallFlow], library: Library) -> Iterator[CallFlow]:
 
 
 def _which_fit(fits: Condition, call: CallFlow, sources: Iterable[Taken]) -> Iterator[Taken]:
-    """The elements of a call that may fit."""
+    """The elements of a call that may match."""
     for taken in sources:
         match taken.origin:
             case TheArgument(at) if not may_be(fits, call.arguments[at].literal):
@@ -333,7 +333,7 @@ def _which_fit(fits: Condition, call: CallFlow, sources: Iterable[Taken]) -> Ite
 
 
 def _fitting(gives: Origin, of: GivenBy) -> Origin:
-    """The elements that a called run gives, limited to those that are asked for."""
+    """The elements that a called run returns, limited to those that are asked for."""
     return gives._replace(fits=of.fits) if isinstance(gives, GivenBy) and of.fits is not None else gives
 
 
@@ -343,5 +343,5 @@ def keeps_of(call: CallFlow, output: Output) -> list[Keep]:
 
 
 def is_run(kind: str) -> bool:
-    """True of a kind of definitions that are run."""
+    """True for a kind of definitions that are run."""
     return kind in KINDS and bool(KINDS[kind].run)

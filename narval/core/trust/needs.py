@@ -1,4 +1,4 @@
-"""The needs of a definition: what all that it can call may reach outside, found without running it."""
+"""The needs of a definition: what it and everything it can call may reach, determined without a run."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from narval.core.elements.element import local_name, parse
 from narval.core.trust.covering import ANYTHING, normal
 
 OUTSIDE = ("host", "folder", "program", "secret", "agent", ANYTHING)
-"""The words for what is granted, in the order in which they are shown."""
+"""The types of granted needs, in display order."""
 
 INSIDE = ("start", "read", "add")
-"""The words for what is shown beside it: definitions it starts, names of elements it reads and adds."""
+"""The types shown beside them: definitions it starts, names of elements it reads and adds."""
 
 MADE = ("start", "add")
-"""The words among them for what a call may give."""
+"""The types of `INSIDE` that limit what a call may return."""
 
 if TYPE_CHECKING:
     from lxml import etree
 
 STARTS = {"start": TARGET, START_PLAN: TARGET, local_name(TASK_OBJECT) or "": TASK}
-"""The elements that begin runs, by name, and the attribute of each that names the definition."""
+"""The elements that start runs, by name, and the attribute that names the definition."""
 
 ANY = "any"
-"""The word for a definition that is not known before a run begins."""
+"""The word for a definition that is not known before a run starts."""
 
 _PORTS = {"http": "80", "https": "443"}
 _URL = re.compile(
@@ -44,36 +44,36 @@ _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 Attributes = Mapping[str, str]
 
 Written = Mapping[str, tuple[Attributes, ...]]
-"""The attributes of elements that are written somewhere, by name."""
+"""The attributes of elements in a text, by element name."""
 
 
 class Need(msgspec.Struct, frozen=True, order=True):
     """One thing that a definition needs, and the part that needs it."""
 
     what: str
-    """A word of `OUTSIDE` or `INSIDE`."""
+    """A type from `OUTSIDE` or `INSIDE`."""
     value: str
     """The host, folder, program, secret, agent, definition or name; "" for code that declares nothing."""
     by: str = ""
     """The code that declares it; "" for a need of the definition itself."""
     part: str = ""
-    """The part of a definition that calls that."""
+    """The part of the definition that calls the code."""
     path: str = ""
     """The file of that part."""
     line: int = 1
     """The line of the part."""
     is_named: bool = False
-    """True of a folder that the owner's own file of memory, or settings, name."""
+    """True for a folder named by the owner's memory file or settings."""
 
     @property
     def text(self) -> str:
-        """The need as it is granted: `host smtp.example.org:587`."""
+        """The need in the form of a grant: `host smtp.example.org:587`."""
         return f"{self.what} {self.value}" if self.value else self.what
 
     @property
     def is_outside(self) -> bool:
-        """True if it reaches outside of the home: a folder does unless it is below `data/`, is a file right
-        in the home, or is named by the owner's own files.
+        """True if it reaches outside the home: a folder does unless it is below `data/`, is a file directly
+        in the home, or is named by the owner's files.
         """
         if self.what == "folder":
             return not (self.is_named or _is_within(self.value.rpartition(" ")[0]))
@@ -81,10 +81,10 @@ class Need(msgspec.Struct, frozen=True, order=True):
 
 
 class NamedPlaces(msgspec.Struct, frozen=True):
-    """The places that the owner's own files name.
+    """The places that the owner's files name.
 
-    `declared` are the attributes of the elements of `data/memory.xml`, by name; `services` are those of the
-    settings, by table.
+    `declared` are the attributes of the elements of `data/memory.xml`, by name; `services` are the places in
+    the settings, by table.
     """
 
     declared: Written = {}
@@ -92,7 +92,7 @@ class NamedPlaces(msgspec.Struct, frozen=True):
 
 
 def needs_of(definition: Definition, library: Library, places: NamedPlaces) -> list[Need]:
-    """All that a definition needs, for itself and for all that it can call."""
+    """Everything a definition needs, for itself and for everything it can call."""
     needs: dict[tuple[str, str], Need] = {}
     queue = [definition]
     for one in queue:
@@ -110,7 +110,7 @@ def needs_of(definition: Definition, library: Library, places: NamedPlaces) -> l
 
 
 def made_by(definition: Definition, library: Library) -> tuple[str, ...]:
-    """The needs of what a definition declares that its calls may give, as texts."""
+    """The needs for what a definition's calls are declared to return, as texts."""
     return tuple(need.text for need in needs_of(definition, library, NamedPlaces()) if need.what in MADE)
 
 
@@ -128,12 +128,12 @@ def written_by(definition: Definition) -> Written:
 
 @lru_cache(maxsize=512)
 def _written_in_xml(xml: bytes) -> Written:
-    """The attributes of all elements in a text: a start asks several times for those of each definition."""
+    """The attributes of all elements in a text; cached, since a start asks for them several times."""
     return _attributes(parse(xml).iter("{*}*"))
 
 
 def needs_of_call(needs: Needs, inputs: Written, places: NamedPlaces) -> list[Need]:
-    """The needs of a call of code, which is given elements with these attributes, by name."""
+    """The needs of a call of code with input elements that have these attributes, by name."""
     return list(_resolved(needs, "", "", 1, inputs, msgspec.structs.replace(places, declared={})))
 
 
@@ -144,7 +144,7 @@ def _of_one(one: Definition, library: Library, places: NamedPlaces, written: Wri
     """The needs of one definition, and of the code that it calls."""
     if isinstance(one, RunDefinition):
         for own in one.own_needs:
-            is_place = own.what in ("host", "folder")  # a program may be called like a table
+            is_place = own.what in ("host", "folder")  # a program may have the name of a table
             for value, is_named in (
                 _values(own.what, own.value, {}, places) if is_place else [(own.value, False)]
             ):
@@ -187,7 +187,7 @@ def _of_code(
 
 
 def _name_of(match: tuple[str, ...]) -> str:
-    """The name of the elements that fit a pattern; * where it says none."""
+    """The name of the elements that match a pattern; * if it names none."""
     name = _NAME.match(match[0]) if match else None
     return name[0] if name is not None else "*"
 
@@ -202,7 +202,7 @@ def _with_children(root: etree._Element) -> Iterator[etree._Element]:
 
 
 def _attributes(nodes: Iterable[etree._Element]) -> dict[str, tuple[Attributes, ...]]:
-    """The attributes of elements, by name, and by the name of the element around them with their own."""
+    """The attributes of elements, by name, and also by parent name and name."""
     by_name: dict[str, list[Attributes]] = {}
     for node in nodes:
         name, parent = local_name(node.tag) or "", node.getparent()
@@ -223,7 +223,7 @@ def _resolved(
     written: Written,
     places: NamedPlaces,
 ) -> Iterator[Need]:
-    """The declared needs of code, with the values that a definition or the owner's files have."""
+    """The declared needs of code, with values from the definition or the owner's files filled in."""
     for list_name, value in needs.all:
         what = list_name.removesuffix("s")
         for resolved, is_named in _values(what, value, written, places):
@@ -231,7 +231,7 @@ def _resolved(
 
 
 def _values(what: str, value: str, written: Written, places: NamedPlaces) -> Iterator[tuple[str, bool]]:
-    """The values that a declared one stands for, each with True if the owner's own files name it."""
+    """The concrete values of a declared need; True for each that the owner's files name."""
     table = table_of(value)
     if table == HOME:
         yield f"data {value.rpartition(' ')[2]}", True
@@ -250,17 +250,17 @@ def _values(what: str, value: str, written: Written, places: NamedPlaces) -> Ite
     if outer not in written:
         elements, is_named = places.declared.get(name, ()), True
         if outer not in places.declared:
-            yield value, False  # found by rank at the call, in whatever memory has then
+            yield value, False  # found by rank in memory at the time of the call
     for one in elements:
         if attribute in one:
             yield _filled(what, value, one), is_named and "{" not in one[attribute]
 
 
 def _filled(what: str, value: str, attributes: Attributes) -> str:
-    """A declared value with the attributes of one element in their places."""
+    """A declared value, with the attributes of one element filled in."""
     filled = WRITTEN.sub(lambda place: attributes.get(place[2], ""), value)
     if any("{" in attributes.get(place[2], "") for place in WRITTEN.finditer(value)):
-        return value  # computed when it is called
+        return value  # computed at the time of the call
     if what == "program":
         return filled.split()[0] if filled.split() else filled
     return host_of(filled) if what == "host" else filled
@@ -287,7 +287,7 @@ def _of_service(what: str, value: str, place: ServicePlace) -> Iterator[str]:
 
 
 def _is_within(path: str) -> bool:
-    """True of a path below `data/`, or of a file right in the home."""
+    """True for a path below `data/`, or a file directly in the home."""
     if not path or path.startswith(("/", "~", "{")):
         return False
     first, *rest = normal(path).split("/")

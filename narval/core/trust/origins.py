@@ -1,4 +1,4 @@
-"""Origins: the way back from what a call is given to what came in, and to what a model was free to say."""
+"""Origins: the way back from a call's inputs to the elements from outside, and to a model's free text."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from narval.core.memory.labels import MODEL, SECRET, WHETHER, Labels
 from narval.core.memory.memory import Memory
 
 MOST = 10_000
-"""The most elements whose origin is looked at; the origin of more is not known."""
+"""The most elements whose origin is examined; beyond that it is unknown."""
 
 
 MOST_TOLD = 16
-"""The most elements that another agent is told of as those by which something came in."""
+"""The most elements from outside that are named to another agent."""
 
 LONGEST_TOLD = 4_000
 """The most characters of one of them."""
@@ -33,14 +33,15 @@ def came_in(
     models: bool = False,
     brings_in: Callable[[Origin], bool] = _never,
 ) -> tuple[int, ...] | None:
-    """The elements by which labels about `from` came into some elements; None if that is not known: an
-    element is forgotten, the agent that sent it did not tell, or a run made it of values that it kept.
+    """The elements from outside from which some elements have their labels about `from`. None if unknown: an
+    element is forgotten, the agent that sent it did not name them, or a run made it from stored values.
 
-    An element that another agent sent stands for those by which it came in there (`origins_of`).
+    An element that another agent sent stands for the elements from outside that it derives from there
+    (`origins_of`).
 
-    The answer of a language model did not come in itself, unless `models` are asked for; what it was asked
-    with did. An element whose labels all come from what it is made of came in too if its call `brings_in`
-    something: a mail that is found by the words of another is a second mail.
+    The answer of a language model did not come in itself, unless `models` are asked for; its prompt did. An
+    element whose labels all come from its sources came in too if its call `brings_in` something: a mail found
+    by the words of another is a second mail.
     """
     pending, seen, arrived = list(eids), set[int](), dict[int, None]()
     while pending:
@@ -70,7 +71,7 @@ def came_in(
 
 
 def origins_of(memory: Memory, eids: Iterable[int]) -> Iterator[Element]:
-    """The elements that came in, with those that another agent told of in place of what it sent: these have
+    """The elements that came in, and those that another agent named in place of what it sent: the latter have
     no number, and only the attributes of the root.
     """
     for element in filter(None, map(memory.element, eids)):
@@ -83,8 +84,8 @@ def origins_of(memory: Memory, eids: Iterable[int]) -> Iterator[Element]:
 def told_origins(
     memory: Memory, eids: tuple[int, ...], labels: int, brings_in: Callable[[Origin], bool]
 ) -> tuple[str, ...]:
-    """The elements by which these labels of what is sent came in, as other agents are told of them; () if
-    that is not known, or they are too many or too large.
+    """The elements from outside from which sent elements have these labels, in the form for other agents; ()
+    if unknown, or if they are too many or too large.
     """
     names = {name for name in memory.labels.names(labels) if is_way(name)}
     if not names or not names <= _ways(memory, eids):
@@ -103,26 +104,26 @@ def _root_of(element: Element) -> str:
 
 
 def is_way(label: str) -> bool:
-    """True of a label that says by which way something came in."""
+    """True for a label that names a way in."""
     return label[-1] != WHETHER and not label.startswith(SECRET)
 
 
 def secrets_of(labels: Labels, eid: int) -> set[str]:
-    """The names of the secrets that an element or a run says, or was decided by."""
+    """The names of the secrets that an element or a run contains, or was decided by."""
     names = labels.names(labels.of((eid,)))
     return {name.removeprefix(SECRET).removesuffix(WHETHER) for name in names if name.startswith(SECRET)}
 
 
 def _ways(memory: Memory, eids: Iterable[int]) -> set[str]:
-    """The labels of elements that say by which way something came in."""
+    """The labels of elements that name a way in."""
     labels = memory.labels
     said = labels.names(labels.of(eids))
     return {name for name in said if is_way(name)}
 
 
 class Chosen(NamedTuple):
-    """The values that language models gave where the author left them no words of their own: a choice among
-    words, yes or no; and numbers.
+    """The values that language models gave where the author left no free text: a choice among words, yes or
+    no; and numbers.
     """
 
     words: frozenset[str] = frozenset()
@@ -130,8 +131,8 @@ class Chosen(NamedTuple):
 
 
 def chosen(memory: Memory, eids: Iterable[int]) -> Chosen:
-    """The values that prompts bound, in the answers of language models from which some elements came. An
-    answer whose prompt is forgotten has none, nor has one whose fields came in.
+    """The values limited by prompts, in the answers of language models from which some elements came. An
+    answer has none if its prompt is forgotten, or if the prompt's fields came from outside.
     """
     pending, seen = list(eids), set[int]()
     words, numbers = set[str](), set[str]()
@@ -155,11 +156,11 @@ def _has_model(memory: Memory, eid: int) -> bool:
 
 
 _NUMBERS = ("number", "integer")
-"""The types of fields that are numbers."""
+"""The field types that are numbers."""
 
 
 def _bound(memory: Memory, prompt: Element | None) -> Iterator[tuple[str, bool]]:
-    """The fields of a prompt that leave a model no words of its own, each with True if it is a number."""
+    """The fields of a prompt that leave a model no free text, each with True if it is a number."""
     if prompt is None or prompt.name != "prompt" or memory.labels.told_of(prompt.eid, "field"):
         return
     for node in children(prompt.tree()):

@@ -1,6 +1,4 @@
-"""Parts: the pieces of what a call is given, which of them say where it goes, and by which ways each
-came in.
-"""
+"""Parts: the pieces of a call's inputs, which of them say where it goes, and how each came in."""
 
 from __future__ import annotations
 
@@ -17,37 +15,37 @@ from narval.core.memory.memory import Memory
 from narval.core.trust.paths import SlotPath, is_within
 
 PROGRAMS = "program:"
-"""The start of the names by which rules name programs."""
+"""The prefix of the names of programs in rules."""
 
 AGENTS = "agent:"
-"""The start of the names by which rules name agents of other homes."""
+"""The prefix of the names of agents of other homes in rules."""
 
 WRITTEN_WORK = "work:"
-"""The start of the names by which rules name what people are written about work, by mail and in chats."""
+"""The prefix of the names in rules for messages to people about work, by mail and chat."""
 
 TEXT = "text"
-"""The name, as of an input, of what an item of work shows."""
+"""The input name of what an item of work shows."""
 
 VALUES = "values"
-"""The name, as of an input, of the values that a run gives a program, or sends along with a call."""
+"""The input name of the values that a run gives a program, or sends along with a call."""
 
 ELEMENTS = "elements"
-"""The name, as of an input, of the elements that go along with a call of a definition at another agent."""
+"""The input name of the elements sent along with a call of a definition at another agent."""
 
 STANDARD_INPUT = "standard input"
-"""The name, as of an input, of what a program is given there."""
+"""The input name of a program's standard input."""
 
 
 def inputs_of(call: Call) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """The inputs of a call by the names that parts have; the standard input of a program has one too, and so
-    has what goes along to another agent.
+    """The inputs of a call by the names that parts use; the standard input of a program has one too, and so
+    do the elements sent along to another agent.
     """
     along = ((ELEMENTS, call.elements),) if call.agent and call.elements else ()
     return (*along, *((slot or STANDARD_INPUT, eids) for slot, eids in call.inputs))
 
 
 def elements_given(memory: Memory, call: Call) -> dict[str, list[Element]]:
-    """The elements that a call was given, by the names of its inputs, except those that are forgotten."""
+    """The elements given to a call, by input name, except for forgotten ones."""
     return {
         slot: [element for eid in eids if (element := memory.element(eid)) is not None]
         for slot, eids in inputs_of(call)
@@ -65,26 +63,26 @@ def where_in(slot: str, says_where: Iterable[SlotPath] | None) -> list[str] | No
 
 
 _ONE_PART = re.compile(r"string\(\s*(@?[A-Za-z_][\w.-]*)\s*\)")
-"""An expression that selects the text of one attribute, or of one child."""
+"""An expression that selects the text of a single attribute or child."""
 
 
 class Part(msgspec.Struct, frozen=True):
-    """A piece of what a call is given, with the labels of what its value came from.
+    """A piece of a call's input, with the labels of the sources of its value.
 
-    The parts of an input do not overlap: that of the path "" is what is in none of the others.
+    The parts of an input do not overlap: the part with path "" is everything outside the others.
     """
 
     input: str
-    """The id of the input; "" is what decided that the call came to be."""
+    """The id of the input; "" is what decided that the call is made."""
     path: str = ""
-    """The piece of it: `@to`, `body`, `address/@mail`; "" for all that is in no other part."""
+    """The path of the piece: `@to`, `body`, `address/@mail`; "" for everything in no other part."""
     where: bool = False
     """True if it says where the call goes."""
     labels: tuple[str, ...] = ()
-    """The labels of what it says, those of secrets too, in the order of the alphabet."""
+    """The labels of its contents, including those of secrets, in alphabetical order."""
     eids: tuple[int, ...] = ()
-    """The elements of memory that these labels come from, the nearest ones: the element itself, or, if it was
-    made of pieces, what the piece was made of. They may have been forgotten.
+    """The nearest elements of memory that these labels come from: the element itself, or, if it was made of
+    pieces, the sources of the piece. They may have been forgotten.
     """
 
 
@@ -94,11 +92,10 @@ def parts_of(
     says_where: Iterable[SlotPath] | None = None,
     deciding: Iterable[int] = (),
 ) -> tuple[Part, ...]:
-    """The parts of a call: for each input those that are declared to say where, those that have labels of
-    their own, and the rest; last what decided that the call came to be, if that has labels.
+    """The parts of a call: for each input those declared to say where, those with labels of their own, and
+    the rest; last, if it has labels, what decided that the call is made.
 
-    `says_where` is what the action declares, None if nothing; `deciding` are the run that calls and those
-    that called it.
+    `says_where` is what the action declares, None if nothing; `deciding` are the calling run and its callers.
     """
     labels = memory.labels
     if not labels.pages:
@@ -117,8 +114,8 @@ def parts_of(
 
 
 def _selected(call: Call) -> dict[str, str]:
-    """The parts of elements that a program is given as variables, by variable, if its expression names one
-    part: it learns nothing of the others.
+    """The parts of elements that a program gets as variables, by variable, if its expression names one part:
+    the program learns nothing of the others.
     """
     selects = call.program.selects if call.program is not None else ()
     fits = ((name, _ONE_PART.fullmatch(expression)) for name, expression in selects)
@@ -126,7 +123,7 @@ def _selected(call: Call) -> dict[str, str]:
 
 
 def _of_input(memory: Memory, slot: str, eids: tuple[int, ...], declared: list[str] | None) -> Iterator[Part]:
-    """The parts of one input; with `declared` None all of it says where."""
+    """The parts of one input; with `declared` None all of them say where."""
     labels = memory.labels
     paths = dict.fromkeys(declared or ())
     for eid in eids:
@@ -138,7 +135,7 @@ def _of_input(memory: Memory, slot: str, eids: tuple[int, ...], declared: list[s
 
 @lru_cache(maxsize=1024)
 def _outermost(paths: tuple[str, ...], declared: tuple[str, ...] | None) -> tuple[tuple[str, bool], ...]:
-    """The paths that are within no other, each with True if it says where, without ""."""
+    """The paths that are within no other path, each with True if it says where, without ""."""
     return tuple(
         (path, declared is None or any(is_within(path, part) or is_within(part, path) for part in declared))
         for path in paths
@@ -164,7 +161,7 @@ def _part(
 
 
 def _sources(memory: Memory, eid: int, said: set[str]) -> tuple[int, ...]:
-    """The nearest elements from which a piece of an element has its labels."""
+    """The nearest elements from which a piece of an element gets its labels."""
     labels = memory.labels
     if not said:
         return ()
@@ -180,7 +177,7 @@ def _sources(memory: Memory, eid: int, said: set[str]) -> tuple[int, ...]:
 
 
 def _decided(labels: Labels, runs: Iterable[int], eids: tuple[int, ...]) -> Part:
-    """The cause of a call: the runs, and what led to the elements that it is given."""
+    """The cause of a call: the runs, and what decided its input elements."""
     having = [run for run in runs if labels.own(run)]
     names = {*labels.names(labels.whole(labels.of(having)))}
     for eid in eids:

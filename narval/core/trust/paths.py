@@ -1,7 +1,7 @@
-"""Paths of parts: attributes, texts and children of an element, and those of an input or output.
+"""Paths of parts: attributes, texts and children of an element, also within an input or output.
 
-`@to` is an attribute, `body` a child with all that is in it, `address/@mail` an attribute of a child,
-`text()` the text that stands in the element itself. Names stand without prefixes.
+`@to` is an attribute, `body` a child and everything in it, `address/@mail` an attribute of a child, `text()`
+the text directly in the element. Names have no prefixes.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 TEXT = "text()"
-"""The path of the text that stands in an element itself, and not in a child."""
+"""The path of the text directly in an element, not in a child."""
 
 _NAME = r"[^\W\d][\w.-]*"
 _PATH = re.compile(rf"(?:{_NAME}/)*(?:@?{_NAME}|text\(\))")
 
 WRITTEN = "a path such as @to, body, address/@mail or text()"
-"""The expectation of a path, for people."""
+"""The expected form of a path, for people."""
 
 
 class SlotPath(NamedTuple):
@@ -31,7 +31,7 @@ class SlotPath(NamedTuple):
 
 
 class Keep(NamedTuple):
-    """A part of an output that is passed on: it says what these parts of inputs say, and nothing else."""
+    """A part of an output that is passed on: it contains only what these parts of inputs contain."""
 
     part: SlotPath
     sources: tuple[SlotPath, ...]
@@ -41,12 +41,12 @@ class Keep(NamedTuple):
 
 
 def is_path(text: object) -> bool:
-    """True of a path as an author writes it."""
+    """True for a valid path."""
     return isinstance(text, str) and _PATH.fullmatch(text) is not None
 
 
 def slot_path(text: object) -> SlotPath:
-    """The part of a slot that a text names, as in `email/@to`. Raises ValueError with what was expected."""
+    """Parse a part of a slot, such as `email/@to`. Raises ValueError with what was expected."""
     slot, slash, path = text.partition("/") if isinstance(text, str) else ("", "", "")
     if not slot or re.search(r"[\s=+]", slot) or (slash and not is_path(path)):
         raise ValueError(f"an id, or an id and {WRITTEN}, as in email/@to")
@@ -54,12 +54,12 @@ def slot_path(text: object) -> SlotPath:
 
 
 def slot_paths(text: str) -> tuple[SlotPath, ...]:
-    """The parts that an attribute lists, with blanks between. Raises ValueError."""
+    """The parts that an attribute lists, separated by blanks. Raises ValueError."""
     return tuple(map(slot_path, text.split()))
 
 
 def keeps_of(declared: Mapping[str, str | Iterable[str]]) -> tuple[Keep, ...]:
-    """The parts of outputs that are passed on: for each, the parts of inputs that it passes on.
+    """The parts of outputs that are passed on, each with its parts of inputs.
 
     Raises ValueError with what was expected.
     """
@@ -70,7 +70,7 @@ def keeps_of(declared: Mapping[str, str | Iterable[str]]) -> tuple[Keep, ...]:
 
 
 def keeps_in(text: str) -> tuple[Keep, ...]:
-    """The parts that an attribute says are passed on: `answer/@to=mail/@from answer/body=mail/body+note`.
+    """Parse an attribute of passed-on parts: `answer/@to=mail/@from answer/body=mail/body+note`.
 
     Raises ValueError.
     """
@@ -81,12 +81,12 @@ def keeps_in(text: str) -> tuple[Keep, ...]:
 
 
 def is_within(path: str, part: str) -> bool:
-    """True if a path is a part, or lies within it."""
+    """True if a path is a part, or is within it."""
     return not part or path == part or path.startswith(f"{part}/")
 
 
 def paths_in(text: str) -> tuple[str, ...]:
-    """The paths that an attribute lists, with blanks between. Raises ValueError."""
+    """The paths that an attribute lists, separated by blanks. Raises ValueError."""
     words = tuple(text.split())
     if not words or not all(map(is_path, words)):
         raise ValueError(WRITTEN)
@@ -94,5 +94,5 @@ def paths_in(text: str) -> tuple[str, ...]:
 
 
 def local_part(name: object) -> str:
-    """The name of an element or attribute as it stands in a path: without its namespace."""
+    """The name of an element or attribute as used in a path: without its namespace."""
     return str(name).rpartition("}")[2]

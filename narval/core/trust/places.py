@@ -1,4 +1,4 @@
-"""Places: the elements that can come to be in a home, before any does, and which of them a search can
+"""Places: the elements that can exist in a home, determined before it runs, and which of them a search can
 find.
 """
 
@@ -17,56 +17,56 @@ from narval.core.trust.paths import is_within
 
 
 class Place(NamedTuple):
-    """An element that can come to be, or a run: a node for each part that has labels of its own."""
+    """An element that can exist, or a run: with a node for each part that has labels of its own."""
 
     title: str
-    """The words for it."""
+    """The title for people."""
     definition: Definition | None
-    """The definition whose runs make it; None if no definition does."""
+    """The definition whose runs make it; None if there is none."""
     part: str
-    """The step that does."""
+    """The step that makes it."""
     nodes: dict[str, int]
-    """The nodes by path; "" is what is in no other part."""
+    """The nodes by path; "" is everything in no other part."""
     whether: int
-    """The node of what decides that it comes to be."""
+    """The graph node of the decision to create it (its `decided by` labels)."""
 
     def of_part(self, path: str) -> list[int]:
-        """The nodes of a part, with all that is in it; "" is the whole."""
+        """The nodes of a part and everything in it; "" is the whole."""
         around = max((outer for outer in self.nodes if is_within(path, outer)), key=len)
         inside = [inner for inner in self.nodes if inner != around and is_within(inner, path)]
         return [self.nodes[each] for each in (around, *inside)]
 
 
 class Source(Protocol):
-    """Elements from which others are made, or calls are given."""
+    """Elements from which others are made, or that calls are given."""
 
     @property
     def paths(self) -> Iterable[str]:
-        """The paths of the parts that some have."""
+        """The paths of the parts that any of them has."""
 
     def of_part(self, path: str) -> Iterable[int]:
-        """The nodes of a part of them, with all that is in it; "" is the whole."""
+        """The nodes of a part of them and everything in it; "" is the whole."""
 
     def rest(self) -> Iterable[int]:
         """The nodes of what is in no part of its own."""
 
     def whether(self) -> Iterable[int]:
-        """The nodes of what decides that they come to be."""
+        """The nodes of the decisions to create them."""
 
 
 class Places:
-    """Some places together."""
+    """Several places as one source."""
 
     def __init__(self, places: Iterable[Place]) -> None:
         self.places = tuple(places)
 
     @property
     def paths(self) -> Iterable[str]:
-        """The paths of the parts that some have."""
+        """The paths of the parts that any of them has."""
         return {path for place in self.places for path in place.nodes}
 
     def of_part(self, path: str) -> Iterator[int]:
-        """The nodes of a part of them, with all that is in it; "" is the whole."""
+        """The nodes of a part of them and everything in it; "" is the whole."""
         return (node for place in self.places for node in place.of_part(path))
 
     def rest(self) -> Iterator[int]:
@@ -74,7 +74,7 @@ class Places:
         return (place.nodes[""] for place in self.places)
 
     def whether(self) -> Iterator[int]:
-        """The nodes of what decides that they come to be."""
+        """The nodes of the decisions to create them."""
         return (place.whether for place in self.places)
 
 
@@ -113,7 +113,7 @@ class _Joined:
 
 
 class _Alike:
-    """Places whose elements are alike: what fits one condition, or what an author wrote."""
+    """Places with similar elements: those that match one condition, or those that an author wrote."""
 
     def __init__(self, of: Condition | Literal | None) -> None:
         self.of = of
@@ -128,8 +128,8 @@ class _Alike:
 
 
 class PossibleMemory:
-    """The elements that memory can have, by what is known of them; `secrets` are the labels of what fits a
-    pattern, each with the pattern.
+    """The elements that memory can contain, by what is known about them. `secrets` are labels, each with the
+    pattern of the elements that have it.
     """
 
     def __init__(self, graph: LabelGraph, secrets: Iterable[tuple[str, Pattern]]) -> None:
@@ -137,7 +137,7 @@ class PossibleMemory:
         self._secrets = [(label, Condition((pattern,))) for label, pattern in secrets]
         self._alike: dict[object, _Alike] = {}
         self._known: dict[int, list[Condition | Literal | None]] = {}
-        """The facts about the elements of each place."""
+        """The known facts about the elements of each place."""
         self._by_name: dict[str | None, list[_Alike]] = {}
         self._joined: dict[object, _Joined] = {}
         self._found: dict[object, _Joined] = {}
@@ -145,9 +145,9 @@ class PossibleMemory:
     def enter(
         self, place: Place, of: Condition | Literal | None = None, *, may_be_secret: bool = True
     ) -> None:
-        """Let the elements of a place enter memory: they fit a condition, or are written; None: any. Without
-        `may_be_secret` they have the label of what is secret only where they are searched by a condition that
-        it can fit.
+        """Enter the elements of a place into memory: they match a condition, or are written by an author;
+        None: any. Without `may_be_secret` they have the label of a secret only if they are searched by a
+        condition that the secret can match.
         """
         key = of.patterns if isinstance(of, Condition) else of
         if key not in self._alike:
@@ -162,21 +162,21 @@ class PossibleMemory:
                     self._graph.seed(node, label)
 
     def enter_as(self, place: Place, other: Place) -> None:
-        """Let the elements of a place enter memory as those of another do."""
+        """Enter the elements of a place into memory like those of another."""
         for of in self._known.get(other.nodes[""], ()):
             self.enter(place, of)
 
     def may_be(self, fits: Condition, place: Place) -> bool:
-        """True unless it is proved that no element of a place fits a condition."""
+        """True unless it is proved that no element of a place matches a condition."""
         return any(may_be(fits, of) for of in self._known.get(place.nodes[""], (None,)))
 
     def named(self, *names: str) -> Iterator[tuple[Place, Condition | Literal | None]]:
-        """The places whose elements can have one of these names, with what is known of them."""
+        """The places whose elements can have one of these names, with what is known about them."""
         alike = dict.fromkeys(each for name in (*names, None) for each in self._by_name.get(name, ()))
         return ((place, each.of) for each in alike for place in each.places)
 
     def search(self, fits: Condition | None) -> Source:
-        """All elements that can fit a condition; None: all. No place may enter from then on.
+        """All elements that can match a condition; None: all. No place may enter after this.
 
         Elements that may have any name are among them only if code makes them so.
         """
@@ -204,7 +204,7 @@ class PossibleMemory:
 
 
 def may_be(fits: Condition | None, of: Condition | Literal | None) -> bool:
-    """True unless it is proved that no element of which something is known fits a condition."""
+    """True unless it is proved that no element with these known facts matches a condition."""
     if fits is None or of is None:
         return True
     if isinstance(of, Literal):

@@ -1,7 +1,7 @@
-"""Prospects: what the rules would make of each label that can reach a part of a call, before it is made.
+"""Prospects: how the rules would judge each label that can reach a part of a call, before the call is made.
 
-A rule may ask for what only memory can tell: whether an address is the writer's, what a text holds. Then it
-may count or not, and so may each rule after it: a label has several possible ends.
+A rule may depend on what only memory knows: whether an address is the sender's, what a text contains. Then it
+may apply or not, and so may each rule after it: a label has several possible outcomes.
 """
 
 from __future__ import annotations
@@ -20,39 +20,37 @@ from narval.core.trust.rules import ALL, SEVERITY, PartWord, Rule, Rules, Then, 
 from narval.core.trust.ways_out import AWAY
 
 Prospect = Literal["allowed", "depends", "asks", "refused"]
-"""The prospect of a call, the mildest first: nothing that can reach it asks, something may under some
-conditions, a label that can reach it asks, or is refused.
+"""The prospect of a call, mildest first: nothing that can reach it asks; something may ask under some
+conditions; a label that can reach it asks; or one is refused.
 """
 
 _SURE: dict[Then, Prospect] = {"allow": "allowed", "ask": "asks", "refuse": "refused"}
 
 Cause = Literal["", "memory", "code", "values"]
-"""The condition on which it depends: an element that is found by rank, code that does not say what it passes
-on, or values that a rule asks for; "" for none.
+"""The reason why it depends: on an element found by rank, on code that does not declare what it passes on, or
+on values that a rule requires; "" for none.
 """
 
 
 class End(NamedTuple):
-    """An end that a label can bring a call to, and the rule that says so; None if no rule is about it."""
+    """A possible outcome of a label for a call, and the rule that decides it; None if no rule applies."""
 
     then: Then
     rule: Rule | None
 
 
 class LabelProspect(NamedTuple):
-    """A label that can reach a part of a call, and what the rules make of it."""
+    """A label that can reach a part of a call, and how the rules judge it."""
 
     label: str
     prospect: Prospect
     depends: Cause
     ends: tuple[End, ...]
-    """The ends that it can bring the call to, that of the first rule first; the last has no further
-    condition.
-    """
+    """The possible outcomes, that of the first rule first; the last has no further condition."""
 
 
 class PartProspect(NamedTuple):
-    """A part of a call, with all labels that can reach it, the gravest first."""
+    """A part of a call, with all labels that can reach it, the most severe first."""
 
     part: ReachedPart
     word: PartWord
@@ -60,7 +58,7 @@ class PartProspect(NamedTuple):
 
 
 class CallProspect(NamedTuple):
-    """A call that goes outside, or to a program, with its prospect: the gravest of all."""
+    """A call that goes outside, or to a program, with its most severe prospect."""
 
     call: ReachedCall
     prospect: Prospect
@@ -69,7 +67,7 @@ class CallProspect(NamedTuple):
 
     @property
     def labels(self) -> frozenset[str]:
-        """All labels that can reach some part of it."""
+        """All labels that can reach any part of it."""
         return frozenset(one.label for part in self.parts for one in part.labels)
 
 
@@ -77,8 +75,8 @@ GRAVITY: tuple[Prospect, ...] = ("allowed", "depends", "asks", "refused")
 
 
 def prospects(calls: Iterable[ReachedCall], rules: Rules | None) -> Iterator[CallProspect]:
-    """The prospects by rules of calls that go outside, and of those that can reveal a secret there. With None
-    they are those of a home without rules: a language model's answer asks.
+    """The prospects, by rules, of calls that go outside, and of those that can reveal a secret there. With
+    None they are those of a home without rules: a language model's answer asks.
     """
     for call in calls:
         if call.call.kind == NOTICE and rules is None:
@@ -92,9 +90,7 @@ def prospects(calls: Iterable[ReachedCall], rules: Rules | None) -> Iterator[Cal
 
 
 def of_label(call: CallProspect, label: str) -> CallProspect | None:
-    """The prospect of a call because of one label; None if it cannot reach the call. `model:*` is any
-    model's.
-    """
+    """The prospect of a call because of one label; None if the label cannot reach it. `model:*` is any."""
     parts = tuple(
         part._replace(labels=tuple(one for one in part.labels if _names(label, one.label)))
         for part in call.parts
@@ -111,7 +107,7 @@ def _may_be_about(rule: Rule, action: str, recipe: str, piece: Part, label: str)
 
 
 def _only_secrets(part: PartProspect) -> PartProspect:
-    """The same part with only the labels of secrets: all that is judged of a call that only reads outside."""
+    """The part with only the labels of secrets: nothing else is judged in a call that only reads outside."""
     return part._replace(labels=tuple(one for one in part.labels if one.label.startswith(SECRET)))
 
 
@@ -128,9 +124,7 @@ def _gravest(call: ReachedCall, parts: tuple[PartProspect, ...]) -> CallProspect
 
 
 def name_of(call: ReachedCall) -> str:
-    """The name by which rules name what is called; it ends with `*` or begins so for an agent that is not
-    known before.
-    """
+    """The target's name in rules; it ends or starts with `*` for an agent not known in advance."""
     if call.call.kind == AWAY:
         return f"{AGENTS}{call.call.target}"
     if call.call.kind == NOTICE:
@@ -167,7 +161,7 @@ def _of_label(
 
 
 def _ends(call: ReachedCall, piece: Part, label: str, rules: Rules | None) -> Iterator[End]:
-    """The ends that a label can bring a call to, up to the first rule that counts whatever memory has."""
+    """The possible outcomes of a label for a call, up to the first rule that applies in any case."""
     if rules is None:
         yield End("ask" if label.startswith(MODEL) else "allow", None)
         return

@@ -1,13 +1,13 @@
-"""Reach: which labels can reach which part of which call, known before anything runs.
+"""Reach: which labels can reach which part of which call, determined before anything runs.
 
-The definitions of a home make one graph. Its nodes are the parts of all elements that can come to be, and the
-runs; an edge leads from what is read to what is made of it. A label begins where something comes in, and goes
-along the edges: no run can bring it to what it does not reach. An element found in memory is any that can
-fit, so the graph has more ways than a run takes, and never fewer.
+The definitions of a home form one graph. Its nodes are the parts of all elements that can exist, and the
+runs; an edge leads from what is read to what is made from it. A label starts where something comes in, and
+follows the edges: no run can bring it to anything it does not reach. An element found in memory may be any
+that can match, so the graph has more paths than a run takes, and never fewer.
 
-Two kinds of edges are told apart. One of *memory* is taken only if an input finds nothing nearer, and takes
-what fits from all of memory. One of *code* is taken only if code that does not say what it passes on passes
-it.
+Two special kinds of edges are distinguished. An edge of *memory* is taken only if an input finds nothing
+nearer, and takes a match from all of memory. An edge of *code* is taken only if code that does not declare
+what it passes on passes it on.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ class ReachedPart(NamedTuple):
     input: str
     """The id of the input; "" is what decides that the call is made."""
     path: str
-    """The piece of it; "" for all that is in no other part."""
+    """The path of the piece; "" for everything in no other part."""
     where: bool
     """True if it says where the call goes."""
     labels: frozenset[str]
-    """The labels that come by what the definitions say."""
+    """The labels that come by what the definitions declare."""
     by_memory: frozenset[str]
-    """The labels that come only if an input finds nothing nearer, and takes what fits in memory."""
+    """The labels that come only if an input finds nothing nearer and takes a match from memory."""
     by_code: frozenset[str]
-    """The labels that come only if code that does not say what it passes on passes them on."""
+    """The labels that come only if code that does not declare what it passes on passes them on."""
     node: int
     """Its node in the graph."""
 
@@ -64,20 +64,20 @@ class ReachedPart(NamedTuple):
 
 
 class ReachedCall(NamedTuple):
-    """A call that goes to code or to a program, with what can reach its parts."""
+    """A call of code or of a program, with what can reach its parts."""
 
     definition: Definition
     """The definition whose runs make it."""
     call: CallFlow
-    """The part that does."""
+    """The part that makes it."""
     action: Action | None
-    """The action; None if the target is no action, or not loaded."""
+    """The action; None if the target is not an action, or not loaded."""
     parts: tuple[ReachedPart, ...]
-    """The parts of its inputs; last, with no input, what decides that it is made."""
+    """The parts of its inputs; last, without an input, what decides that it is made."""
 
 
 class WayStep(NamedTuple):
-    """A place by which a label comes: words, and the definition and the part of it that make it."""
+    """A place on a label's path: its title, and the definition and part that make it."""
 
     words: str
     definition: str = ""
@@ -101,7 +101,7 @@ _Calls = dict[Key, list[_Call]]
 
 
 class Reach:
-    """The labels that can reach each part of each call that the definitions of a home can make."""
+    """The labels that can reach each part of each call that a home's definitions can make."""
 
     def __init__(self, home: KnownHome) -> None:
         self._home, self._land = home, Landscape(home)
@@ -117,17 +117,17 @@ class Reach:
 
     @property
     def definitions(self) -> list[Definition]:
-        """The definitions that are run, in the order of their files."""
+        """The definitions that are run, in file order."""
         definitions = (followed.definition for followed in self._land.followed.values())
         return sorted(definitions, key=lambda definition: (definition.path, definition.line, definition.kind))
 
     def with_called(self, definitions: Iterable[Definition]) -> list[Definition]:
-        """The definitions, and those whose runs they begin by their calls, in the order of their files."""
+        """The definitions, and those whose runs they start by calls, in file order."""
         keys = self._land.with_called(map(key_of, definitions))
         return [definition for definition in self.definitions if key_of(definition) in keys]
 
     def calls_of(self, definition: Definition) -> list[ReachedCall]:
-        """The calls of actions and programs that runs of a definition can make; those that undo come last."""
+        """The calls of actions and programs that runs of a definition can make, undo calls last."""
         followed = self._land.followed.get(key_of(definition))
         if followed is None:
             return []
@@ -138,8 +138,8 @@ class Reach:
         ]
 
     def way(self, part: ReachedPart, label: str) -> list[WayStep]:
-        """The places by which a label reaches a part, from where it comes in; [] if it does not. What is
-        secret comes in as an element that fits its pattern.
+        """The places on a label's path to a part, from where it comes in; [] if it does not reach it. A
+        secret comes in as an element that matches its pattern.
         """
         steps: list[WayStep] = []
         fits = self._home.pattern_of(label)
@@ -216,8 +216,8 @@ class Reach:
         self._calls.setdefault(followed.key, []).append((call, action, parts))
 
     def _leave(self, followed: Followed) -> None:
-        """Note what goes to agents of other homes, or is written to people, as calls, behind those that the
-        runs make here.
+        """Add what goes to agents of other homes, or is written to people, as calls, after those made in the
+        home.
         """
         for call in ways_out(followed.definition, followed.flow, self._home):
             where = says_receiver(call)
@@ -253,7 +253,7 @@ class Reach:
             self._land.connect(self._land.memory.search(names).of_part(""), place.nodes.values())
 
     def _make_edges_of_files(self, followed: Followed, call: CallFlow, action: Action | None) -> None:
-        """Let what is written into files reach what is read from files, and what the home keeps in files."""
+        """Connect what is written into files to what is read from them, and to the home's own files."""
         if action is not None and may_copy(action) and _names_closed(call):
             self._land.connect([self._land.closed], [self._land.files], CODE)
         if action is not None and may_write(action):
@@ -276,7 +276,7 @@ class Reach:
                 self._land.connect(files, nodes, code)
 
     def _start_runs(self) -> None:
-        """Give runs that an element begins its labels, and those of the run that made it."""
+        """Give runs the labels of the element that starts them, and of the run that made it."""
         anyone = self._land.graph.node()
         by_name: dict[str, list[int]] = {}
         for followed in self._land.followed.values():
@@ -287,7 +287,7 @@ class Reach:
                 place.definition is not None
                 and place.whether == self._land.followed[key_of(place.definition)].run.whether
             ):
-                continue  # errors and runs begin nothing
+                continue  # errors and runs start nothing
             attributes = dict(of.attributes) if isinstance(of, Literal) else {}
             target = attributes.get(TARGET) or attributes.get(TASK)
             to = by_name.get(target, []) if target else [anyone]
@@ -310,7 +310,7 @@ def _parts_of(
     takes: Iterable[Taken],
     where: Iterable[SlotPath] | None,
 ) -> Iterator[_PartNode]:
-    """The parts of an input, each with a node that everything it can be reaches."""
+    """The parts of an input, each with a node reached by everything it can be."""
     sources = [(land.source(followed.key, taken.origin, call.part), _kind(taken)) for taken in takes]
     declared = where_in(slot, where)
     paths = {path for source, _ in sources for path in source.paths}.union(declared or ()) - {""}
@@ -325,7 +325,7 @@ def _parts_of(
 
 
 def _ask_about(land: Landscape, calls: _Calls, approvals: Iterable[tuple[str, str]]) -> None:
-    """Let what calls are given reach the work that asks if they may be made, and shows it."""
+    """Connect the inputs of calls to the work that asks for approval, and shows them."""
     asking = [followed for followed in land.followed.values() if followed.definition.kind == ASKING]
     for key, made in calls.items() if asking else ():
         for call, _, parts in made:
@@ -336,7 +336,7 @@ def _ask_about(land: Landscape, calls: _Calls, approvals: Iterable[tuple[str, st
 
 
 def _made_by(followed: Followed, land: Landscape, calls: _Calls) -> Iterator[_Call]:
-    """The calls that runs of a definition make, in its order, then those that undo what these and the runs
+    """The calls that runs of a definition make, in order, then those that undo what these runs and the runs
     that they called have done.
     """
     yield from (one for one in calls.get(followed.key, ()) if not one[0].undoes)
@@ -351,7 +351,7 @@ def _made_by(followed: Followed, land: Landscape, calls: _Calls) -> Iterator[_Ca
 
 
 def _labels_of(home: KnownHome, call: CallFlow, action: Action | None) -> Iterator[str]:
-    """The labels of what a call brings in."""
+    """The labels that a call brings in."""
     if call.kind == PROGRAM:
         yield OF_PROGRAMS
     if action is not None and action.label:
@@ -363,7 +363,7 @@ def _labels_of(home: KnownHome, call: CallFlow, action: Action | None) -> Iterat
 
 
 def _names_closed(call: CallFlow) -> bool:
-    """True if an element that a call is given may name a file in a closed part of the home."""
+    """True if an input element of a call may name a file in a closed part of the home."""
     for taken in (taken for takes in call.inputs.values() for taken in takes):
         match taken.origin:
             case TheArgument(at) if not call.undoes:
@@ -380,7 +380,7 @@ def _kind(taken: Taken) -> int:
 
 
 def _replaced(output: Output) -> Condition | None:
-    """The condition that the elements which an output replaces fit."""
+    """The condition on the elements that an output replaces."""
     written = REPLACES.fullmatch(output.replaces or "")
     if written is None:
         return None

@@ -1,8 +1,8 @@
 """Reads: the parts of elements that a value in braces comes from: those it selects, and those its predicates
 read.
 
-For `$mails[@from = $boss/@mail][1]/@subject` these are in the mail that was selected, and in the boss. An
-element that a predicate left out is not among them: the absence of something says nothing.
+For `$mails[@from = $boss/@mail][1]/@subject` these are in the selected mail, and in the boss. An element that
+a predicate excluded is not among them: the absence of something carries no content.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ _COUNTING = frozenset({"position", "last", "true", "false"})
 """The functions without arguments that read nothing of an element."""
 
 _NAME = re.compile(r"[\w.:-]+")
-"""A test of a name, not of all names or of a type of nodes."""
+"""A test for one name, not for all names or a type of node."""
 
 _DOWNWARD = frozenset({"child", "attribute", "self", "descendant", "descendant-or-self"})
-"""The axes that do not lead out of an element."""
+"""The axes that stay within an element."""
 
 
 _OF_EACH = "{urn:narval:each}memory"
-"""The element around each element while several are looked at together."""
+"""The element wrapped around each element while several are evaluated together."""
 
 
 class Bound(NamedTuple):
-    """An element that a variable stands for, and the parts of memory that it is, or was copied from."""
+    """An element of a variable, and the parts of memory that it is, or was copied from."""
 
     element: Element
     sources: frozenset[Source] = frozenset()
 
 
 BoundElements = Mapping[str, Sequence[Bound]]
-"""The elements that variables stand for."""
+"""The elements of each variable."""
 
 
 class _Rooted(NamedTuple):
@@ -56,13 +56,13 @@ class _Rooted(NamedTuple):
     variable: str
     text: str
     reads: frozenset[str] | None
-    """The parts of the elements selected that its predicates read; None if that may be any."""
+    """The parts of the selected elements that its predicates read; None if it may be any."""
     is_inside: bool
-    """True if it leads to no node outside of the elements that the variable stands for."""
+    """True if it leads to no node outside the elements of the variable."""
 
 
 def sources(value: ArgumentValue, bound: BoundElements, zone: str) -> frozenset[Source]:
-    """The parts of elements of memory that a value comes from."""
+    """The parts of elements in memory that a value comes from."""
     said: set[Source] = set()
     for rooted in _rooted_in(value.text):
         elements = bound.get(rooted.variable, ())
@@ -76,7 +76,7 @@ def sources(value: ArgumentValue, bound: BoundElements, zone: str) -> frozenset[
 
 
 def _selected(rooted: _Rooted, bound: BoundElements, zone: str) -> Iterator[Source]:
-    """The parts that a path selects; the whole of each element of its variable if that cannot be told."""
+    """The parts that a path selects; if unknown, the whole of each element of its variable."""
     elements = bound[rooted.variable]
     together = etree.Element("all")
     roots = [one.element.tree() for one in elements]
@@ -93,13 +93,13 @@ def _selected(rooted: _Rooted, bound: BoundElements, zone: str) -> Iterator[Sour
     for node in nodes:
         root, path = _place(node)
         read = {""} if rooted.reads is None else {path, *rooted.reads}
-        read.discard("@eid")  # narval gives this number
+        read.discard("@eid")  # narval assigns this number
         for eid, within in of_each[root].sources:
             yield from ((eid, "/".join(filter(None, (within, part)))) for part in read)
 
 
 def _same(some: list[etree._Element | str], others: list[etree._Element | str]) -> bool:
-    """True if nodes have the same texts, in whatever order they come."""
+    """True if nodes have the same texts, in any order."""
     return sorted(map(_text, some)) == sorted(map(_text, others))
 
 
@@ -108,7 +108,7 @@ def _text(node: etree._Element | str) -> str:
 
 
 def _place(node: etree._Element | etree._ElementUnicodeResult) -> tuple[etree._Element, str]:
-    """The root of the element in which a node is, and its path there."""
+    """The root of the element that contains a node, and the node's path there."""
     names: list[str] = []
     if isinstance(node, etree._Element):
         inner = node
@@ -143,7 +143,7 @@ def _compiled(text: str, zone: str) -> etree.XPath:
 
 
 def _rooted(text: str, node: syntax.Expression) -> Iterator[_Rooted]:
-    """The paths from variables within an expression, those in predicates too."""
+    """The paths that start at variables within an expression, including its predicates."""
     variable, predicates, steps = _taken_apart(node)
     if variable is not None:
         is_inside = all(step.axis in _DOWNWARD for step in steps)
@@ -163,7 +163,7 @@ def _rooted(text: str, node: syntax.Expression) -> Iterator[_Rooted]:
 def _taken_apart(
     node: syntax.Expression,
 ) -> tuple[syntax.Variable | None, list[syntax.Expression], list[syntax.PathStep]]:
-    """The variable at which a path begins, None if it begins elsewhere; all its predicates; and its steps."""
+    """The variable at which a path starts, None if it starts elsewhere; all its predicates; and its steps."""
     match node:
         case syntax.Variable():
             return node, [], []
@@ -180,7 +180,7 @@ def _taken_apart(
 
 
 def _read_by(node: syntax.Expression, predicates: list[syntax.Expression]) -> frozenset[str] | None:
-    """The parts of an element that the predicates of a path to it read; None if that may be any of them."""
+    """The parts of an element that the predicates of a path to it read; None if it may be any."""
     read: set[str] = set()
     for predicate in predicates:
         paths = _relative(predicate)
@@ -191,7 +191,7 @@ def _read_by(node: syntax.Expression, predicates: list[syntax.Expression]) -> fr
 
 
 def _is_of_variable(node: syntax.Expression, predicate: syntax.Expression) -> bool:
-    """True if a predicate is tried on the elements of a variable, not on what is within them."""
+    """True if a predicate is evaluated on the elements of a variable, not on what is within them."""
     while isinstance(node, syntax.Filter | syntax.Path):
         if isinstance(node, syntax.Filter) and any(predicate is one for one in node.predicates):
             return _taken_apart(node.primary)[2] == []
@@ -203,7 +203,7 @@ def _is_of_variable(node: syntax.Expression, predicate: syntax.Expression) -> bo
 
 
 def _relative(predicate: syntax.Expression) -> frozenset[str] | None:
-    """The parts of the element it is tried on that a predicate reads; None if that may be any of them.
+    """The parts of its context element that a predicate reads; None if it may be any.
 
     A test of the element's own name reads none: the author of the pattern named it.
     """
@@ -221,7 +221,7 @@ def _relative(predicate: syntax.Expression) -> frozenset[str] | None:
 
 
 def _step_name(step: syntax.PathStep) -> str | None:
-    """The name that a step adds to the path of a part; "" for a test of the own name, None if unknown."""
+    """The name that a step adds to the path of a part; "" for a test of its own name, None if unknown."""
     if step.predicates or not _NAME.fullmatch(step.test):
         return None
     name = step.test.rpartition(":")[2]

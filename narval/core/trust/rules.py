@@ -1,9 +1,9 @@
 """Rules of what may go where: who decides before a call goes outside (docs/reference/trust.md).
 
-A call has parts, and each part has the labels of what its value came from. Each label of each part is judged
-by the first rule that fits it, and the severest of all judgements counts. What only memory can tell, such as
-whether an address is the writer's, is asked of the `Facts`; so the same rules judge a call that is made and
-one that a definition could make.
+A call has parts, and each part has the labels of the sources of its value. Each label of each part is judged
+by the first rule that matches it, and the most severe judgement wins. What only memory knows, such as whether
+an address is the sender's, is looked up in the `Facts`; so the same rules judge an actual call and one that a
+definition could make.
 """
 
 from __future__ import annotations
@@ -19,55 +19,54 @@ from narval.core.trust.parts import Part
 from narval.core.trust.selection import looked_at
 
 Then = Literal["allow", "ask", "refuse"]
-"""The possible ends of a call by rules, the mildest first."""
+"""The possible outcomes of a call by rules, mildest first."""
 
 SEVERITY: tuple[Then, ...] = get_args(Then)
 
 PartWord = Literal["any", "where", "what", "whether"]
-"""The parts that a rule is about: all, those that say where something goes, those that say what, and what
-decided that the call came to be.
+"""The parts that a rule applies to: all, those that say where something goes, those that say what, and what
+decided that the call is made.
 """
 
 Holding = Literal["text", "link", "address", "account"]
-"""The contents of a part that a rule may ask for: words that somebody wrote freely, or what leads
-somewhere."""
+"""The contents of a part that a rule may require: freely written words, or a link, address or account."""
 
 ALL = "*"
 """Every label, of one of the two kinds."""
 
 FROM = "from"
-"""The variable that stands for an element that came in."""
+"""The variable for an element that came in."""
 
 KNOWN = "known."
-"""The start of the variables that stand for the values of `[known]`."""
+"""The prefix of the variables for the values of `[known]`."""
 
 
 class Rule(msgspec.Struct, frozen=True, dict=True):
-    """A rule of `etc/trust.toml`. It covers everything in the respects that it does not name."""
+    """A rule of `etc/trust.toml`. It applies to everything in the respects that it does not name."""
 
     then: Then
-    """The end of a call that fits."""
+    """The outcome of a matching call."""
     origins: tuple[str, ...] = ()
     """The labels of its `from`: names, `model:*`, or `*`."""
     secrets: tuple[str, ...] = ()
     """The names of its `secret`, or `*`."""
     part: PartWord = "any"
-    """The parts that it is about."""
+    """The parts that it applies to."""
     actions: tuple[str, ...] = ()
     """The names of actions, or `mail.*`."""
     recipes: tuple[str, ...] = ()
     """The names of the definitions whose runs make the call, or `assistant.*`."""
     to: Pattern | None = None
-    """The pattern that inputs of the call must fit."""
+    """The pattern that inputs of the call must match."""
     holds: tuple[Holding, ...] = ()
     """The contents, one of which the value of the part must have."""
     why: str = ""
     """The reason, for people."""
     line: int = 0
-    """The line of the file at which it begins."""
+    """The line of the file where it starts."""
 
     def is_about(self, action: str, recipe: str, part: Part, label: str) -> bool:
-        """True if it fits a label of a part of a call, as far as that can be told without memory."""
+        """True if it matches a label of a part of a call, as far as known without memory."""
         return (
             self.part in ("any", word_of(part))
             and self._names(label)
@@ -77,11 +76,11 @@ class Rule(msgspec.Struct, frozen=True, dict=True):
         )
 
     def is_about_action(self, name: str) -> bool:
-        """True if it may be about calls of an action."""
+        """True if it may apply to calls of an action."""
         return not self.actions or any(fits(pattern, name) for pattern in self.actions)
 
     def is_about_recipe(self, name: str) -> bool:
-        """True if it may be about calls of runs of a definition."""
+        """True if it may apply to calls of runs of a definition."""
         return not self.recipes or any(fits(pattern, name) for pattern in self.recipes)
 
     @property
@@ -95,8 +94,8 @@ class Rule(msgspec.Struct, frozen=True, dict=True):
         return bool(self.origins) and (label == UNKNOWN or any(fits(name, label) for name in self.origins))
 
     def _looks_at(self, part: Part) -> bool:
-        """False if it allows a part that says where by a pattern that does not look at that part: a pattern
-        of `@to` says nothing of `@cc`, and neither does `$from/@cc`.
+        """False if it allows a "where" part by a pattern that does not read that part: a pattern of `@to`
+        says nothing about `@cc`, and neither does `$from/@cc`.
         """
         if self.to is None or not part.where or not part.path or self.then != "allow":
             return True
@@ -104,14 +103,14 @@ class Rule(msgspec.Struct, frozen=True, dict=True):
 
 
 class Rules(msgspec.Struct, frozen=True, dict=True):
-    """All that `etc/trust.toml` says."""
+    """The contents of `etc/trust.toml`."""
 
     rules: tuple[Rule, ...] = ()
-    """The rules, in their order."""
+    """The rules, in order."""
     secrets: tuple[tuple[str, Pattern], ...] = ()
-    """The names of secrets, each with the pattern of the elements that are secret."""
+    """The names of secrets, each with the pattern of its elements."""
     known: Mapping[str, Pattern] = {}
-    """The expressions of `[known]`, by name: the values that `$known.NAME` stands for."""
+    """The expressions of `[known]`, by name, for the values of `$known.NAME`."""
 
 
 def _holds_always(rule: Rule, part: Part) -> bool:
@@ -119,21 +118,21 @@ def _holds_always(rule: Rule, part: Part) -> bool:
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """A call, as rules are tried on it."""
+    """A call, as the rules judge it."""
 
     action: str
-    """The full name of the definition that is called."""
+    """The full name of the called definition."""
     recipe: str
-    """The full name of the definition whose run calls."""
+    """The full name of the definition whose run makes the call."""
     parts: tuple[Part, ...]
-    """Its parts with their labels; a part without an input is what decided that the call came to be."""
+    """Its parts with their labels; a part without an input is what decided that the call is made."""
     holds: Callable[[Rule, Part], bool] = _holds_always
-    """True if `to` and `holds` of a rule, which need memory and values, hold of a part."""
+    """True if `to` and `holds` of a rule, which need memory and values, hold for a part."""
 
 
 class Judgement(NamedTuple):
-    """A label of a part with the end of the call that follows from it, and the rule that says so; None if no
-    rule fits.
+    """A label of a part with the resulting outcome of the call, and the rule that decides it; None if no rule
+    matches.
     """
 
     then: Then
@@ -150,8 +149,8 @@ class Judgement(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The end of a call by rules, with the judgement that counts: the first of the severest. `judgements` are
-    all of them.
+    """The outcome of a call by rules, with the decisive judgement: the first of the most severe. `judgements`
+    are all of them.
     """
 
     then: Then = "allow"
@@ -160,12 +159,12 @@ class Verdict(NamedTuple):
 
     @property
     def rule(self) -> Rule | None:
-        """The rule that counts."""
+        """The decisive rule."""
         return None if self.judgement is None else self.judgement.rule
 
     @property
     def part(self) -> Part | None:
-        """The part of the call that it counts for."""
+        """The part of the call that the decisive rule judged."""
         return None if self.judgement is None else self.judgement.part
 
     @property
@@ -175,14 +174,14 @@ class Verdict(NamedTuple):
 
 
 def decide(rules: Rules, facts: Facts) -> Verdict:
-    """The verdict on a call: each label of each part is judged by the first rule that fits it, and the
-    severest judgement counts. A call without labels is allowed.
+    """The verdict on a call: each label of each part is judged by the first rule that matches it, and the
+    most severe judgement wins. A call without labels is allowed.
     """
     return _verdict(tuple(_judgements(rules, facts)))
 
 
 def together(verdicts: Iterable[Verdict]) -> Verdict:
-    """The verdict on several calls that are made or not made together."""
+    """The verdict on several calls that are all made or all refused."""
     return _verdict(tuple(one for verdict in verdicts for one in verdict.judgements))
 
 
@@ -194,19 +193,19 @@ def _verdict(judgements: tuple[Judgement, ...]) -> Verdict:
 
 
 def only_secrets(part: Part) -> Part:
-    """The same part with only the labels of secrets."""
+    """The part with only the labels of secrets."""
     labels = tuple(label for label in part.labels if label.startswith(SECRET))
     return msgspec.structs.replace(part, labels=labels)
 
 
 def word_of(part: Part) -> PartWord:
-    """The word for the sort of a part: where, what or whether."""
+    """The type of a part: where, what or whether."""
     return "whether" if not part.input else "where" if part.where else "what"
 
 
 def unsaid(label: str) -> Then:
-    """The end of a call because of a label that no rule is about: secrets ask, and so do answers of language
-    models, and what may be anything.
+    """The outcome for a label that no rule applies to: ask for secrets, for answers of language models, and
+    for unknown sources.
     """
     return "ask" if label == UNKNOWN or label.startswith((SECRET, MODEL)) else "allow"
 
@@ -225,24 +224,24 @@ def _counts(rule: Rule, facts: Facts, part: Part, label: str) -> bool:
 
 
 def holds_of_all(rule: Rule, part: Part) -> bool:
-    """True if a rule fits whatever is in a part: there is nothing to try a pattern on."""
+    """True if a rule applies to any contents of a part, when there is nothing to evaluate a pattern on."""
     return rule.to is None and (not rule.holds or "text" in rule.holds or rule.then != "allow")
 
 
 def fits(pattern: str, name: str) -> bool:
-    """True if a name equals the pattern of a rule, or begins with what is before its `*`."""
+    """True if a name equals the pattern of a rule, or starts with what is before the pattern's `*`."""
     return name.startswith(pattern[:-1]) if pattern.endswith(ALL) else name == pattern
 
 
 class RuleUse(NamedTuple):
-    """The calls that a rule has judged, and the moment of the last one."""
+    """The number of calls that a rule has judged, and the moment of the last one."""
 
     calls: int = 0
     last: float = 0.0
 
 
 class RuleUses:
-    """The calls that each rule has judged, wherever it is in the file; a call counts once for a rule."""
+    """The calls that each rule has judged, wherever it is in the file; a call counts once per rule."""
 
     def __init__(self) -> None:
         self._uses: dict[Rule, RuleUse] = {}
@@ -253,7 +252,7 @@ class RuleUses:
             self._uses[rule] = RuleUse(self.of(rule).calls + 1, at)
 
     def of(self, rule: Rule) -> RuleUse:
-        """The calls that a rule has judged."""
+        """The use of a rule so far."""
         return self._uses.get(_without_line(rule), RuleUse())
 
 

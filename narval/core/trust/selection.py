@@ -1,8 +1,7 @@
-"""Selection: which pieces of its variables an expression reads, by its text alone.
+"""Selection: which pieces of its variables an expression reads, judged only by its text.
 
-`$mail/@from` reads the attribute `from` of what `$mail` stands for, and `$mail[@urgent]/@from` all of it,
-since what that selects depends on another part. So does a path that leads out of what its variable stands
-for.
+`$mail/@from` reads the attribute `from` of `$mail`, and `$mail[@urgent]/@from` all of it, since the selection
+depends on another part. So does a path that leads out of its variable's elements.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from narval.core.trust.paths import TEXT, is_within
 
 
 class Piece(NamedTuple):
-    """A piece of what a variable stands for; the path "" is the whole."""
+    """A piece of a variable's value; the path "" is the whole."""
 
     variable: str
     path: str = ""
@@ -37,19 +36,18 @@ def selected_by(text: str) -> frozenset[Piece]:
 
 @lru_cache(maxsize=1024)
 def looked_at(text: str) -> frozenset[str]:
-    """The parts at which a pattern looks of the element that it is tried on, by their paths; "." is all its
-    text. Paths from a variable lead into other elements, and are left out, as are parts whose path cannot be
-    told.
+    """The paths of the parts that a pattern reads of the element it is evaluated on; "." is all its text.
+    Paths from a variable lead into other elements and are left out, as are parts whose path is unknown.
     """
     try:
         return frozenset("/".join(path) for path in _looked_at(syntax.parse(text), _OUTSIDE))
-    except ExpressionError:  # of XPath 3.1 alone
+    except ExpressionError:  # XPath 3.1 only
         return frozenset()
 
 
 def path_selected(text: str) -> str | None:
-    """The path of the part that an expression selects of the element that it is tried on, "" for the whole;
-    None where that cannot be told.
+    """The path of the part that an expression selects of the element it is evaluated on, "" for the whole;
+    None if unknown.
     """
     try:
         node = syntax.parse(text)
@@ -62,7 +60,7 @@ def path_selected(text: str) -> str | None:
 
 
 def variable_of(text: str) -> str:
-    """The variable among whose elements a pattern alone selects, as in `$ask[@outcome='approve']`; "" for any
+    """The only variable among whose elements a pattern selects, as in `$ask[@outcome='approve']`; "" for any
     other pattern.
     """
     try:
@@ -75,12 +73,12 @@ def variable_of(text: str) -> str:
 
 
 ALL_TEXT = "."
-"""The path, used like that of a part, of all text within an element."""
+"""The path, used like that of a part, for all text within an element."""
 
 
 def looks_at(text: str, path: str) -> bool:
-    """True if a pattern looks at the attribute or text at a path of an element: at the part itself, or, for a
-    text, at what it is within.
+    """True if a pattern reads the attribute or text at a path of an element: the part itself, or, for a text,
+    a part that contains it.
     """
     looked = looked_at(text)
     if path in looked:
@@ -91,14 +89,14 @@ def looks_at(text: str, path: str) -> bool:
 
 
 _Place = tuple[str, ...] | None
-"""The names that lead to a node within an element; None if they cannot be told."""
+"""The names that lead to a node within an element; None if unknown."""
 
 _OUTSIDE = ("/",)
 """The place from which the first step of a pattern leads to the element."""
 
 
 def _looked_at(node: syntax.Expression, place: _Place) -> Iterator[tuple[str, ...]]:
-    """The places to which the paths in an expression lead if it is tried at a place."""
+    """The places to which the paths in an expression lead, evaluated at a place."""
     if isinstance(node, syntax.Path | syntax.Filter):
         yield from _followed(node, place)[1]
     else:
@@ -107,7 +105,7 @@ def _looked_at(node: syntax.Expression, place: _Place) -> Iterator[tuple[str, ..
 
 
 def _followed(node: syntax.Expression, place: _Place) -> tuple[_Place, list[tuple[str, ...]]]:
-    """The place to which an expression leads, and all places that it looks at on the way."""
+    """The place to which an expression leads, and all places that it reads on the way."""
     if (
         isinstance(node, syntax.Filter)
         and not node.predicates
@@ -139,7 +137,7 @@ def _followed(node: syntax.Expression, place: _Place) -> tuple[_Place, list[tupl
 
 
 def _begins_here(node: syntax.Path | syntax.Filter) -> bool:
-    """True if a path leads from where it is tried, and not from a variable, whatever its predicates say."""
+    """True if a path starts at its context and not at a variable, whatever its predicates contain."""
     first = node.primary if isinstance(node, syntax.Filter) else node.origin
     if first is None or isinstance(first, str):
         return True
@@ -151,7 +149,7 @@ def _begins_here(node: syntax.Path | syntax.Filter) -> bool:
 
 
 def _stepped(place: _Place, step: syntax.PathStep) -> _Place:
-    """The place to which a step leads from one."""
+    """The place to which a step leads from another."""
     name = step.test if step.test == TEXT else step.test.rpartition(":")[2]
     if place == _OUTSIDE:
         return () if step.axis == "child" else None
@@ -207,7 +205,7 @@ def _selected(
 
 
 def _reads_context(predicate: syntax.Expression) -> bool:
-    """True if a predicate depends on more of the node that it is tried on than its position."""
+    """True if a predicate depends on more of its context node than the position."""
     return any(
         (isinstance(node, syntax.Path) and (node.origin is None or isinstance(node.origin, str)))
         or (
@@ -220,7 +218,7 @@ def _reads_context(predicate: syntax.Expression) -> bool:
 
 
 def _path(steps: tuple[syntax.PathStep, ...]) -> str:
-    """The path to which steps lead; "" where it cannot be told."""
+    """The path to which steps lead; "" if unknown."""
     names: list[str] = []
     for step in steps:
         name = step.test.rpartition(":")[2]
@@ -231,7 +229,7 @@ def _path(steps: tuple[syntax.PathStep, ...]) -> str:
         if step.axis.startswith("descendant") or (
             step.test != TEXT and (step.test == "*" or name.endswith(")"))
         ):
-            break  # something within what was reached
+            break  # something within what was reached so far
         names.append(f"@{name}" if step.axis == "attribute" else name)
     else:
         return "/".join(names)
@@ -240,4 +238,4 @@ def _path(steps: tuple[syntax.PathStep, ...]) -> str:
 
 
 _WITHIN = frozenset({"self", "child", "attribute", "descendant", "descendant-or-self"})
-"""The axes that do not lead out of an element."""
+"""The axes that stay within an element."""

@@ -1,4 +1,4 @@
-"""Telling what can reach a call: plain sentences on prospects, for people."""
+"""Descriptions of what can reach a call: plain sentences about prospects, for people."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ _NO_RULE = " as no rule is about it"
 
 
 class Line(NamedTuple):
-    """A line for people; a deeper one tells more of the one before it."""
+    """A line for people; a deeper line gives details of the one before."""
 
     text: str
     depth: int = 0
 
 
 def who(label: str) -> str:
-    """The words for the source that a label names."""
+    """The phrase for the source that a label names."""
     if label in _WORDS:
         return _WORDS[label]
     for start, words in _STARTS.items():
@@ -78,12 +78,12 @@ def who(label: str) -> str:
 
 
 def outlook(call: CallProspect) -> str:
-    """The prospect of a call, in a word or a few."""
+    """The prospect of a call, in a few words."""
     return _CAUSES.get(call.depends, call.prospect)
 
 
 def lines_of_call(call: CallProspect) -> Iterator[Line]:
-    """The lines that say what can reach a call, and what the rules make of it."""
+    """The lines that say what can reach a call, and how the rules judge it."""
     made = call.call.call
     yield Line(f"{name_of(call.call)} at {made.part} (line {made.line}): {outlook(call)}")
     action = call.call.action
@@ -100,7 +100,7 @@ def lines_of_call(call: CallProspect) -> Iterator[Line]:
 
 
 def summary_of_call(call: CallProspect) -> str:
-    """The one line about a call that is allowed whatever reaches it."""
+    """The single line for a call that is allowed whatever reaches it."""
     made, labels = call.call.call, sorted(call.labels)
     reached = (
         f"{_why_allowed(call)}, whatever comes to it from {_all(labels)}"
@@ -111,7 +111,7 @@ def summary_of_call(call: CallProspect) -> str:
 
 
 def _why_allowed(call: CallProspect) -> str:
-    """The reason why a call is allowed whatever reaches it: rules, or that none is about it."""
+    """The reason why a call is allowed whatever reaches it: by rules, or because none applies."""
     ends = [end for part in call.parts for one in part.labels for end in one.ends]
     lines = sorted({end.rule.line for end in ends if end.rule is not None})
     rules = (
@@ -122,14 +122,14 @@ def _why_allowed(call: CallProspect) -> str:
 
 
 def way_in_words(way: Sequence[WayStep]) -> Iterator[str]:
-    """The lines for the places by which a label comes, from where it comes in."""
+    """The lines for the places on a label's path, from where it comes in."""
     for step in way:
         at = ", ".join(filter(None, (step.definition, step.part)))
         yield f"{step.words} ({at})" if at else step.words
 
 
 class Refusal(NamedTuple):
-    """A place at which a call is refused: the line of its definition and of the rule, and the words."""
+    """A refused call: the line of its definition and of the rule, and the text."""
 
     line: int
     rule: int
@@ -137,7 +137,7 @@ class Refusal(NamedTuple):
 
 
 def refusals_of(call: CallProspect) -> Iterable[Refusal]:
-    """The rules that refuse a call as soon as some label reaches it, each with the first part it is about."""
+    """The rules that refuse a call as soon as some label reaches it, each with the first part concerned."""
     refusals: dict[int, Refusal] = {}
     for part in call.parts:
         refused = [one for one in part.labels if one.prospect == "refused"]
@@ -152,7 +152,7 @@ def refusals_of(call: CallProspect) -> Iterable[Refusal]:
 
 
 def _alike(parts: Iterable[PartProspect]) -> list[tuple[str, list[PartProspect]]]:
-    """The sayings about parts, each with all the parts that it is about."""
+    """The sentences about parts, each with all parts that it is about."""
     said: dict[tuple[str, str], list[PartProspect]] = {}
     for part in parts:
         said.setdefault((_said(part), part.word), []).append(part)
@@ -181,7 +181,7 @@ _NAMED = "it goes to an agent that this names"
 
 
 def _end(one: LabelProspect) -> str:
-    """The end of a call because of a label."""
+    """The outcome of a call because of a label, in words."""
     *conditional, last = one.ends
     while conditional and conditional[-1].then == last.then:
         conditional.pop()
@@ -206,7 +206,7 @@ def _rule(end: End, of: str = "") -> str:
 
 
 def condition_of(end: End) -> str:
-    """The words for what its rule asks of memory; "" if it asks for nothing."""
+    """The phrase for what its rule requires of memory; "" if nothing."""
     rule = end.rule
     if rule is None:
         return ""

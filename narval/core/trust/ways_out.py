@@ -1,5 +1,5 @@
-"""Ways out: what definitions of a home have go to agents of other homes, or written to people, as calls that
-labels reach.
+"""Ways out: what definitions of a home send to agents of other homes, or write to people, modelled as calls
+that labels reach.
 """
 
 from __future__ import annotations
@@ -20,18 +20,17 @@ from narval.core.trust.rules import ALL
 from narval.core.trust.selection import path_selected
 
 AWAY = "away"
-"""The kind of the calls by which something goes to an agent of another home, which their target names: `*` is
-any, `*@office` any of that home.
+"""The kind of calls that send something to an agent of another home, named by their target: `*` is any agent,
+`*@office` any of that home.
 """
 
 ANSWER = "answer"
-"""The name, as of an input and of a part, of what goes back to an agent that called."""
+"""The input (and part) name of an answer to a calling agent."""
 
 
 def ways_out(definition: Definition, flow: Flow, home: KnownHome) -> Iterator[CallFlow]:
-    """The calls by which runs of a definition let something go to agents of other homes, which are messages,
-    calls of what those offer, and answers to those to whom it is offered; and by which they have people
-    written to.
+    """The calls by which runs of a definition send something to agents of other homes (messages, calls of
+    what those offer, and answers to callers there), and by which they have people written to.
     """
     there = set[tuple[str, str]]()
     for call in flow.calls:
@@ -55,7 +54,7 @@ def ways_out(definition: Definition, flow: Flow, home: KnownHome) -> Iterator[Ca
 
 
 def says_receiver(call: CallFlow) -> tuple[SlotPath, ...] | None:
-    """The parts of what goes away that say to whom: none where the author names the agent; None: any may."""
+    """The parts of what is sent that name the receiver: none if the author names the agent; None: any may."""
     if not call.selects:
         return ()
     path = path_selected(call.selects)

@@ -1,4 +1,4 @@
-"""Action: a prototype and a Python function's name (§2.1.3, tables 2.15-2.17, N30, N33, N36)."""
+"""Action: a prototype and the name of a Python function (§2.1.3, tables 2.15-2.17, N30, N33, N36)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from narval.core.definitions.reading.values import TextTemplate
 from narval.core.trust.paths import SlotPath
 
 Where = Literal["thread", "worker", "inline", "async", "source", "cluster", "mcp"]
-"""The places where a function runs (N33): `async` is a task in the loop; so is `source`, which stays (N36). A
-tool runs in its MCP server.
+"""The places where a function runs (N33): `async` is a task in the loop; so is `source`, which keeps running
+(N36). A tool runs in its MCP server.
 """
 
 ActionRuns = Literal["thread", "worker", "inline", "cluster"]
-"""The places where a function that is no coroutine may run, as its author writes them."""
+"""The places where a function that is not a coroutine may run, as written by its author."""
 
 DECLARATION = "__narval_action__"
 """The attribute of a function that holds its `ActionDeclaration`."""
@@ -34,16 +34,16 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Action(ModuleDefinition, frozen=True, eq=False, kw_only=True):
-    """A Python function that can be called; `where` is the place where it runs.
+    """A Python function that can be called; `where` is where it runs.
 
-    `describe` says in a sentence what a call does, by its inputs, to people who are to agree to it. `outside`
-    says that what a call does can be seen outside the home. With `model` it gives the answer of a language
-    model, which the input of that id names. Its outputs have the `label`, if any. `resources` are what it
-    needs of a worker of the cluster, by name. `says_where` are the parts of its inputs that say where the
-    call goes; None if not stated, so that each part may; a pure action goes nowhere. `needs` are the places
-    that it may reach; None for code that declares none, which may need anything. `undo` is the action that
-    undoes what a call did, if there is one. `tool` is the MCP server's description of an action that is a
-    tool there. `xml` is the `action` element that memory shows.
+    `describe` describes a call by its inputs, in a sentence for people who must agree to it. `outside` says
+    that a call has effects visible outside the home. With `model` it returns the answer of a language model,
+    which the input of that id names. Its outputs get the `label`, if any. `resources` are what it needs of a
+    worker of the cluster, by name. `says_where` are the parts of its inputs that say where the call goes;
+    None if not declared, so that each part may; a pure action goes nowhere. `needs` are the places that it
+    may reach; None if its code declares none and may need anything. `undo` is the action that undoes a call,
+    if there is one. `tool` is the MCP server's description, if the action is a tool. `xml` is the `action`
+    element shown in memory.
     """
 
     kind: ClassVar[str] = "action"
@@ -62,7 +62,7 @@ class Action(ModuleDefinition, frozen=True, eq=False, kw_only=True):
 
     @property
     def reads_outside(self) -> bool:
-        """True if it changes nothing outside the home but sends its inputs there: it asks a model or a
+        """True if it changes nothing outside the home but sends its inputs there: it queries a model or a
         server.
         """
         return not self.outside and (bool(self.model) or (self.needs is not None and bool(self.needs.hosts)))
@@ -70,40 +70,40 @@ class Action(ModuleDefinition, frozen=True, eq=False, kw_only=True):
 
 @dataclass(frozen=True)
 class ActionDeclaration:
-    """A declaration by `@action`, as its author wrote it."""
+    """A declaration by `@action`, as written by its author."""
 
     inputs: tuple[Input, ...] = ()
     """The inputs, in the order of the function's parameters."""
     outputs: tuple[Output, ...] = ()
-    """The outputs that a call may give."""
+    """The outputs of a call."""
     name: str | None = None
-    """The name of the action; None: that of the function."""
+    """The name of the action; None: the function's name."""
     runs: ActionRuns | None = None
-    """The place where the function runs; None: as it is written, in the loop or in a thread."""
+    """The place where the function runs; None: in the loop if it is async, else in a thread."""
     source: bool = False
-    """True if it runs on and yields elements."""
+    """True if it keeps running and yields elements."""
     description: str | None = None
-    """The description; None: the docstring of the function."""
+    """The description; None: the function's docstring."""
     pure: bool = False
-    """True if equal inputs always give equal outputs, and nothing else happens."""
+    """True if equal inputs always give equal outputs, without other effects."""
     describe: str | None = None
-    """The text that says to people who agree to a call what it does."""
+    """The text that describes a call to people who must agree to it."""
     outside: bool | None = None
-    """True if it acts on the world outside; None: not stated."""
+    """True if it has effects outside the home; None: not declared."""
     model: str | None = None
-    """The input that names the language model which answers."""
+    """The input that names the language model."""
     label: str | None = None
-    """The label of what it brings in."""
+    """The label of its outputs."""
     resources: Mapping[str, float] | None = None
-    """The amounts of resources that a call takes, by name."""
+    """The amounts of resources that a call uses, by name."""
     where: Iterable[str] | None = None
-    """The parts of inputs that say where the call goes, as in "email/@to"; None: not stated."""
+    """The parts of inputs that say where the call goes, as in "email/@to"; None: not declared."""
     keeps: Mapping[str, str | Iterable[str]] | None = None
     """The parts of outputs that pass on parts of inputs: {"answer/@to": "mail/@from"}."""
     needs: Needs | None = None
-    """The places that it may reach; None: not stated, so it may need anything."""
+    """The places that it may reach; None: not declared, so it may need anything."""
     undo: str | None = None
-    """The action that undoes what a call did, as in "shop.cancel"."""
+    """The action that undoes a call, as in "shop.cancel"."""
 
 
 @overload
@@ -133,19 +133,19 @@ def action(
 
 
 def action(function: Callable[..., Any] | None = None, /, **words: Any) -> Any:
-    """Declare that a function is an action; the function itself is returned unchanged.
+    """Declare a function as an action; the function itself is returned unchanged.
 
-    The parameters are the ids of `inputs` ("-" becomes "_"); `name` overrides the function's name; `runs`
+    The parameters are the ids of `inputs` ("-" becomes "_"). `name` overrides the function's name. `runs`
     says where it runs ("thread" by default, "worker", "inline", "cluster"; `async def` runs in the loop), and
-    `resources` what it needs of a worker of the cluster, as in {"GPU": 1}; `source` that it is an async
-    generator whose step stays running; `pure` that it touches nothing outside, so that a simulation may run
-    it; `describe` what a call does, as in "Send {$email/@subject} to {$email/to}", to people who are to agree
-    to it. `outside` says that its effect can be seen outside the home; it is True by default, unless the
-    action is pure or a source. After a language model's answer such a call asks first. `model` is the id of
-    the input that names the model whose answer it gives; `label` names the way by which it brings in what
-    nobody of the home has written: "web", "mail". `needs` are the places that it may reach: a definition that
-    calls code without them is shown to need anything. `undo` is the action that undoes what a call did, as in
-    "shop.cancel": it gets the inputs and outputs of the call.
+    `resources` what it needs of a worker of the cluster, as in {"GPU": 1}. `source` marks an async generator
+    whose step keeps running. `pure` says that it touches nothing outside, so that a simulation may run it.
+    `describe` describes a call, as in "Send {$email/@subject} to {$email/to}", to people who must agree to
+    it. `outside` says that its effects are visible outside the home; it is True by default, unless the action
+    is pure or a source. After a language model's answer such a call asks first. `model` is the id of the
+    input that names the model whose answer it returns. `label` names the way in of content from outside the
+    home: "web", "mail". `needs` are the places that it may reach: a definition that calls code without
+    `needs` is shown to need anything. `undo` is the action that undoes a call, as in "shop.cancel": it gets
+    the inputs and outputs of the call.
     """
     for name in ("inputs", "outputs", "where"):
         is_absent = name not in words or (name == "where" and words[name] is None)
@@ -165,7 +165,7 @@ def action(function: Callable[..., Any] | None = None, /, **words: Any) -> Any:
 
 
 def render(action: Action, runs: str | None, source: bool, outside: bool | None) -> bytes:
-    """The `action` element that memory shows (table 2.16)."""
+    """The `action` element shown in memory (table 2.16)."""
     root = etree.Element("action", {"name": action.name, "group": action.group, "func": action.function})
     if runs is not None:
         root.set("runs", str(runs))

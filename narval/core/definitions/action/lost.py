@@ -1,4 +1,4 @@
-"""Lost parts of modules, which the import does not show: declarations in vain, calls that nothing awaits."""
+"""Mistakes in modules that the import does not show: lost declarations, calls that are not awaited."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def lost_actions(module: ModuleType, source: Source) -> Iterator[Fault]:
-    """The faults of methods declared as actions, and of actions whose name is defined again below."""
+    """The faults of methods declared as actions, and of actions whose name is redefined below."""
     names = _DEFINED.findall(source.text)
     if len(names) == len(set(names)) and _INDENTED.search(source.text) is None:
-        return  # most files: they are not parsed a second time
+        return  # most files: no need to parse them a second time
     tree = ast.parse(source.text)
     last = {each.name: each for each in tree.body if isinstance(each, _FUNCTIONS)}
     for function in tree.body:
@@ -42,7 +42,7 @@ def lost_actions(module: ModuleType, source: Source) -> Iterator[Fault]:
 
 
 def unawaited_calls(module: ModuleType, source: Source) -> Iterator[Fault]:
-    """The faults of statements that call a coroutine of narval, which does nothing unless it is awaited."""
+    """The faults of statements that call a coroutine of narval without await, which does nothing."""
     if _AWAITABLE.search(source.text) is None:
         return
     for node in ast.walk(ast.parse(source.text)):
@@ -59,7 +59,7 @@ def _fault_if_action(module: ModuleType, source: Source, function: _Function, wh
 
 
 def _named_by(module: ModuleType, named: ast.expr) -> Any:
-    """The function of a module that is named or called, as `action` or `narval.action`; None without one."""
+    """The function of a module that is named or called, as `action` or `narval.action`; None if none is."""
     written = named.func if isinstance(named, ast.Call) else named
     first, *more = ast.unparse(written).split(".")
     value: Any = vars(module).get(first)

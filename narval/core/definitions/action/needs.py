@@ -1,7 +1,7 @@
-"""Needs: what an action may reach outside of memory, as its author declares it.
+"""Needs: what an action may reach outside memory, as declared by its author.
 
-A value of its four lists is a place, or names where the place is written: `{outbox/@host}:{outbox/@port}` is
-the host of an `outbox` element, `[models]` are the places of that table of the settings.
+A value in its four lists is a place, or refers to where the place is written: `{outbox/@host}:{outbox/@port}`
+is the host of an `outbox` element, `[models]` are the places of that table of the settings.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 LISTS = ("hosts", "folders", "programs", "secrets")
-"""The lists of needs, in the order in which they are shown."""
+"""The lists of needs, in display order."""
 
 WRITTEN = re.compile(r"\{([A-Za-z_][\w.-]*(?:/[A-Za-z_][\w.-]*)?)/@([A-Za-z_][\w.-]*)\}")
-"""The place where a value is written: an attribute of elements of a name, or of their children of a name."""
+"""A reference to a value: an attribute of elements with a name, or of their children with a name."""
 
 HOME = "home"
-"""The word, in brackets, for the files of a home except those that say what it does."""
+"""The word, in brackets, for the files of a home except those that define what it does."""
 
 _WORD = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 _HOST = re.compile(rf"(?:\*|(?:\*\.)?{_WORD}|\[[0-9A-Fa-f:.]+\])(?::\d{{1,5}})?")
@@ -39,7 +39,7 @@ _EXPECTED = {
 
 
 class ServicePlace(NamedTuple):
-    """A place outside that settings name: an address or a path, a secret, the first word of a command."""
+    """A place outside, named by settings: an address or a path, a secret, the first word of a command."""
 
     url: str = ""
     path: str = ""
@@ -48,20 +48,20 @@ class ServicePlace(NamedTuple):
 
 
 class Needs(msgspec.Struct, frozen=True):
-    """The places of each sort that an action may reach, as its author names them; usually none.
+    """The places of each sort that an action may reach, as named by its author; usually none.
 
-    `hosts` as `HOST` or `HOST:PORT`, where `*` begins any name; `folders` as `PATH r` or `PATH rw`, where a
-    relative path begins at the home; `programs` and `secrets` by name.
+    `hosts` as `HOST` or `HOST:PORT`, where a leading `*` matches any prefix; `folders` as `PATH r` or `PATH
+    rw`, where a relative path starts at the home; `programs` and `secrets` by name.
     """
 
     hosts: tuple[str, ...] = ()
-    """The hosts that it connects to."""
+    """The hosts it connects to."""
     folders: tuple[str, ...] = ()
-    """The folders that it reads (r), and writes (rw), with all below them."""
+    """The folders it reads (r) or reads and writes (rw), with everything below them."""
     programs: tuple[str, ...] = ()
-    """The programs that it runs."""
+    """The programs it runs."""
     secrets: tuple[str, ...] = ()
-    """The secrets that it is given."""
+    """The secrets it receives."""
 
     if TYPE_CHECKING:  # authors write lists
 
@@ -75,12 +75,12 @@ class Needs(msgspec.Struct, frozen=True):
 
     @property
     def all(self) -> Iterator[tuple[str, str]]:
-        """The values, each after the name of its list."""
+        """The values, each with the name of its list."""
         return ((name, value) for name in LISTS for value in getattr(self, name))
 
     @property
     def files_named_by(self) -> frozenset[str]:
-        """The names of the elements whose `path` is a file of the home, or of the `folder` that they name."""
+        """The names of the elements whose `path` is a file of the home, or of the `folder` they name."""
         if not any(table_of(folder) == HOME for folder in self.folders):
             return frozenset()
         places = (place for value in self.folders for place in WRITTEN.finditer(value))
@@ -92,14 +92,14 @@ NOTHING = Needs()
 
 
 def checked_needs(value: object) -> Needs:
-    """Needs as a declaration in Python gives them. Raises ValueError with what was expected."""
+    """Validate the needs of a declaration in Python. Raises ValueError with what was expected."""
     if not isinstance(value, Needs):
         raise ValueError("Needs(hosts=[…], folders=[…], programs=[…], secrets=[…])")
     return needs_of({name: getattr(value, name) for name in LISTS})
 
 
 def needs_of(lists: Mapping[str, object]) -> Needs:
-    """Needs of lists of texts. Raises ValueError with what was expected, after the name of the list."""
+    """Needs from lists of texts. Raises ValueError with what was expected, after the name of the list."""
     made: dict[str, tuple[str, ...]] = {}
     for name, values in lists.items():
         if isinstance(values, str) or not isinstance(values, Iterable):
@@ -112,9 +112,9 @@ def needs_of(lists: Mapping[str, object]) -> Needs:
 
 
 def read_needs(text: str) -> Needs:
-    """Needs as an attribute names them: `host HOST; folder PATH rw; program NAME; secret NAME`.
+    """Parse needs in the form of an attribute: `host HOST; folder PATH rw; program NAME; secret NAME`.
 
-    The text `nothing` stands for code that needs none. Raises ValueError.
+    The text `nothing` stands for code without needs. Raises ValueError.
     """
     lists: dict[str, list[str]] = {name: [] for name in LISTS}
     for part in () if text.strip() == "nothing" else text.split(";"):
@@ -126,12 +126,12 @@ def read_needs(text: str) -> Needs:
 
 
 def shown_needs(needs: Needs) -> str:
-    """Needs as an attribute names them."""
+    """Needs in the form of an attribute."""
     return "; ".join(f"{name.removesuffix('s')} {value}" for name, value in needs.all) or "nothing"
 
 
 def table_of(value: str) -> str:
-    """The table of the settings that a value names, or one table in it; "" of any other value."""
+    """The table of the settings that a value names, or one table in it; "" for any other value."""
     table = _TABLE.fullmatch(value.removesuffix(" rw").removesuffix(" r"))
     return table[1] if table is not None else ""
 

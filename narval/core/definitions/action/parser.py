@@ -1,6 +1,6 @@
-"""The actions of a module: those that `@action` declares, and those of its XML tree (§2.1.3, N30).
+"""The actions of a module: those declared by `@action`, and those of its XML tree (§2.1.3, N30).
 
-The module has been imported already; its source gives every fault its line and column.
+The module is already imported; its source gives the line and column of every fault.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from narval.core.source.xml import read_xml
 from narval.core.trust.paths import keeps_in, slot_paths
 
 PLACES = (*RUNS, "cluster")
-"""The places where a function that is no coroutine may run."""
+"""The places where a function that is not a coroutine may run."""
 
 MODULE_WORDS: Words = {
     **COMMON,
@@ -89,11 +89,11 @@ MODULE_WORDS: Words = {
 Slot = TypeVar("Slot", Input, Output)
 
 _LABEL = re.compile("[a-z][a-z0-9-]*")
-"""A label that an action declares: one with a colon is narval's own."""
+"""A label declared by an action: labels with a colon are reserved for narval."""
 
 
 def declared(module: ModuleType, source: Source, group: str) -> tuple[list[Action], list[Fault]]:
-    """The actions of an imported file, in its order, and all that is wrong with them."""
+    """The actions of an imported file, in order, and all their faults."""
     faults: list[Fault] = []
     maker = _ActionMaker(source, group, faults)
     with suppress(TooManyFaultsError):
@@ -106,7 +106,7 @@ def declared(module: ModuleType, source: Source, group: str) -> tuple[list[Actio
 
 
 def _oddly_held(declared: Input | Output) -> Iterator[object]:
-    """The values of an input's `holds` that are neither a kind nor words."""
+    """The values in an input's `holds` that are neither a kind nor words."""
     for held in declared.holds.values() if isinstance(declared, Input) else ():
         words = isinstance(held, tuple) and all(isinstance(word, str) for word in held)
         names = isinstance(held, str) and held.startswith(NAME_OF)
@@ -115,12 +115,12 @@ def _oddly_held(declared: Input | Output) -> Iterator[object]:
 
 
 def _is_countable(declared: Input) -> bool:
-    """True if `newest` is a count, and the input a list where it is not 0."""
+    """True if `newest` is a count, and the input a list unless it is 0."""
     return type(declared.newest) is int and declared.newest >= 0 and (declared.list or not declared.newest)
 
 
 def _contradictions(action: Action, where: Where, outside: bool | None) -> Iterator[str]:
-    """The faults of a declaration whose parts contradict each other."""
+    """The contradictions within a declaration."""
     if action.resources and where != "cluster":
         yield 'resources: only calls on a cluster have any; add runs="cluster"'
     if outside and action.pure:
@@ -139,7 +139,7 @@ def _contradictions(action: Action, where: Where, outside: bool | None) -> Itera
 
 
 class _ActionMaker:
-    """Makes actions of declarations in either form, and checks the rules of both."""
+    """A builder of actions from declarations in either form, with the rules for both."""
 
     def __init__(self, source: Source, group: str, faults: list[Fault]) -> None:
         self.source, self.group, self.faults = source, group, faults
@@ -147,7 +147,7 @@ class _ActionMaker:
         self._reader = Reading(source, MODULE_WORDS, faults)
 
     def declared(self, variable: str, function: Any, declaration: ActionDeclaration) -> None:
-        """An action that `@action` declares."""
+        """Read an action declared by `@action`."""
         place, decorator = definition_of(self.source, variable, function)
         if isinstance(function, type) or not callable(function):
             self._fault(place, f"@action: expected a function, found {variable!r}, which is none")
@@ -190,7 +190,7 @@ class _ActionMaker:
         outside: bool | None,
         place: Place,
     ) -> None:
-        """Keep an action of either form, as its author wrote it, with what its function and file say."""
+        """Add an action of either form, as written by its author, with data from its function and file."""
         same = next((other for other in self.actions if other.name == action.name), None)
         if same is not None:
             self._fault(place, f"expected a new action name, found {action.name!r} of line {same.line} again")
@@ -230,7 +230,7 @@ class _ActionMaker:
         return Prototype(tuple(inputs), tuple(outputs))
 
     def _usable(self, values: Iterable[object], slot_type: type[Slot], place: Place) -> Iterator[Slot]:
-        """The values that are an input or output with an id and patterns; the others are faults."""
+        """The values that are an input or output with an id and patterns; report the others as faults."""
         word = slot_type.__name__
         for value in values:
             if not isinstance(value, slot_type):
@@ -273,7 +273,7 @@ class _ActionMaker:
     def _sentence(
         self, declaration: ActionDeclaration, place: Place, decorator: tuple[int, int]
     ) -> TextTemplate | None:
-        """The sentence by which an action describes its calls."""
+        """The sentence in which an action describes its calls."""
         text = declaration.describe
         if text is None:
             return None
@@ -296,7 +296,7 @@ class _ActionMaker:
             return ()
 
     def _needs(self, declaration: ActionDeclaration, place: Place) -> Needs | None:
-        """The places that an action may reach; a pure one reaches none."""
+        """The places that an action may reach; none for a pure action."""
         if declaration.needs is None:
             return NOTHING if declaration.pure else None
         try:
@@ -353,13 +353,13 @@ class _ActionMaker:
 
 
 class _Tree:
-    """Reads the XML tree of a module (tables 2.15-2.17), which is in the Python file as `MODULE_XML`."""
+    """A reader of a module's XML tree (tables 2.15-2.17), the variable `MODULE_XML` in the Python file."""
 
     def __init__(self, maker: _ActionMaker, module: ModuleType, text: Any) -> None:
         self._maker, self._module, self._text = maker, module, text
 
     def read(self) -> None:
-        """Give its actions to the maker."""
+        """Pass its actions to the maker."""
         source = self._maker.source
         place = _assigned(source)
         if isinstance(self._text, bytes):
@@ -433,7 +433,7 @@ def _check_sentence(patterns: Patterns, inputs: Iterable[str]) -> None:
 
 
 def _written(source: Source, text: str, within: tuple[int, int]) -> Place | None:
-    """The place where a text stands in its quotes; None where it is not found."""
+    """The place of a quoted text; None if it is not found."""
     at = max((source.text.find(f"{quote}{text}{quote}", *within) for quote in "\"'" if text), default=-1)
     return None if at < 0 else source.place(at + 1)
 
@@ -447,7 +447,7 @@ def _functions(module: ModuleType) -> list[str]:
 
 
 def _assigned(source: Source) -> Place:
-    """The place where the text of MODULE_XML begins in a module; its first line if that cannot be told."""
+    """The place where the text of MODULE_XML starts in a module; the first line if unknown."""
     for statement in ast.parse(source.text).body:
         targets = (
             statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]

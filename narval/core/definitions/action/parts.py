@@ -23,7 +23,7 @@ class PartFault(NamedTuple):
 
 
 class DeclaredParts(NamedTuple):
-    """A prototype with the parts that are passed on, the parts that say where, and what is wrong there."""
+    """A prototype with the passed-on parts, the parts that say where, and their faults."""
 
     prototype: Prototype
     says_where: tuple[SlotPath, ...] | None
@@ -31,7 +31,7 @@ class DeclaredParts(NamedTuple):
 
 
 def with_parts(prototype: Prototype, declaration: ActionDeclaration) -> DeclaredParts:
-    """A prototype with what `@action` declares of its parts."""
+    """A prototype with what `@action` declares about its parts."""
     says_where, odd_where = _read_where(
         () if declaration.pure and declaration.where is None else declaration.where
     )
@@ -66,7 +66,7 @@ def _read_keeps(declared: object) -> tuple[tuple[Keep, ...], list[PartFault]]:
 
 
 def misplaced(prototype: Prototype, says_where: Iterable[SlotPath], pure: bool) -> Iterator[PartFault]:
-    """The faults of parts whose input or output does not exist, and of parts that an impure action keeps."""
+    """The faults of parts without an input or output, and of passed-on parts of an impure action."""
     inputs, outputs = ([slot.id for slot in slots] for slots in (prototype.inputs, prototype.outputs))
     for part in says_where:
         yield from _unknown("where", part, "input", inputs)
@@ -82,7 +82,7 @@ def misplaced(prototype: Prototype, says_where: Iterable[SlotPath], pure: bool) 
 
 
 def check_parts(reading: Reading, entry: Entry, faults: Iterable[PartFault]) -> None:
-    """Note these faults at the attributes of XML that declare the parts."""
+    """Report these faults at the XML attributes that declare the parts."""
     for text, message in faults:
         word = message.partition(":")[0]
         written = entry.node.attributes[entry.written[word]]

@@ -1,4 +1,4 @@
-"""Resources that an action needs of a worker of the cluster: how many of each, by name (G65)."""
+"""Resources that an action needs of a worker of the cluster: the amount of each, by name (G65)."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import re
 from collections.abc import Mapping
 
 Resources = tuple[tuple[str, float], ...]
-"""The amount of each resource, in order of the names."""
+"""The amount of each resource, sorted by name."""
 
 _WANTED = 'names with numbers, such as {"GPU": 1}'
 _WRITTEN = "names with numbers, such as GPU=1"
 
 
 def resources_of(value: object, expectation: str = _WANTED) -> Resources:
-    """The resources that a declaration in Python asks for. Raises ValueError with what was expected."""
+    """Validate the resources of a declaration in Python. Raises ValueError with what was expected."""
     if not isinstance(value, Mapping) or not all(_is_resource(*item) for item in value.items()):
         raise ValueError(expectation)
     return tuple(sorted((name, float(number)) for name, number in value.items()))
 
 
 def read_resources(text: str) -> Resources:
-    """The resources that an attribute names, as in `GPU=1 license=0.5`. Raises ValueError."""
+    """Parse the resources in an attribute, such as `GPU=1 license=0.5`. Raises ValueError."""
     try:
         amounts = {name: float(number) for name, number in (word.split("=") for word in text.split())}
     except ValueError:
@@ -30,7 +30,7 @@ def read_resources(text: str) -> Resources:
 
 
 def shown_resources(resources: Resources) -> str:
-    """Resources as an attribute names them."""
+    """Resources in the form of an attribute."""
     return " ".join(f"{name}={number:g}" for name, number in resources)
 
 

@@ -1,4 +1,4 @@
-"""Telling of actions: their authors' words, what they take and give, whether they act outside."""
+"""Descriptions of actions: their inputs and outputs, and whether they act outside."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PLACES = {
 
 
 def sentences(action: Action, library: Library) -> Iterator[Sentence]:
-    """The sentences that tell of an action."""
+    """The sentences that describe an action."""
     what = f"the Python function {action.function}"
     if action.tool is not None:
         what = f"the tool {quoted(action.tool.name)} of the MCP server {action.group}"
@@ -54,7 +54,7 @@ def _facts(action: Action) -> Iterator[str]:
 
 
 def _of_parts(action: Action) -> Iterator[str]:
-    """The sentences that tell what its author declares of parts."""
+    """The sentences about what its author declares about parts."""
     prototype = action.prototype
     if action.says_where:
         yield f"Where it goes is said by {listed(map(_part, action.says_where))}."

@@ -1,4 +1,4 @@
-"""Tool: what an MCP server says of one of its tools, which is an action here, as a `.tools` file keeps it."""
+"""Tool: an MCP server's description of one of its tools, an action here, as stored in a `.tools` file."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ MOST_TOOLS = 500
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", dict=True):
-    """A tool, as its server describes it."""
+    """A tool, as described by its server."""
 
     name: str
-    """The name by which the server calls it."""
+    """The name of the tool at the server."""
     description: str = ""
-    """Its work, in the words of the server."""
+    """The server's description of the tool."""
     input_schema: dict[str, Any] = {}
     """The JSON schema of its arguments."""
     output_schema: dict[str, Any] | None = None
-    """The JSON schema of what it gives; None: it gives text."""
+    """The JSON schema of its result; None: it returns text."""
     annotations: dict[str, Any] = {}
-    """The hints of the server on what it does, such as `destructiveHint`."""
+    """The server's hints about its effects, such as `destructiveHint`."""
 
     @cached_property
     def digest(self) -> str:
-        """The digest of all that the server says of it."""
+        """The digest of the server's whole description."""
         return hashlib.sha256(canonical_json(msgspec.to_builtins(self))).hexdigest()
 
     @property
@@ -42,27 +42,27 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename
 
     @property
     def result(self) -> str:
-        """The name of the element that it gives."""
+        """The name of the element it returns."""
         return f"{self.action}-result"
 
     @property
     def destroys(self) -> bool:
-        """True if it says that it destroys or overwrites something."""
+        """True if the server says that it destroys or overwrites something."""
         return self.annotations.get("destructiveHint") is True
 
     @property
     def is_repeatable(self) -> bool:
-        """True if it says that it only reads, or that a second equal call changes nothing more."""
+        """True if the server says that it only reads, or that a second equal call changes nothing."""
         return True in (self.annotations.get("readOnlyHint"), self.annotations.get("idempotentHint"))
 
 
 class ToolsFile(msgspec.Struct, frozen=True, kw_only=True):
-    """The tools of a server, as a `.tools` file keeps them."""
+    """The tools of a server, as stored in a `.tools` file."""
 
     server: str
     """The name of the server in the settings."""
     tools: list[Tool] = []
-    """The tools that were accepted."""
+    """The accepted tools."""
 
 
 def canonical_json(value: object) -> bytes:
@@ -71,18 +71,18 @@ def canonical_json(value: object) -> bytes:
 
 
 def xml_name(text: str) -> str:
-    """The name of an element or attribute for a name of JSON: what XML does not take becomes "_"."""
+    """The name of an element or attribute for a JSON name: characters invalid in XML become "_"."""
     name = re.sub(r"[^\w.-]", "_", text)
     return name if re.match(r"[^\W\d]|_", name) else f"_{name}"
 
 
 def action_name(tool: str) -> str:
-    """The name of the action that a tool is, without its group."""
+    """The name of a tool's action, without its group."""
     return xml_name(tool).replace(".", "_")
 
 
 def fault_of(tool: Tool) -> str:
-    """The reason why a tool cannot be an action; "" of one that can."""
+    """The reason why a tool cannot be an action; "" if it can."""
     sizes = (len(canonical_json(schema)) for schema in (tool.input_schema, tool.output_schema or {}))
     if not tool.name or len(tool.name) > LONGEST_NAME:
         return f"expected a name of 1 to {LONGEST_NAME} characters, found {len(tool.name)}"

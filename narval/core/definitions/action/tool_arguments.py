@@ -1,7 +1,7 @@
-"""Arguments of tools: elements become them, by the JSON schema of a tool.
+"""Arguments of tools, made from elements according to the JSON schema of a tool.
 
-Scalars are attributes; they may be written as children with text too. Objects are children, arrays are
-children of one name. Values that are filled in when a step is run are checked as far as they are written.
+Scalars are attributes, or children with text. Objects are children, arrays are children with the same name.
+Values filled in when a step runs are checked as far as they are written.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from narval.core.elements.element import Element, children, local_name, parse, t
 from narval.core.errors import ActionError
 
 MOST_ARGUMENTS = 1024 * 1024
-"""The most bytes that the arguments of a call may have, as JSON."""
+"""The most bytes of a call's arguments, as JSON."""
 
 MOST_DEPTH = 64
 """The most levels of arguments and of a result."""
 
 
 FOREACH = "foreach"
-"""The attribute by which an element within an argument of a step is repeated."""
+"""The attribute that repeats an element within an argument of a step."""
 
 
 class ArgumentError(ActionError):
-    """An element that is no argument of its tool."""
+    """An element that is not a valid argument of its tool."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, "bad-argument", final=True)
 
 
 class _MisfitError(Exception):
-    """A value that does not fit a schema: what was expected, and where."""
+    """A value that does not match a schema: what was expected, and where."""
 
     def __init__(self, expected: str, place: str = "") -> None:
         super().__init__(expected)
@@ -46,26 +46,26 @@ class _MisfitError(Exception):
 
 
 class _Document(NamedTuple):
-    """The schema that others refer to; `is_template` where values are filled in later."""
+    """The schema that references point into; `is_template` if values are filled in later."""
 
     schema: Mapping[str, Any]
     is_template: bool = False
 
 
 class Argument(NamedTuple):
-    """An argument as a tool declares it, under the name by which it is written in XML."""
+    """An argument as declared by a tool, with its XML name."""
 
     name: str
     type: str
     """The type in words: `string`, `integer or null`, `list of string`, `one of warm, cold`."""
     required: bool
     is_child: bool
-    """True if it is a child of the element, False if it is an attribute."""
+    """True for a child of the element, False for an attribute."""
     description: str
 
 
 def arguments_declared(tool: Tool) -> tuple[Argument, ...]:
-    """The arguments that a tool declares, in its order."""
+    """The arguments that a tool declares, in order."""
     of, properties = _Document(tool.input_schema), tool.input_schema.get("properties")
     required = tool.input_schema.get("required")
     needed = required if isinstance(required, list) else ()
@@ -82,7 +82,7 @@ def arguments_declared(tool: Tool) -> tuple[Argument, ...]:
 
 
 def _type(schema: Mapping[str, Any], of: _Document) -> str:
-    """The type of a schema in words."""
+    """The type of a schema as text."""
     words, choices = schema.get("type", "anything"), schema.get("enum")
     if isinstance(choices, list):
         return f"one of {', '.join(map(str, choices))}"
@@ -106,7 +106,7 @@ def arguments_of(tool: Tool, element: Element | None) -> dict[str, Any]:
 
 
 def misfit_of(tool: Tool, xml: bytes) -> str:
-    """The reason why an argument of a step, as it is written, does not fit its tool; "" if it may."""
+    """The reason why a step's written argument does not match its tool; "" if it may."""
     schema = tool.input_schema
     try:
         _object(parse(xml), schema, _Document(schema, is_template=True), 0)
@@ -117,7 +117,7 @@ def misfit_of(tool: Tool, xml: bytes) -> str:
 
 
 def _object(node: etree._Element, schema: Mapping[str, Any], of: _Document, depth: int) -> dict[str, Any]:
-    """An element as an object."""
+    """Convert an element to an object."""
     if depth > MOST_DEPTH:
         raise _MisfitError(f"at most {MOST_DEPTH} levels")
     properties = schema.get("properties")
@@ -153,7 +153,7 @@ def _object(node: etree._Element, schema: Mapping[str, Any], of: _Document, dept
 
 
 def _value(values: list[str | etree._Element], schema: Any, of: _Document, depth: int) -> Any:
-    """The value that is written under one name: an array where the schema says so."""
+    """Convert the values written under one name: to an array if the schema says so."""
     schema = _resolved(schema, of)
     if depth > MOST_DEPTH:
         raise _MisfitError(f"at most {MOST_DEPTH} levels")
@@ -181,7 +181,7 @@ def _item(value: str | etree._Element, schema: Any, of: _Document, depth: int) -
 
 
 def _first_fit(values: list[str | etree._Element], schemas: list[Any], of: _Document, depth: int) -> Any:
-    """The value by the first schema that it fits."""
+    """The value according to the first schema that it matches."""
     expected: dict[str, None] = {}
     for schema in schemas:
         if isinstance(schema, dict) and schema.get("type") == "null":
@@ -245,9 +245,7 @@ def _scalar(text: str, type: Any) -> Any:
 
 
 def _resolved(schema: Any, of: _Document) -> Mapping[str, Any]:
-    """A schema, or the one that it refers to in the same document; a value that is no schema allows
-    anything.
-    """
+    """A schema, or the one it refers to in the same document; an invalid schema allows anything."""
     for _ in range(MOST_DEPTH):
         if not isinstance(schema, dict):
             return {}

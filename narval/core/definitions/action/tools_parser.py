@@ -1,4 +1,4 @@
-"""The actions of a `.tools` file: JSON, in which the tools of an MCP server are kept as accepted."""
+"""The actions of a `.tools` file: JSON with the accepted tools of an MCP server."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from narval.core.memory.labels import SERVER
 from narval.core.source.text import Source
 
 NEED = "mcp:"
-"""The start of the program that a tool needs: the server, by the name that the settings give it."""
+"""The prefix of the program that a tool needs: the server, by its name in the settings."""
 
 
 _EXPECTED = "expected the tools of a server in JSON, as `narval mcp tools` writes them"
 
 
 def parse(source: Source, root: None = None) -> Parsed:
-    """The actions of a file of tools, and all its faults."""
+    """The actions of a `.tools` file, and all its faults."""
     try:
         file = read_tools(source)
     except DefinitionError as error:
@@ -39,7 +39,7 @@ def parse(source: Source, root: None = None) -> Parsed:
 
 
 def read_tools(source: Source) -> ToolsFile:
-    """The tools that a file keeps. Raises DefinitionError for what is no such file."""
+    """The tools in a file. Raises DefinitionError for an invalid file."""
     text = source.text.encode("utf-8", "surrogatepass")
     try:
         return msgspec.json.decode(text, type=ToolsFile)

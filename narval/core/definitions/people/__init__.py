@@ -1,1 +1,1 @@
-"""People: who they are, what they may do, and who asks them."""
+"""People: who they are, what they may do, and the work that asks them."""

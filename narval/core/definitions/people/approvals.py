@@ -1,4 +1,4 @@
-"""Approvals as definitions and homes name them (P72, P73): the work that is to agree before an action."""
+"""Approvals named by definitions and homes (P72, P73): the work that must agree before an action."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from narval.core.errors import Fault
 from narval.core.kinds import ASKING
 
 ACTION = "action"
-"""The kind of the calls before which somebody can be asked."""
+"""The kind of calls that can require approval."""
 
 
 _APPROVE_OF = "approve of "
-"""The beginning of what a part is to people that names such work."""
+"""The prefix of a part's words for people, if the part names such work."""
 
 
 def refer_to_approval(reading: Reading, place: Place, kind: str, work: str, what: str) -> None:
-    """Note the work that is to agree to the calls of a part, which calls a definition of a kind."""
+    """Record the work that must approve the calls of a part, given the kind of the part's target."""
     if kind != ACTION:
         message = "approve: people agree to calls of actions alone; remove this, and ask by a part of its own"
         reading.fault_at(place, message)
@@ -37,8 +37,8 @@ def _check_outcome(work: Any, *, path: str, place: Place) -> list[Fault]:
 
 
 def doubts_of_rules(rules: Iterable[Approval], library: Library) -> Iterator[tuple[int, str]]:
-    """Doubts about the rules of a home, each with the position of the rule: actions and work that are
-    missing, and work without an outcome that approves.
+    """Doubts about the rules of a home, each with the position of the rule: missing actions and work, and
+    work without an approving outcome.
     """
     for position, rule in enumerate(rules):
         work, actions = library.get(ASKING, rule.work), library.of(ACTION)
@@ -56,14 +56,14 @@ def doubts_of_rules(rules: Iterable[Approval], library: Library) -> Iterator[tup
 
 
 def agrees_by_itself(work: object) -> bool:
-    """True of work that lets the call waiting for it be made if nobody has answered by its deadline."""
+    """True for work that approves the waiting call if no person has answered by its deadline."""
     deadline = getattr(work, "deadline", None)
     return deadline is not None and bool(deadline.outcome == APPROVED)
 
 
 def unasked(library: Library, new: Collection[Definition]) -> Iterator[str]:
-    """The sentences on calls that wait until somebody agrees by work that then agrees by itself, if the
-    definition that calls or the work is new.
+    """The sentences about calls that wait for approval by work that approves by itself at its deadline, if
+    the calling definition or the work is new.
     """
     for one in library:
         for reference in one.references:
@@ -76,7 +76,7 @@ def unasked(library: Library, new: Collection[Definition]) -> Iterator[str]:
 
 
 def _lacks_outcome(work: Any) -> str | None:
-    """The message for work without an outcome that approves; None for any other."""
+    """The message for work without an approving outcome; None for any other."""
     if work.outcome(APPROVED) is not None:
         return None
     outcomes = ", ".join(outcome.name for outcome in work.outcomes)

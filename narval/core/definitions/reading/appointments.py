@@ -31,8 +31,8 @@ _PART = re.compile(r"([01]?\d|2[0-4])(?::([0-5]\d))?-([01]?\d|2[0-4])(?::([0-5]\
 
 
 def interval(text: str) -> Appointment:
-    """The time from one moment to the next (N40), a length by the calendar; if weekdays follow it, only these
-    count, and if hours of the day do, only these of them.
+    """Parse the time from one moment to the next (N40): a length by the calendar; if weekdays follow, only
+    these count, and if hours of the day follow, only these hours.
     """
     of_day = _HOURS.fullmatch(text)
     hours = () if of_day is None else _hours(of_day[2])
@@ -43,7 +43,7 @@ def interval(text: str) -> Appointment:
             made = Appointment(text, length(rest), hours=hours)
         else:
             made = Appointment(text, length(written[1]), weekdays(written[2]), hours=hours)
-    except ValueError:  # what follows the length may be a unit that is misspelt, or weekdays that are
+    except ValueError:  # the rest may be a misspelt unit, or misspelt weekdays
         raise ValueError(
             f'{LENGTH}; weekdays may follow, such as "1d mon-fri", and hours, such as "4h mon-fri 9-17"'
         ) from None
@@ -56,7 +56,7 @@ def interval(text: str) -> Appointment:
 
 
 def _hours(text: str) -> Hours:
-    """The hours of a day, such as `9-12,13:30-17`. Raises ValueError."""
+    """Parse the hours of a day, such as `9-12,13:30-17`. Raises ValueError."""
     parts: list[tuple[int, int]] = []
     for part in text.split(","):
         read = _PART.fullmatch(part)
@@ -72,7 +72,7 @@ def _second(hours: str, minutes: str | None) -> int:
 
 
 def is_appointment(entry: Entry) -> bool:
-    """True if a `time` comes once."""
+    """True if a `time` comes only once."""
     return any(word in entry.written for word in _WORDS)
 
 
@@ -97,7 +97,7 @@ def appointments(
 
 
 def _check(reading: Reading, entry: Entry) -> None:
-    """Note the fields that do not go together."""
+    """Report fields that do not go together."""
     word = next(word for word in _WORDS if word in entry.written)
     for field in entry.written:
         if field not in _ALLOWED:
@@ -115,7 +115,7 @@ def _check(reading: Reading, entry: Entry) -> None:
 
 
 def _expression(reading: Reading, patterns: Patterns, entry: Entry, own: frozenset[str]) -> Pattern | None:
-    """The expression that gives a date; a fault if it can give none of an element."""
+    """The date expression of an entry; report a fault if it can give no date of an element."""
     expectation = "at: expected an expression of an element that a step produced, such as $STEP/@start"
     if _A_DATE.match(written := entry.get("at", "")):
         reading.fault(entry, f"{expectation}, found {written!r}; for a fixed date give its fields", "at")
@@ -137,7 +137,7 @@ def _expression(reading: Reading, patterns: Patterns, entry: Entry, own: frozens
 
 
 def _text(entry: Entry) -> str:
-    """An appointment as it is written."""
+    """The written form of an appointment."""
     attributes = {name: entry.node.attributes[written].strip() for name, written in entry.written.items()}
     days = f" of weekdays {attributes['weekdays']}" if "weekdays" in attributes else ""
     for word in ("before", "after"):

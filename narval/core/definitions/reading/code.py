@@ -1,4 +1,4 @@
-"""Code of modules that kinds use by name: made of declarations, one after another, whose faults are noted."""
+"""Code of modules that kinds use by name: made from declarations in order, with their faults recorded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Code = TypeVar("Code", bound=ModuleDefinition)
 
 
 class CodeMaker(ABC, Generic[Code, Declaration]):
-    """Makes the code that one file of a module declares for a kind, and checks what can be kept."""
+    """A maker of the code that one module file declares for a kind, with the common checks."""
 
     def __init__(self, source: Source, group: str) -> None:
         self._source, self._group = source, group
@@ -33,7 +33,7 @@ class CodeMaker(ABC, Generic[Code, Declaration]):
     def read(
         self, module: ModuleType, attribute: str, declared: type[Declaration]
     ) -> tuple[list[Code], list[Fault]]:
-        """The code that the file declares by an attribute, in its order, and all its faults."""
+        """The code that the file declares by an attribute, in order, and all its faults."""
         for variable, value, declaration in declarations(module, attribute, declared):
             self._place, _ = definition_of(self._source, variable, value)
             self._make(variable, value, declaration)
@@ -41,10 +41,10 @@ class CodeMaker(ABC, Generic[Code, Declaration]):
 
     @abstractmethod
     def _make(self, variable: str, value: Any, declaration: Declaration) -> None:
-        """Make the code of one declaration, or note its faults."""
+        """Make the code of one declaration, or record its faults."""
 
     def _keep(self, code: Code, xml: bytes) -> None:
-        """Keep the code made; memory shows it as this element."""
+        """Add the finished code; memory shows it as this element."""
         digest = hashlib.sha256(self._source.digest.encode() + xml).hexdigest()
         self._made.append(replace(code, xml=xml, digest=digest))
 

@@ -26,7 +26,7 @@ def read_duration(text: str) -> float:
 
 
 def read_length(text: str) -> tuple[int, float]:
-    """The days and the seconds of a text such as "3d", "1w" or "1d 12h". Raises ValueError as above."""
+    """The days and the seconds of a text such as "3d", "1w" or "1d 12h". Raises ValueError likewise."""
     days, seconds = 0.0, 0.0
     if not re.fullmatch(_DURATION, text):
         raise ValueError(LENGTH)
@@ -41,7 +41,7 @@ def read_length(text: str) -> tuple[int, float]:
 
 
 def length_of(seconds: float) -> str:
-    """A length of time as it is read again, such as "1d 2h 30m"; a part of a second is left out."""
+    """A length of time in readable form, such as "1d 2h 30m"; fractions of a second are dropped."""
     left, parts = int(seconds), list[str]()
     for unit in ("d", "h", "m", "s"):
         number, left = divmod(left, int(_UNITS[unit]))
@@ -50,7 +50,7 @@ def length_of(seconds: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A length of time in the two units that matter."""
+    """A length of time in its two most significant units."""
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 60:

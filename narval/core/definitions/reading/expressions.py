@@ -1,4 +1,4 @@
-"""Conditions: the predicates of Rubric and JoinLang, joined by `and`, `or` and `not` (section 4).
+"""Conditions: the predicates of Rubric and JoinLang, combined with `and`, `or` and `not` (section 4).
 
 or   = and { ("or"|"OR") and }
 and  = not { ("and"|"AND") not }
@@ -16,7 +16,7 @@ from narval.core.definitions.reading.lexer import MOST_TERMS, Cursor
 
 
 class Predicate(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """A name of the registry of predicates: true or false of a token."""
+    """A name in the registry of predicates: true or false for a token."""
 
     name: str
     line: int = 1
@@ -24,20 +24,20 @@ class Predicate(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class Not(msgspec.Struct, frozen=True, tag=True):
-    """True where `of` is false."""
+    """True if `of` is false."""
 
     of: Expression
 
 
 class And(msgspec.Struct, frozen=True, tag=True):
-    """`right` is asked only where `left` is true."""
+    """A conjunction: `right` is evaluated only if `left` is true."""
 
     left: Expression
     right: Expression
 
 
 class Or(msgspec.Struct, frozen=True, tag=True):
-    """`right` is asked only where `left` is false."""
+    """A disjunction: `right` is evaluated only if `left` is false."""
 
     left: Expression
     right: Expression
@@ -50,12 +50,12 @@ CONNECTIVES = {word: word.lower() for word in ("or", "OR", "and", "AND", "not", 
 
 
 def read_condition(cursor: Cursor, last: str = "") -> Expression:
-    """The condition that comes next; an `or` in front of a word of kind `last` is not of it (section 6)."""
+    """Read the next condition; an `or` before a word of kind `last` is not part of it (section 6)."""
     return _or(cursor, last)[0]
 
 
 def predicates(expression: Expression) -> Iterator[Predicate]:
-    """The questions in it, from the left."""
+    """The predicates in an expression, from left to right."""
     match expression:
         case Predicate():
             yield expression
@@ -67,7 +67,7 @@ def predicates(expression: Expression) -> Iterator[Predicate]:
 
 
 _Deep = tuple[Expression, int]
-"""A condition, and how deep it is nested."""
+"""A condition, and its nesting depth."""
 
 
 def _or(cursor: Cursor, last: str = "") -> _Deep:

@@ -1,7 +1,7 @@
 """Lexer of texts within definitions: names, quoted strings, whole numbers, comments.
 
 Rubric, JoinLang, tasks and dataflows share it. A fault is an offset and a message; the reader of the file
-gives it its place there. A fault never stops the reading, and no text raises anything.
+adds the place in the file. A fault never stops the reading, and no text makes it raise.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import NamedTuple
 from narval.core.source.tokens import END, Token, TokenCursor, scan, short
 
 MOST_FAULTS = 100
-"""A text with more faults than this is not read on."""
+"""The most faults of a text; reading stops there."""
 
 MOST_DEPTH = 60
-"""The depth to which parentheses and conditions may be nested in a text."""
+"""The deepest nesting of parentheses and conditions in a text."""
 
 MOST_TERMS = 150
-"""The depth to which a syntax tree may be nested: a term of a long `or` lies within all that follow it."""
+"""The deepest nesting of a syntax tree: a term of a long `or` is within all that follow it."""
 
 MOST_CHARACTERS = 20_000
-"""A longer text is not read."""
+"""The longest text that is read."""
 
 INTEGERS = range(-(2**31), 2**31)
-"""The numbers allowed: 32 bits."""
+"""The allowed numbers: 32 bits."""
 
 NAME, NUMBER, STRING = "name", "number", "string"
 
@@ -48,7 +48,7 @@ FAULTS = {
     "quote": 'this string has no end; write " after it',
     "junk": "expected a word, a number or a string, found {!r}",
 }
-"""The groups of a pattern that are no tokens, and what is said of them."""
+"""The groups of a pattern that are not tokens, with their messages."""
 
 
 class SyntaxFault(NamedTuple):
@@ -59,7 +59,7 @@ class SyntaxFault(NamedTuple):
 
 
 Locate = Callable[[int], tuple[int, int]]
-"""The line and column of a character of the text in its file."""
+"""Return the line and column, in the file, of a character of the text."""
 
 
 def first_line(at: int) -> tuple[int, int]:
@@ -74,11 +74,11 @@ class Lexicon(NamedTuple):
     """The kind of a reserved word; None for any other name."""
     pattern: re.Pattern[str] = _PATTERN
     faults: Mapping[str, str] = FAULTS
-    """The groups of the pattern that are no tokens, and what is said of them."""
+    """The groups of the pattern that are not tokens, with their messages."""
 
 
 def too_long(text: str) -> tuple[SyntaxFault, ...]:
-    """The fault of a text that is too long to be read; none for others."""
+    """The fault of a text that is too long; empty for others."""
     if len(text) <= MOST_CHARACTERS:
         return ()
     return (SyntaxFault(0, f"expected at most {MOST_CHARACTERS:,} characters, found {len(text):,}"),)
@@ -94,7 +94,7 @@ class Cursor(TokenCursor):
         super().__init__(self._read(text, lexicon))
 
     def _read(self, text: str, lexicon: Lexicon) -> Iterator[Token]:
-        """The tokens up to the last fault that is noted, and the end."""
+        """The tokens up to the last recorded fault, and the end."""
         for token in scan(lexicon.pattern, text):
             if (message := lexicon.faults.get(token.kind)) is not None:
                 self.fault(message.format(short(token.text)), token.at)
@@ -103,12 +103,12 @@ class Cursor(TokenCursor):
                 yield token if word is None else token._replace(kind=word)
 
     def fault(self, message: str, at: int | None = None) -> None:
-        """Note a fault at a character, or at the next token."""
+        """Record a fault at a character, or at the next token."""
         if len(self.faults) < MOST_FAULTS:
             self.faults.append(SyntaxFault(self.next.at if at is None else at, message))
 
     def lost(self, message: str) -> Exception:
-        """Note a fault; return the error to raise, as reading cannot continue here."""
+        """Record a fault; return the error to raise, as reading cannot continue here."""
         self.fault(message)
         return super().lost(message)
 
@@ -122,7 +122,7 @@ class Cursor(TokenCursor):
         return self._locate(token.at)
 
     def skip_to(self, kinds: Collection[str], opening: str = "", closing: str = "") -> bool:
-        """Skip up to a token of those kinds, past all that is nested; True if there is one."""
+        """Skip to a token of these kinds, past everything nested; True if there is one."""
         depth = 0
         while self.next.kind != END:
             if not depth and self.next.kind in kinds:
@@ -133,7 +133,7 @@ class Cursor(TokenCursor):
 
     @contextmanager
     def deeper(self) -> Iterator[None]:
-        """Count one more level of nesting while this lasts."""
+        """Count one more level of nesting within the block."""
         self._depth += 1
         try:
             if self._depth > MOST_DEPTH:
@@ -143,7 +143,7 @@ class Cursor(TokenCursor):
             self._depth -= 1
 
     def integer(self, token: Token) -> int:
-        """The value of a number; 0 when it has too many bits."""
+        """The value of a number; 0 if it has too many bits."""
         digits = token.text.lstrip("-").lstrip("0")
         value = int(token.text) if len(digits) <= 10 else None
         if value is None or value not in INTEGERS:
@@ -152,7 +152,7 @@ class Cursor(TokenCursor):
         return value
 
     def ordered(self) -> tuple[SyntaxFault, ...]:
-        """The faults, from the beginning of the text to its end."""
+        """The faults, from the start of the text to its end."""
         return tuple(sorted(set(self.faults)))
 
 

@@ -1,4 +1,4 @@
-"""Patterns of XML definitions: XPaths in attributes and `match` elements, and what is made of them."""
+"""Patterns of XML definitions: XPaths in attributes and `match` elements, and what is built from them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class HasVariables(Protocol):
 
     @property
     def text(self) -> str:
-        """The expression as it is written."""
+        """The expression as written."""
 
     @property
     def variables(self) -> frozenset[str]:
@@ -36,10 +36,10 @@ class Patterns:
         self._reading = reading
         self._within: Entry | None = None
         self.read: list[tuple[HasVariables, Locate, Entry | None]] = []
-        """The patterns read, each with the part within which it stands."""
+        """The patterns read, each with the part that contains it."""
 
     def of_attribute(self, entry: Entry, name: str) -> Pattern | None:
-        """The pattern that an attribute holds; a fault in it is shown at its very character."""
+        """The pattern in an attribute; a fault is reported at the exact character."""
         text = entry.get(name)
         if text is None:
             return None
@@ -47,7 +47,7 @@ class Patterns:
         return self._compiled(name, text, entry.namespaces, lambda at: entry.place(name, blank + at))
 
     def of_text(self, entry: Entry) -> Pattern | None:
-        """The pattern that is the text of an entry."""
+        """The pattern in the text of an entry."""
         text = entry.node.text.strip()
         blank = entry.node.text.index(text)
         if not text:
@@ -57,7 +57,7 @@ class Patterns:
         return self._compiled(entry.word, text, entry.namespaces, lambda at: node.text_place(blank + at))
 
     def of_matches(self, entry: Entry) -> tuple[Pattern, ...]:
-        """The patterns of the `match` elements within an entry, the part in which they stand."""
+        """The patterns of the `match` elements within an entry, which is the part that contains them."""
         outer, self._within = self._within, entry
         patterns = [self.of_text(match) for match in entry.of("match")]
         self._within = outer
@@ -74,11 +74,11 @@ class Patterns:
         return pattern
 
     def begin(self, part: Entry) -> None:
-        """Note that what is read from now on stands within this part of the definition."""
+        """Record that everything read from now on is within this part of the definition."""
         self._within = part
 
     def note(self, pattern: HasVariables, locate: Locate) -> None:
-        """Note a pattern, or another expression with variables, and how its characters are located."""
+        """Record a pattern, or another expression with variables, and how to locate its characters."""
         self.read.append((pattern, locate, self._within))
         for doubt in pattern.doubts if isinstance(pattern, Pattern) else doubts_of(pattern.text):
             self._reading.warn_at(locate(doubt.offset), doubt.message)
@@ -90,9 +90,9 @@ class Patterns:
         without: str = "",
         elsewhere: Mapping[str, str] | None = None,
     ) -> None:
-        """Note a fault for each unknown variable, except within the word `without`.
+        """Report a fault for each unknown variable, except within the word `without`.
 
-        `elsewhere` says of variables that are known in other places why they are not known here.
+        `elsewhere` explains why variables known in other places are unknown here.
         """
         for pattern, locate, within in self.read:
             if without and within is not None and within.word == without:
@@ -103,21 +103,21 @@ class Patterns:
                 self._reading.fault_at(locate(self.offset(pattern, variable)), message)
 
     def offset(self, pattern: HasVariables, variable: str) -> int:
-        """The place in the text of a pattern where a variable first stands."""
+        """The offset of a variable's first use in the text of a pattern."""
         used = re.search(rf"\$\s*{re.escape(variable)}(?![\w.-])", pattern.text)
         return used.start() if used else 0
 
-    # --- made of patterns -------------------------------------------------------------------------------
+    # --- built from patterns ----------------------------------------------------------------------------
 
     def condition(self, entry: Entry) -> Condition | None:
-        """The condition of all the `match` of an entry, one at least; None if none can be tried."""
+        """The condition of all `match` elements of an entry, at least one; None if none is valid."""
         if not any(entry.of("match")):
             self._reading.fault(entry, f"{entry.word} needs a match; <match>*</match> takes any element")
         patterns = self.of_matches(entry)
         return Condition(patterns) if patterns else None
 
     def requirements(self, entry: Entry) -> tuple[TransitionCondition, ...]:
-        """The `condition` entries within an entry, without those that cannot be tried."""
+        """The `condition` entries within an entry, without invalid ones."""
         conditions = [(written, self.condition(written)) for written in entry.of("condition")]
         for written, condition in conditions:
             if condition is not None and all(pattern.is_closed for pattern in condition.patterns):
@@ -136,7 +136,7 @@ class Patterns:
         )
 
     def _refuse_taking(self, entry: Entry, condition: Condition) -> None:
-        """Note a fault where a condition takes an element at which none of its patterns looks."""
+        """Report a fault if a condition takes an element that none of its patterns reads."""
         for word in ("as", "use", "list"):
             if entry.get(word):
                 why = f"{condition.text} holds of any element or of none, so that this takes what is nearest"
@@ -180,7 +180,7 @@ class Patterns:
         return Output(entry.get("id"), texts, **flags, **keys, namespaces=namespaces, own=own)
 
     def texts(self, entry: Entry) -> tuple[tuple[str, ...], dict[str, str]]:
-        """The expressions of an entry's `match`, and the prefixes that they use."""
+        """The expressions in an entry's `match` elements, and the prefixes they use."""
         namespaces = entry.namespaces
         for match in entry.of("match"):
             for prefix, uri in match.namespaces.items():

@@ -12,7 +12,7 @@ from narval.core.definitions.reading.xml import Place
 from narval.core.source.text import Source
 
 Runs = Literal["thread", "worker", "inline"]
-"""The places where a function that is no coroutine may run, as its author writes them."""
+"""The places where a function that is not a coroutine may run, as written by its author."""
 
 RUNS: Mapping[str, Runs] = {"thread": "thread", "worker": "worker", "inline": "inline"}
 
@@ -25,7 +25,7 @@ _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]"
 def declarations(
     module: ModuleType, attribute: str, declaration_type: type[Declaration]
 ) -> Iterator[tuple[str, Any, Declaration]]:
-    """The name, value and declaration of all that a module declares itself; imported ones are left out."""
+    """The name, value and declaration of everything a module declares itself; imported ones are left out."""
     seen: set[int] = set()
     for name, value in list(vars(module).items()):
         own = getattr(value, "__dict__", {})
@@ -53,7 +53,7 @@ def definition_of(source: Source, name: str, function: Any) -> tuple[Place, tupl
 
 
 def misplaced_run(runs: object, is_async: bool, places: Collection[str] = tuple(RUNS)) -> str | None:
-    """The fault of a declaration's `runs`, which may be one of these places; None if it has none."""
+    """The fault of a declaration's `runs`, which may be one of these places; None if it is valid."""
     if runs not in (None, *places):
         *others, last = places
         return f"runs: expected {', '.join(others)} or {last}, found {runs!r}"
@@ -63,16 +63,16 @@ def misplaced_run(runs: object, is_async: bool, places: Collection[str] = tuple(
 
 
 def is_needed(parameter: inspect.Parameter) -> bool:
-    """True if no call can leave the parameter out."""
+    """True if every call must pass the parameter."""
     variable = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     return not variable and parameter.default is parameter.empty
 
 
 def first_paragraph(function: Any) -> str:
-    """The first paragraph of a docstring as one line; "" where there is none."""
+    """The first paragraph of a docstring as one line; "" without one."""
     return " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
 
 
 def writable(text: str) -> str:
-    """The text without the characters that XML does not know."""
+    """The text without characters that are invalid in XML."""
     return _UNWRITABLE.sub("", text)

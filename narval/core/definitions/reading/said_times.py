@@ -1,4 +1,4 @@
-"""Times as people say them: a clock, a length, a day, days that come again, read from left to right.
+"""Times in everyday words: a clock, a length, a day, recurring days, read from left to right.
 
     CLOCK  = 17:30 | 5:30pm | 9am | noon | midnight | a bare hour after "at"
     DAY    = "today" | "tomorrow" | ["on"] WEEKDAY | ["on"] DATE
@@ -6,8 +6,8 @@
     DAYS   = "day" | "weekday" | WEEKDAY {("," | "and") WEEKDAY}
     LENGTH = {NUMBER UNIT}, from minutes to weeks
 
-A reading of the clock on the wall has its moment as elsewhere (`wall.py`), but if the wall shows it twice,
-the first moment still to come counts.
+A reading of the wall clock has the usual moment (`wall.py`), but if the wall shows it twice, the first moment
+still to come counts.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ MONTHS = (
     "november", "december",
 )  # fmt: skip
 MORNING = (9, 0)
-"""The hour and minute of a day that is named without a clock."""
+"""The hour and minute of a day named without a time."""
 A_DAY = timedelta(1)
 _LEAST_SECONDS = 60.0
 
 
 def _names(names: tuple[str, ...]) -> str:
-    """A pattern of names in full, or by their first three letters."""
+    """A pattern for names in full, or by their first three letters."""
     return "|".join(f"{name[:3]}(?:{name[3:]})?" for name in names)
 
 
 def word(text: str) -> re.Pattern[str]:
-    """The pattern of a word, or of several, that end there; case does not matter."""
+    """The pattern for one or more words that end there, ignoring case."""
     return re.compile(rf"(?:{text})(?![\w-])", re.IGNORECASE | re.ASCII)
 
 
@@ -66,11 +66,11 @@ _BLANK = re.compile(r"[^\S\n]")
 
 
 class ReminderError(ValueError):
-    """A fault of a reminder, told in a line with an example."""
+    """A fault of a reminder, as one line with an example."""
 
 
 class SaidTime:
-    """A line that is read from left to right, at a moment in a zone."""
+    """A line read from left to right, at a moment in a time zone."""
 
     def __init__(self, line: str, now: float, zone: str) -> None:
         self._line, self._at = _BLANK.sub(" ", line).strip(), 0
@@ -79,7 +79,7 @@ class SaidTime:
         self._wall = datetime.fromtimestamp(now, self._zone).replace(tzinfo=None)
 
     def days(self) -> Ranges:
-        """The days of a week, as a schedule has them; none for all. Raises ReminderError."""
+        """Read the days of a week, as in a schedule; empty for all. Raises ReminderError."""
         daily = self.take(_DAILY)
         if daily is not None:
             return () if daily[0].lower() == "day" else ((0, 4),)
@@ -99,7 +99,7 @@ class SaidTime:
         return () if len(days) == 7 else tuple((day, day) for day in sorted(days))
 
     def length(self) -> Length | None:
-        """A length of time; None where there is none. Raises ReminderError."""
+        """Read a length of time; None if there is none. Raises ReminderError."""
         if self.sees(_LONGER):
             raise ReminderError(
                 "months and years differ in length: "
@@ -125,7 +125,7 @@ class SaidTime:
         )
 
     def clock(self, *, bare: bool) -> tuple[int, int] | None:
-        """The hour and minute of a time of day; None where there is none. With `bare` an hour alone is one.
+        """Read the hour and minute of a time of day; None if there is none. `bare` allows an hour alone.
 
         Raises ReminderError.
         """
@@ -149,7 +149,7 @@ class SaidTime:
         return hour, minute
 
     def clock_of_day(self) -> tuple[int, int] | None:
-        """The time of day after a day; None where it is left out."""
+        """Read the time of day after a day; None if it is left out."""
         has_at = self.take(AT) is not None
         clock = self.clock(bare=has_at)
         if has_at and clock is None:
@@ -157,7 +157,7 @@ class SaidTime:
         return clock
 
     def day(self) -> Iterator[date] | None:
-        """The days that the line names, the nearest first; None where no day is named."""
+        """The days named by the line, nearest first; None if no day is named."""
         has_on = self.take(_ON) is not None
         relative = None if has_on else self.take(_RELATIVE)
         today = self._wall.date()
@@ -178,7 +178,7 @@ class SaidTime:
         return None
 
     def _day_of_month(self) -> Iterator[date] | None:
-        """The days of a date with the name of its month; None where there is none."""
+        """The days of a date with a month name; None if there is none."""
         before = self._at
         day = self.take(_MONTHDAY)
         month = self.take(_MONTH)
@@ -191,7 +191,7 @@ class SaidTime:
         year = self.take(_YEAR)
         if year is not None:
             return iter([_date(int(year[0]), number, of)])
-        _date(2024, number, of)  # a leap year: a day that no year has is a fault
+        _date(2024, number, of)  # a leap year: a day that exists in no year is a fault
         return _each_year(self._wall.year, number, of)
 
     def from_today(self) -> Iterator[date]:
@@ -200,7 +200,7 @@ class SaidTime:
         return iter([today, today + A_DAY])
 
     def first(self, days: Iterator[date], clock: tuple[int, int]) -> float:
-        """The first moment to come at which the wall shows that clock on one of these days."""
+        """The first future moment at which the wall clock shows that time on one of these days."""
         hour, minute = clock
         for day in days:
             reading = datetime.combine(day, datetime.min.time()) + timedelta(hours=hour, minutes=minute)
@@ -213,29 +213,29 @@ class SaidTime:
 
     @property
     def rest(self) -> str:
-        """The rest of the line, which was not read yet."""
+        """The rest of the line, not read yet."""
         return self._line[self._blanks() :]
 
     def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Read what fits a pattern, after blanks; None where something else comes next."""
+        """Read a match of a pattern, after blanks; None if something else comes next."""
         match = pattern.match(self._line, self._blanks())
         if match is not None:
             self._at = match.end()
         return match
 
     def end(self, what: str) -> None:
-        """Raise ReminderError unless all of the line was read."""
+        """Raise ReminderError unless the whole line was read."""
         if self.rest:
             raise self.expected(f"the end of {what}")
 
     def expected(self, what: str, *examples: str) -> ReminderError:
-        """The fault of a line in which something else should come next."""
+        """The fault of a line in which something else was expected next."""
         rest = self.rest
         such = f", such as {', '.join(f'`{example}`' for example in examples)}" if examples else ""
         return ReminderError(f"expected {what}{such}; found {repr(short(rest)) if rest else 'nothing'}")
 
     def sees(self, pattern: re.Pattern[str]) -> bool:
-        """True if what fits a pattern comes next."""
+        """True if a match of a pattern comes next."""
         return pattern.match(self._line, self._blanks()) is not None
 
     def _comma(self) -> bool:
@@ -253,12 +253,12 @@ class SaidTime:
 
 
 def _named(written: str, names: tuple[str, ...]) -> int:
-    """The index of the first of some names that begins with the first three letters written."""
+    """The index of the first name that starts with the first three letters written."""
     return next(at for at, name in enumerate(names) if name.startswith(written[:3].lower()))
 
 
 def _date(year: int, month: int, day: int) -> date:
-    """A date of the calendar. Raises ReminderError."""
+    """Make a calendar date. Raises ReminderError."""
     try:
         return date(year, month, day)
     except ValueError:
@@ -267,15 +267,15 @@ def _date(year: int, month: int, day: int) -> date:
 
 
 def _each_year(first: int, month: int, day: int) -> Iterator[date]:
-    """The dates of a day of the year, this year's first; 29 February comes after eight years at most."""
+    """The dates of a day of the year, this year's first; 29 February comes within eight years."""
     for year in range(first, first + 9):
         with suppress(ValueError):
             yield date(year, month, day)
 
 
 def _moments(reading: datetime, zone: tzinfo) -> Iterator[float]:
-    """The moments at which the wall shows a reading: two if it is doubled, the one after the gap if it is
-    skipped.
+    """The moments at which the wall clock shows a reading: two if it is doubled, the one after the gap if it
+    is skipped.
     """
     yield moment_of(reading, zone)
     second = reading.replace(tzinfo=zone, fold=1)

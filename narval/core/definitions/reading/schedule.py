@@ -1,4 +1,4 @@
-"""The word `time`: dates that come again, as definitions write them (table 2.9, N25)."""
+"""The word `time`: recurring dates, as written in definitions (table 2.9, N25)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from narval.core.definitions.schedule import FIELDS, Ranges, Time, never
 from narval.core.definitions.suggestions import closest
 
 _RARE = ("monthdays", "yeardays", "weekdays", "months", "years")
-"""The fields by which a date may never come, the likeliest first."""
+"""The fields that can make a date impossible, the likeliest first."""
 
 _PART = re.compile(r"\s*(?:\*|(-?[0-9]{1,5})(?:\s*-\s*(-?[0-9]{1,5}))?)(?:\s*/\s*([0-9]{1,5}))?\s*")
 _NAMED = re.compile(r"\s*([a-z]+)(?:\s*-\s*([a-z]+))?\s*", re.IGNORECASE)
@@ -25,10 +25,10 @@ WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
 class FieldReader:
-    """A reader of a field of a date: `*`, or a list of numbers, ranges, and steps within either (N39).
+    """A reader for a field of a date: `*`, or a list of numbers, ranges, and steps within either (N39).
 
-    With `from_last` values may be counted from the last, which is -1. The values from `least` on may have
-    `names`; a range of names may pass the last and continue with the first, as sun-thu does.
+    With `from_last`, values may be counted from the last, which is -1. The values from `least` on may have
+    `names`; a range of names may wrap around, as sun-thu does.
     """
 
     def __init__(self, least: int, most: int, *, from_last: bool = False, names: Sequence[str] = ()) -> None:
@@ -41,11 +41,11 @@ class FieldReader:
             self.expectation += f", or of names, such as {names[0]} or {names[1]}-{names[5]}"
 
     def __call__(self, text: str) -> Ranges:
-        """The values of a text. Raises ValueError."""
+        """Parse the values of a field. Raises ValueError."""
         return () if text == "*" else tuple(sorted(chain(*map(self.part, text.split(",")))))
 
     def part(self, text: str) -> Ranges:
-        """The values of one part of a list. Raises ValueError."""
+        """Parse one part of a list. Raises ValueError."""
         named = _NAMED.fullmatch(text)
         values = self._named(*named.groups()) if named else self._numbered(text)
         if values is None:
@@ -80,7 +80,7 @@ _READERS = {
     for field in FIELDS
 }
 weekdays = _READERS["weekdays"]
-"""A reader of days of the week, of which 0 is Monday."""
+"""A reader for days of the week; 0 is Monday."""
 
 
 # --- cron -----------------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ _CRON = {
     "months": _READERS["months"],
     "weekdays": FieldReader(0, 7, names=_SUNDAY_FIRST),
 }
-"""The fields of cron in their order; Sunday is 0 and 7 there."""
+"""The fields of cron in order; Sunday is 0 or 7 there."""
 
 _SHORTHANDS = {
     "@yearly": "0 0 1 1 *",
@@ -110,10 +110,10 @@ _FIVE = 'minutes, hours, days of the month, months and weekdays of cron, such as
 
 
 def cron(text: str) -> tuple[Time, ...]:
-    """The dates of five fields as crontab(5) has them, or of a shorthand such as @daily. Raises ValueError.
+    """The dates of a crontab(5) line of five fields, or of a shorthand such as @daily. Raises ValueError.
 
-    Where both days of the month and weekdays are given, either is enough: each is a date of its own. Where
-    one of them begins with `*`, as */2 does, both must fit.
+    If both days of the month and weekdays are given, either is enough: each becomes a date of its own. If one
+    of them starts with `*`, as */2 does, both must match.
     """
     if text.startswith("@"):
         if text == "@reboot":
@@ -141,7 +141,7 @@ def cron(text: str) -> tuple[Time, ...]:
 
 
 def _read(name: str, written: re.Match[str]) -> Ranges:
-    """The values of a field of cron, where L is the last day of a month. Raises PartError."""
+    """The values of a field of cron, in which L is the last day of a month. Raises PartError."""
     parts = written[0].split(",")
     last = [part for part in parts if part.upper() == _LAST and name == "monthdays"]
     rest = [part for part in parts if part not in last]
@@ -154,8 +154,7 @@ def _read(name: str, written: re.Match[str]) -> Ranges:
 
 
 def _of_weeks(written: re.Match[str]) -> Iterator[dict[str, Ranges]]:
-    """The fields that the weekdays of cron stand for: of every week, and of a month's last week where L
-    follows.
+    """The fields for the weekdays of cron: of every week, or of a month's last week if L follows.
 
     Raises PartError.
     """
@@ -180,7 +179,7 @@ def _of_weeks(written: re.Match[str]) -> Iterator[dict[str, Ranges]]:
 
 
 def _spans(days: set[int]) -> Ranges:
-    """The ranges of some days; all seven are written as a range too, not left out."""
+    """The ranges of some days; all seven are a range too, not left out."""
     firsts = [day for day in sorted(days) if day - 1 not in days]
     lasts = [day for day in sorted(days) if day + 1 not in days]
     return tuple(zip(firsts, lasts, strict=True))
@@ -198,7 +197,7 @@ TIME = Word(
 
 
 def times(reading: Reading, entries: Iterable[Entry]) -> Iterator[Time]:
-    """The dates of entries of the word `TIME`; one that never comes is a fault."""
+    """The dates of `TIME` entries; report a fault for one that never comes."""
     for entry in entries:
         line, missed = entry.node.line, entry.get("missed", "once")
         if "cron" in entry.written:

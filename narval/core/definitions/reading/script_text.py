@@ -1,4 +1,4 @@
-"""Scripts: small programs in the text of definitions, for kinds that have them (section 10)."""
+"""Scripts: small programs in the text of definitions, for kinds that support them (section 10)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 
 class ScriptText(msgspec.Struct, frozen=True):
-    """The text of one script as in the file: `name` is its property, `line` and `column` count from 1."""
+    """The text of a script as in the file: `name` is its property, `line` and `column` count from 1."""
 
     name: str
     text: str
@@ -21,7 +21,7 @@ class ScriptText(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class HasScripts(Protocol):
-    """The capability of a definition to have scripts."""
+    """The capability of a definition to contain scripts."""
 
     def scripts(self) -> Iterable[ScriptText]:
-        """The scripts of the definition itself, not those that it imports."""
+        """The scripts of the definition itself, without imported ones."""

@@ -1,4 +1,4 @@
-"""The `tool` of a definition: how programs elsewhere may call it."""
+"""The `tool` of a definition: how programs outside may call it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from narval.core.errors import RequestError
 
 
 def read_tool(reading: Reading, recipe: Entry) -> Tool | None:
-    """The tool that a recipe declares itself to be; None if it declares none."""
+    """The tool that a recipe declares; None if it declares none."""
     entry = reading.one(recipe, "tool")
     if entry is None:
         return None
@@ -47,7 +47,7 @@ def _argument(reading: Reading, entry: Entry) -> ToolArgument:
 
 
 def _values(text: str) -> list[str]:
-    """The values in a text, separated by "|" if it has one, so that they may have blanks; else by blanks."""
+    """The values in a text, separated by "|" if it has one (so that values may have blanks), or by blanks."""
     values = text.split("|") if "|" in text else text.split()
     return [value.strip() for value in values if value.strip()]
 

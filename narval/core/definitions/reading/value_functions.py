@@ -1,8 +1,8 @@
-"""Functions of values, beside those of XPath 1.0: a choice, texts joined, and dates and moments.
+"""Functions of values, in addition to XPath 1.0: a choice, joined texts, and dates and moments.
 
-They read dates as appointments do, so a local one is in the home's zone, and lengths as appointments have
-them, so weekdays may follow. For a text that is no date they give what XPath gives elsewhere: "" or NaN. The
-author writes the lengths and the weekdays: they are read with the file.
+They parse dates as appointments do, so a local date is in the home's time zone; and lengths, too, so weekdays
+may follow. For a text that is not a date they return what XPath returns elsewhere: "" or NaN. The author
+writes the lengths and the weekdays: they are parsed with the file.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _check_literal(call: FunctionCall, at: int, read: Any) -> None:
 
 
 def functions_in(zone: str) -> dict[tuple[None, str], Any]:
-    """The functions of values in a zone, as lxml takes them."""
+    """The functions of values in a time zone, as lxml takes them."""
     return {
         (None, "if"): _if,
         (None, "string-join"): _string_join,
@@ -86,28 +86,26 @@ def functions_in(zone: str) -> dict[tuple[None, str], Any]:
 
 
 def _if(_: Any, test: Any, then: Any, otherwise: Any) -> Any:
-    """The second argument where the first is true, as boolean() says, else the third: nodes by their text."""
+    """The second argument if the first is true, as in boolean(), else the third: nodes as text."""
     is_true = test == test and bool(test)  # NaN is not true
     chosen = then if is_true else otherwise
     return _text(chosen, strip=False) if isinstance(chosen, list) else chosen
 
 
 def _string_join(_: Any, nodes: Any, between: Any) -> str:
-    """The texts of nodes, with a text between two of them."""
+    """The texts of nodes, joined with a separator."""
     return _text(between, strip=False).join(_text([node], strip=False) for node in nodes)
 
 
 @lru_cache(maxsize=1024)
 def _shift(text: str) -> Appointment:
-    """The length of time that a text such as 3d or -2d mon-fri is. Raises ValueError."""
+    """The length of time in a text such as 3d or -2d mon-fri. Raises ValueError."""
     back = text.startswith("-")
     return replace(interval(text[back:]), before=back)
 
 
 def _date_add(zone: str, _: Any, begin: Any, length: str) -> str:
-    """The date a length after another, or before it; a date without a time stays one if only days are
-    added.
-    """
+    """The date a length after or before another; a date without a time stays one if only days are added."""
     text, shift = _text(begin), _shift(length)
     try:
         moment = shift.moment(read_date(text, zone), zone)
@@ -126,7 +124,7 @@ def _date_add(zone: str, _: Any, begin: Any, length: str) -> str:
 
 
 def _days_between(zone: str, _: Any, begin: Any, end: Any, days: str = "*") -> float:
-    """The days from one date to another, counting the first and not the last, or only those of some weekdays.
+    """The days from one date to another, including the first but not the last, or only some weekdays of them.
     Negative if the second is earlier.
     """
     try:
@@ -147,8 +145,8 @@ def _seconds_between(zone: str, _: Any, begin: Any, end: Any) -> float:
 
 
 def _time_between(zone: str, _: Any, begin: Any, end: Any) -> str:
-    """The time from one moment to another as a length such as 1d 2h, with - before it if the second is
-    earlier; from date to date in days.
+    """The time from one moment to another as a length such as 1d 2h, preceded by - if the second is earlier;
+    in days for two dates.
     """
     first, last = _text(begin), _text(end)
     if _is_day(first) and _is_day(last):
@@ -170,7 +168,7 @@ def _is_day(text: str) -> bool:
 
 
 def _text(value: Any, *, strip: bool = True) -> str:
-    """The text of an argument: of the first of several nodes, as string() gives it."""
+    """The text of an argument: of the first of several nodes, as string() returns it."""
     if isinstance(value, list):
         value = value[0] if value else ""
     text = string_of(value) if isinstance(value, etree._Element) else str(value)

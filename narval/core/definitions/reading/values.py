@@ -1,7 +1,7 @@
-"""Values in texts of definitions: XPath 1.0 expressions of variables, in braces (N42), and whole templates.
+"""Values in texts of definitions: XPath 1.0 expressions of variables, in braces (N42), and templates.
 
-A value is read with its file, and evaluated on the elements of its variables and nothing else, within the
-limits of patterns. What it selects becomes text; several nodes are joined with blanks.
+A value is parsed with its file and evaluated only on the elements of its variables, within the limits of
+patterns. What it selects becomes text; several nodes are joined with blanks.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ Bindings = Mapping[str, Sequence[Element]]
 _MOST_CHARACTERS = 2_000
 _NOWHERE = etree.Element("memory")
 _PIECES = re.compile(r"\{\{|\{([^{}]*)(\}?)")
-"""`{{`, which stands for a brace; or a value, and its end."""
+"""`{{`, an escaped brace; or a value, with its end."""
 
 
 class ArgumentValue:
-    """One value of an argument: an expression of variables alone."""
+    """One value of an argument: an expression that uses only variables."""
 
     def __init__(self, text: str) -> None:
-        """Raises PatternError; `argument_value` caches."""
+        """Compile an expression; `argument_value` caches. Raises PatternError."""
         self.text = text
         if len(text) > _MOST_CHARACTERS:
             raise PatternError(text, f"expected at most {_MOST_CHARACTERS} characters, found {len(text)}")
@@ -68,13 +68,14 @@ class ArgumentValue:
         self._limits: Limits = limits(text, tree)
 
     def text_for(self, bindings: Bindings, zone: str, times: int = 1) -> str:
-        """The text that it stands for. Raises ElementError for elements too large for it."""
+        """The value as text. Raises ElementError for elements that are too large to evaluate."""
         return " ".join(self.texts_for(bindings, zone, times))
 
     def texts_for(self, bindings: Bindings, zone: str, times: int = 1) -> list[str]:
-        """The text of each node that it selects; the one text of an expression that selects no nodes.
+        """The text of each node that it selects; a single text for an expression that selects no nodes.
 
-        Local dates are in the zone. Raises ElementError for elements too large to evaluate it `times` times.
+        Local dates are in the time zone. Raises ElementError for elements too large to evaluate it `times`
+        times.
         """
         value = self._value(bindings, zone, times)
         if not self._selects:
@@ -82,7 +83,7 @@ class ArgumentValue:
         return [node if isinstance(node, str) else string_of(node) for node in value]
 
     def elements_for(self, bindings: Bindings, zone: str, times: int = 1) -> Iterator[Element]:
-        """The elements that it selects, each by itself. Raises ElementError as above."""
+        """The elements that it selects, each by itself. Raises ElementError likewise."""
         for node in self._value(bindings, zone, times):
             if isinstance(node, etree._Element):
                 yield Element(0, etree.tostring(node, encoding="unicode", with_tail=False).encode())
@@ -94,7 +95,7 @@ class ArgumentValue:
             if tree.size * count > self._limits.size or tree.has_more_nodes(self._limits.nodes // count):
                 raise ElementError("too-large", f"{{{self.text}}} is of elements too large for it")
         nodes = {name: [tree.root for tree in of_name] for name, of_name in trees.items()}
-        # lxml copies each node that it selects in another document than that of the context.
+        # lxml copies each selected node that is in another document than the context.
         context = next((root for roots in nodes.values() for root in roots), _NOWHERE)
         return _compiled(self.text, self._selects, zone if self._has_functions else "")(context, **nodes)
 
@@ -103,7 +104,7 @@ argument_value = lru_cache(maxsize=1024)(ArgumentValue)
 
 
 def _gives_elements(tree: syntax.Expression) -> bool:
-    """True if an expression selects elements, as far as its form shows."""
+    """True if the form of an expression shows that it selects elements."""
     match tree:
         case syntax.Path(steps=(*_, last)):
             return last.axis not in ("attribute", "namespace") and not last.test.endswith(")")
@@ -116,12 +117,12 @@ def _gives_elements(tree: syntax.Expression) -> bool:
 
 @lru_cache(maxsize=1024)
 def _compiled(text: str, selects: bool, zone: str) -> etree.XPath:
-    """An expression compiled, with the functions of values in a zone, if it has some."""
+    """The compiled expression, with the functions of values in a time zone if it uses any."""
     return compiled(text if selects else f"string({text})", {}, functions_in(zone) if zone else None)
 
 
 class TextTemplate(msgspec.Struct, frozen=True):
-    """A text with values in it (P9): `parts` are its texts and values in their order."""
+    """A text with values in it (P9): `parts` are its texts and values in order."""
 
     text: str
     parts: tuple[str | ArgumentValue, ...] = ()
@@ -134,17 +135,17 @@ class TextTemplate(msgspec.Struct, frozen=True):
 
     @property
     def is_plain(self) -> bool:
-        """True if it has no values: it is the same whatever it is filled in with."""
+        """True if it has no values: it is always the same."""
         return all(isinstance(part, str) for part in self.parts)
 
     def filled(self, bindings: Bindings, zone: str) -> str:
-        """The text with its values. Raises ElementError for elements too large for them."""
+        """The text with its values filled in. Raises ElementError for elements that are too large."""
         return "".join(
             part if isinstance(part, str) else part.text_for(bindings, zone) for part in self.parts
         )
 
     def listed(self, bindings: Bindings, zone: str) -> list[str]:
-        """The texts of all nodes that its values select, and the words beside them. Raises ElementError."""
+        """The texts of all nodes that its values select, and the words between them. Raises ElementError."""
         texts: list[str] = []
         for part in self.parts:
             texts += part.split() if isinstance(part, str) else part.texts_for(bindings, zone)
@@ -152,12 +153,12 @@ class TextTemplate(msgspec.Struct, frozen=True):
 
 
 def values_in(text: str) -> Iterator[str]:
-    """The values in a text, in their braces."""
+    """The values in a text, with their braces."""
     return (piece[0] for piece in _PIECES.finditer(text) if piece[0] != "{{")
 
 
 def argument_values(text: str) -> Iterator[ArgumentValue]:
-    """The values in a text that can be evaluated."""
+    """The valid values in a text."""
     for piece in _PIECES.finditer(text):
         with suppress(PatternError):
             part = _part(piece)
@@ -166,9 +167,9 @@ def argument_values(text: str) -> Iterator[ArgumentValue]:
 
 
 def filled(text: str, bindings: Bindings, zone: str, times: int = 1) -> str:
-    """A text with its values filled in, for one of `times` fillings; braces without a value stay unchanged.
+    """A text with its values filled in, one of `times` fillings; braces without a value stay unchanged.
 
-    Raises ElementError for elements too large.
+    Raises ElementError for elements that are too large.
     """
 
     def text_of(piece: re.Match[str]) -> str:
@@ -182,7 +183,7 @@ def filled(text: str, bindings: Bindings, zone: str, times: int = 1) -> str:
 
 
 def template_in(reading: Reading, patterns: Patterns, entry: Entry, attribute: str) -> TextTemplate | None:
-    """The template that an attribute holds; None where there is no such attribute."""
+    """The template in an attribute; None if the attribute is absent."""
     text = entry.get(attribute)
     if text is None:
         return None
@@ -191,14 +192,14 @@ def template_in(reading: Reading, patterns: Patterns, entry: Entry, attribute: s
 
 
 def template_of(reading: Reading, patterns: Patterns, entry: Entry) -> TextTemplate:
-    """The template that is the text of an entry."""
+    """The template in the text of an entry."""
     text = entry.node.text.strip()
     blank = entry.node.text.index(text)
     return template_from(reading, patterns, text, lambda at: entry.node.text_place(blank + at))
 
 
 class Used(NamedTuple):
-    """A value with those of its variables that stand for nothing by themselves."""
+    """A value, with its variables except for the template's own."""
 
     text: str
     variables: frozenset[str]
@@ -207,10 +208,10 @@ class Used(NamedTuple):
 def template_from(
     reading: Reading, patterns: Patterns, text: str, locate: Locate, own: frozenset[str] = frozenset()
 ) -> TextTemplate:
-    """Read a text as a template; `own` are variables that it has besides those of patterns. Braces that hold
-    no value are a fault, and stay unchanged.
+    """Read a text as a template; `own` are its variables besides those of patterns. Braces without a valid
+    value are a fault, and stay unchanged.
 
-    So a stored definition that was valid before braces were values keeps its meaning.
+    So a stored definition that was valid before braces had this meaning keeps its own.
     """
     parts: list[str | ArgumentValue] = []
     end = 0
@@ -236,7 +237,7 @@ def _within(locate: Locate, start: int, offset: int) -> tuple[int, int]:
 
 
 def _part(piece: re.Match[str]) -> str | ArgumentValue:
-    """The brace or the value that a piece stands for. Raises PatternError for what is no value."""
+    """The brace or the value of a piece. Raises PatternError for an invalid value."""
     if piece[0] == "{{":
         return "{"
     if not piece[2]:

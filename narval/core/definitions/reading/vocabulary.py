@@ -1,7 +1,7 @@
-"""Vocabulary: tables of the elements and attributes of XML definitions, and readers of attribute values.
+"""Vocabulary: tables of the elements and attributes of XML definitions, and readers for attribute values.
 
-A reader is given the text of an attribute without the blanks around it. It returns the value, or raises
-ValueError with what was expected and, if there is one, a hint (N12).
+A reader gets the text of an attribute without surrounding blanks. It returns the value, or raises ValueError
+with what was expected and, optionally, a hint (N12).
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from narval.core.trust.paths import paths_in
 
 
 class Attribute(msgspec.Struct, frozen=True):
-    """An attribute of an element: the reader of its value; a `required` one must be there."""
+    """An attribute of an element: the reader of its value, and whether it is `required`."""
 
     read: Callable[[str], Any]
     required: bool = False
 
 
 class PartError(ValueError):
-    """A part of an attribute's value is wrong: what was expected in its place, and where it begins."""
+    """An error in a part of an attribute's value: what was expected in its place, and where it starts."""
 
     def __init__(self, expectation: str, part: str, offset: int) -> None:
         super().__init__(expectation)
         self._part, self._offset = part, offset
 
     def within(self, text: str) -> tuple[str, int]:
-        """The part, and where it begins in the value as it is written, with the blanks around it."""
+        """The part, and where it starts in the value as written, including surrounding blanks."""
         return self._part, text.index(text.strip()) + self._offset
 
 
@@ -44,7 +44,7 @@ class PartError(ValueError):
 class Word:
     """An element of narval's vocabulary: its attributes, and its child elements; None allows any.
 
-    A `foreign` one is read by the vocabulary of another kind.
+    A `foreign` one is read with the vocabulary of another kind.
     """
 
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Word:
     foreign: bool = False
 
     def attribute_named(self, written: str) -> str | None:
-        """The name of an attribute in any spelling: on-error, on_error and onError are one."""
+        """The name of an attribute in any spelling: on-error, on_error and onError are the same."""
         return self._names.get(_plain(written))
 
     @cached_property
@@ -71,14 +71,14 @@ def _plain(name: str) -> str:
 
 
 def yes_no(text: str) -> bool:
-    """A switch."""
+    """Read yes or no."""
     if text not in ("yes", "no"):
         raise ValueError("yes or no")
     return text == "yes"
 
 
 def matching(pattern: str, expectation: str) -> Callable[[str], str]:
-    """A reader of texts that match a regular expression; `expectation` describes them."""
+    """A reader for texts that match a regular expression; `expectation` describes them."""
 
     def read(text: str) -> str:
         if not re.fullmatch(pattern, text):
@@ -89,7 +89,7 @@ def matching(pattern: str, expectation: str) -> Callable[[str], str]:
 
 
 name = matching(r"[^\s./]+", "a name without dots, slashes and blanks")
-"""A group, or the name of a definition: a dot joins the two, so neither has one."""
+"""A group, or the name of a definition: a dot joins the two, so neither contains one."""
 
 full_name = matching(r"[^\s./]+\.[^\s./]+", "a full name, such as group.name")
 """The full name of a definition."""
@@ -109,19 +109,19 @@ variable = matching(r"[^\W\d][\w.-]*", "a name that may follow a $, such as firs
 
 
 def kind(text: str) -> str:
-    """A kind of definitions."""
+    """Read a kind of definitions."""
     if text not in KINDS:
         raise ValueError("a kind of definition", closest(text, KINDS))
     return text
 
 
 def anything(text: str) -> str:
-    """Any text."""
+    """Read any text."""
     return text
 
 
 def one_of(*words: str) -> Callable[[str], str]:
-    """A reader of one of a few words."""
+    """A reader for one of a few words."""
 
     def read(text: str) -> str:
         if text not in words:
@@ -132,7 +132,7 @@ def one_of(*words: str) -> Callable[[str], str]:
 
 
 def integer(least: int | None = None) -> Callable[[str], int]:
-    """A reader of whole numbers."""
+    """A reader for whole numbers."""
 
     def read(text: str) -> int:
         expectation = "a whole number" if least is None else f"a whole number of {least} or more"
@@ -144,35 +144,35 @@ def integer(least: int | None = None) -> Callable[[str], int]:
 
 
 def seconds(text: str) -> float:
-    """A length of time in seconds."""
+    """Read a length of time in seconds."""
     if not re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,9})?|\.[0-9]{1,9}", text):
         raise ValueError("a number of seconds, such as 3600 or 0.5")
     return float(text)
 
 
 def timeout(text: str) -> float:
-    """A length of time in seconds, with or without a unit, more than 0."""
+    """Read a length of time in seconds, with or without a unit, more than 0."""
     if not (limit := read_duration(text)):
         raise ValueError("more than 0 seconds")
     return limit
 
 
 def duration(text: str) -> float:
-    """A length of time in seconds, with or without a unit, more than 0."""
+    """Read a length of time in seconds, with or without a unit, more than 0."""
     if not (length := read_duration(text)):
         raise ValueError('more than no time, such as "10m"')
     return length
 
 
 def length(text: str) -> Length:
-    """A length of time by the calendar: days, and seconds."""
+    """Read a length of time by the calendar: days, and seconds."""
     return Length(*read_length(text))
 
 
-# --- what kinds share -----------------------------------------------------------------------------------
+# --- shared by kinds ------------------------------------------------------------------------------------
 
 RETRIES = {"timeout": Attribute(timeout), "retries": Attribute(integer(0)), "backoff": Attribute(seconds)}
-"""The attributes that limit a call and have it tried again."""
+"""The attributes that limit a call and its attempts."""
 
 ON_RESTART = Attribute(one_of("retry", "error"))
 

@@ -1,4 +1,4 @@
-"""Walks over the graphs of definitions, without recursion: what may be reached, and what leads back."""
+"""Walks over the graphs of definitions, without recursion: reachable nodes, and cycles."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Mark = TypeVar("Mark")
 
 
 def reached(start: Iterable[str], edges: Iterable[tuple[Collection[str], Collection[str]]]) -> set[str]:
-    """The nodes that may start: an edge leads on once all the nodes that it leaves have started."""
+    """The nodes that can start: an edge is followed once all the nodes it leaves have started."""
     edges = list(edges)
     missing = [set(ins) for ins, _ in edges]
     leaving: dict[str, list[int]] = {}
@@ -31,9 +31,9 @@ def reached(start: Iterable[str], edges: Iterable[tuple[Collection[str], Collect
 
 
 def cycles(after: Mapping[str, Iterable[tuple[str, Mark]]]) -> Iterator[tuple[list[str], Mark]]:
-    """The cycles, given the successors of nodes: one for each edge that leads back in a walk depth first.
+    """The cycles, given the successors of nodes: one for each edge that leads back in a depth-first walk.
 
-    An edge has a mark, and that of the one that leads back comes with the cycle.
+    Each edge has a mark; that of the edge that leads back is returned with the cycle.
     """
     seen: set[str] = set()
     for root in after:

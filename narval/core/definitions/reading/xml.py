@@ -1,7 +1,7 @@
 """Reading of XML definitions by a table of words: entries, references, faults (N6, N12, N13).
 
 `Reading` turns nodes into entries, whose attributes have been read and whose children are known words; the
-parser of a kind makes definitions of entries and checks what no table can say. A fault never stops the
+parser of a kind makes definitions from entries and checks what no table can express. A fault never stops the
 reading: all the faults of a file are found at once.
 """
 
@@ -24,13 +24,13 @@ from narval.core.source.text import Source
 from narval.core.source.xml import XmlNode
 
 MOST_FAULTS = 200
-"""The faults after which a file is read no further."""
+"""The most faults of a file; reading stops there."""
 
 _FEW = 2
-"""The most words named as places for an attribute that the word at hand does not have."""
+"""The most words suggested for an attribute that the current word does not have."""
 
 INTERNAL = frozenset({"eid", "state"})
-"""Attributes that memory gives (tables 2.3-2.5): they may come back in a file and are ignored there."""
+"""Attributes set by memory (tables 2.3-2.5): they may occur in a file and are ignored there."""
 
 Place = tuple[int, int]
 """A line and column."""
@@ -51,35 +51,35 @@ class Entry:
         self.children: list[Entry] = []
 
     def get(self, attribute: str, default: Any = None) -> Any:
-        """The value of an attribute; the default when it is absent or wrong."""
+        """The value of an attribute; the default if it is absent or invalid."""
         return self.values.get(attribute, default)
 
     def of(self, *words: str) -> Iterator[Entry]:
-        """The entries of those words within it."""
+        """The entries within it for these words."""
         return (child for child in self.children if child.word in words)
 
     def place(self, attribute: str | None = None, offset: int = 0) -> Place:
-        """The line and column of the element, or of an attribute's value, or of a character of that."""
+        """The line and column of the element, of an attribute's value, or of a character in the value."""
         if attribute is None or attribute not in self.written:
             return self.node.line, self.node.column
         return self.node.place(self.written[attribute], offset)
 
     @property
     def namespaces(self) -> dict[str, str]:
-        """The prefixes that a pattern here may use."""
+        """The prefixes available to patterns here."""
         return {prefix: uri for prefix, uri in self.node.namespaces.items() if prefix}
 
 
 Reader = Callable[["Reading", XmlNode], Iterator[Definition | None]]
-"""Makes the definitions of a file, given its reading and the root of its XML."""
+"""Make the definitions of a file, given its reading and the root of its XML."""
 
 
 class TooManyFaultsError(Exception):
-    """The file has `MOST_FAULTS` faults; it is not read on."""
+    """The file has `MOST_FAULTS` faults; reading stops."""
 
 
 class Reading:
-    """The reading of one file: the faults found, the references it makes, and the names it gives."""
+    """The reading of one file: its faults, its references, and the names it defines."""
 
     def __init__(
         self, source: Source, words: Words, faults: list[Fault] | None = None, *, any_case: bool = False
@@ -87,12 +87,12 @@ class Reading:
         self.source, self._words, self._any_case = source, words, any_case
         self.faults: list[Fault] = [] if faults is None else faults
         self.warnings: list[Fault] = []
-        """The warnings about what was read since a definition was made last."""
+        """The warnings since the last definition was made."""
         self.references: list[Reference] = []
         self.names: set[tuple[str, str]] = set()
 
     def parsed(self, read: Reader, root: XmlNode) -> Parsed:
-        """The outcome of reading a file; `read` gives its definitions, and None for those it cannot make."""
+        """The result of reading a file; `read` yields its definitions, and None for those it cannot make."""
         definitions: list[Definition] = []
         with suppress(TooManyFaultsError):
             definitions.extend(filter(None, read(self, root)))
@@ -104,22 +104,22 @@ class Reading:
     def fault(
         self, entry: Entry | XmlNode, message: str, attribute: str | None = None, offset: int = 0
     ) -> None:
-        """Note a fault of an element, of the value of an attribute, or at a character of that."""
+        """Report a fault of an element, of the value of an attribute, or at a character in the value."""
         place = entry.place(attribute, offset) if isinstance(entry, Entry) else (entry.line, entry.column)
         self.fault_at(place, message)
 
     def fault_at(self, place: Place, message: str) -> None:
-        """Note a fault at a line and column."""
+        """Report a fault at a line and column."""
         self.faults.append(self.source.fault(message, *place))
         if len(self.faults) >= MOST_FAULTS:
             raise TooManyFaultsError
 
     def warn_at(self, place: Place, message: str) -> None:
-        """Note a warning at a line and column: it is told with the definition that is made next."""
+        """Report a warning at a line and column: it belongs to the next definition that is made."""
         self.warnings.append(self.source.fault(message, *place)._replace(warning=True))
 
     def warnings_so_far(self) -> tuple[Fault, ...]:
-        """Take the warnings for the definition that is being made: those that no earlier one was given."""
+        """Take the warnings for the definition being made: those since the previous one."""
         warnings, self.warnings = self.warnings, []
         return tuple(dict.fromkeys(warnings))
 
@@ -135,7 +135,7 @@ class Reading:
         others: tuple[str, ...] = (),
         late: bool = False,
     ) -> None:
-        """Note that the file names another definition, to be checked once all files are read."""
+        """Record that the file names another definition, to be checked once all files are read."""
         line, column = place
         made = Reference(kind, target, what, self.source.path, line, column, check, group, others, late=late)
         self.references.append(made)
@@ -143,7 +143,7 @@ class Reading:
     # --- entries ----------------------------------------------------------------------------------------
 
     def entry(self, node: XmlNode, word: str) -> Entry:
-        """The entry of an element, read as that word, with all within it."""
+        """The entry of an element, read as a word, with everything within it."""
         entry = Entry(word, node)
         if self._words[word].foreign:
             return entry
@@ -204,14 +204,14 @@ class Reading:
             self.fault(entry, f"{name}: expected {expectation}, found {part!r}{''.join(hint)}", name, at)
 
     def one(self, entry: Entry, word: str) -> Entry | None:
-        """The entry of that word within another, which may have at most one of it."""
+        """The entry for a word within another, which may have at most one."""
         same = list(entry.of(word))
         for extra in same[1:]:
             self.fault(extra, f"{entry.word} may have one {word}, found another on line {same[0].node.line}")
         return same[0] if same else None
 
     def by_name(self, entries: Iterable[Entry], attribute: str = "id") -> dict[str, Entry]:
-        """The first entry of each id, or of each value of another attribute; the others are faults."""
+        """The first entry for each id, or value of another attribute; report the others as faults."""
         first: dict[str, Entry] = {}
         for entry in entries:
             name = entry.get(attribute)
@@ -226,14 +226,14 @@ class Reading:
     def each_once(
         self, entries: Iterable[Entry], make: Callable[[Entry], Made], attribute: str = "id"
     ) -> dict[str, Made]:
-        """The parts made of the first entry of each id, or of another attribute; all are read for faults."""
+        """The parts made from the first entry for each id, or other attribute; all are read for faults."""
         read = list(entries)
         first = self.by_name(read, attribute)
         made = [(entry, make(entry)) for entry in read]
         return {name: part for entry, part in made if first.get(name := entry.get(attribute)) is entry}
 
     def lookup(self, entry: Entry, attribute: str, parts: Mapping[str, Named], expected: str) -> Named | None:
-        """The part that an attribute names; None where it is absent, and a fault where it is unknown."""
+        """The part that an attribute names; None if it is absent, or unknown, which is a fault."""
         name = entry.get(attribute)
         if name is not None and name not in parts:
             message = f"expected {expected}, found {name!r}{closest(name, parts)}"
@@ -245,7 +245,7 @@ class Reading:
         return {text.get("lang", "en"): " ".join(text.node.text.split()) for text in entry.of("description")}
 
     def version(self, entry: Entry, xml: bytes, first_reference: int = 0) -> dict[str, Any]:
-        """The values that all definitions have, given the bytes of one and the first of its references."""
+        """The values common to all definitions, given the bytes of one and the first of its references."""
         return {
             "warnings": self.warnings_so_far(),
             "descriptions": self.descriptions(entry),
@@ -263,10 +263,9 @@ class Reading:
         attributes: Mapping[str, str | None],
         adjust: Callable[[etree._Element], None] = lambda root: None,
     ) -> bytes | None:
-        """The bytes of a definition alone, as memory shows them and as they can be read again.
+        """The bytes of a definition by itself, as shown in memory and as it can be read again.
 
-        The `attributes` that the file does not have are added; `adjust` alters the rest. None, and a fault,
-        where memory cannot keep it.
+        Missing `attributes` are added; `adjust` alters the rest. None, and a fault, if memory cannot hold it.
         """
         try:
             root = parse_untrusted(entry.node.xml(all_namespaces=True))

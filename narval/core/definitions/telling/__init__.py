@@ -1,1 +1,1 @@
-"""Telling: what definitions do, in plain sentences made of the definitions alone."""
+"""Descriptions of what definitions do, in plain sentences generated only from the definitions."""

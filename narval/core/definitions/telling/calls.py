@@ -1,4 +1,4 @@
-"""Calls in words: whom a part calls, how long that may take, how often it is tried."""
+"""Calls in words: the target of a call, its timeout, its attempts."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _VERBS = {"action": "calls", "transform": "applies", ASKING: "asks people by", "
 
 
 def verb(kind: str) -> str:
-    """The word for what one does with a definition of a kind."""
+    """The verb for using a definition of a kind."""
     return _VERBS.get(kind, "runs")
 
 
 def call(kind: str, target: str, agent: str, found: Definition | None) -> str:
-    """The words for a call: `calls the action mail.send ("Send a mail")`."""
+    """The phrase for a call: `calls the action mail.send ("Send a mail")`."""
     if agent:
         return f"has the agent {agent} run the {kind} {target}"
     acts = "; this acts outside the home" if acts_outside(found) else ""
@@ -29,12 +29,12 @@ def call(kind: str, target: str, agent: str, found: Definition | None) -> str:
 
 
 def target_of(kind: str, target: str, agent: str, library: Library) -> Definition | None:
-    """The definition that a part calls, if it is one of its own agent and loaded."""
+    """The definition that a part calls, if it belongs to the same agent and is loaded."""
     return None if agent else library.get(kind, target)
 
 
 def limits(timeout: float | None, retries: int, backoff: float | None, *, agent: str = "") -> Iterator[str]:
-    """The sentences that say how long a call may take, and how often it is tried."""
+    """The sentences about the timeout and the attempts of a call."""
     if timeout is not None or agent:
         limit = limit_of_remote(timeout) if agent else timeout or 0.0
         yield f"It may take {length(limit)}; then it has failed."
@@ -46,7 +46,7 @@ def limits(timeout: float | None, retries: int, backoff: float | None, *, agent:
 
 
 def after_a_crash(on_restart: str, tool: Tool | None = None) -> Iterator[str]:
-    """The sentence that says what becomes of a call that a crash cuts off; none for the usual."""
+    """The sentence about what happens to a call interrupted by a crash; none for the default."""
     is_once = tool is not None and not tool.is_repeatable
     if on_restart == "error":
         yield "If narval stops meanwhile, it is not done again: it has failed."
@@ -57,12 +57,12 @@ def after_a_crash(on_restart: str, tool: Tool | None = None) -> Iterator[str]:
 
 
 def forgotten(decay: float | None) -> Iterator[str]:
-    """The sentence that says when a run is forgotten; none where it never is."""
+    """The sentence about when a run is forgotten; none if it never is."""
     if decay is not None:
         yield f"A run is forgotten {length(decay)} after its end."
 
 
 def at_once(count: int | None, noun: str) -> Iterator[str]:
-    """The sentence that says how many there may be at once; none where there may be any number."""
+    """The sentence about the most there may be at once; none without a limit."""
     if count is not None:
         yield f"At most {counted(count, noun)} at once."

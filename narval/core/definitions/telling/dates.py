@@ -1,4 +1,4 @@
-"""Dates in words: readings of the calendar that come again, and moments that are counted from others."""
+"""Dates in words: recurring readings of the calendar, and moments counted from others."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ MONTHS = (
 
 
 def dates(times: Iterable[Time], appointments: Iterable[Appointment] = ()) -> str:
-    """The dates of which any is waited for: the earliest counts."""
+    """The dates, any of which is awaited: the earliest counts."""
     return listed([*map(date, times), *map(appointment, appointments)], "or")
 
 
 def date(time: Time) -> str:
-    """A date that comes again: `at 18:00 on the last day of a month`."""
+    """A recurring date: `at 18:00 on the last day of a month`."""
     days = [
         _field("on ", _counted(time.weekdays, WEEKDAYS.__getitem__)),
         _field("on ", _counted(time.monthdays, _monthday), " of the month"),
@@ -48,7 +48,7 @@ def appointment(when: Appointment) -> str:
 
 
 def interval(when: Appointment | Length) -> str:
-    """A length of the calendar: days by the clock on the wall, and then seconds; and which days count."""
+    """A length by the calendar: days by the wall clock, then seconds; and which days count."""
     of = when.length if isinstance(when, Appointment) else when
     parts = [counted(of.days, "day")] if of.days else []
     text = " ".join([*parts, length(of.seconds)] if of.seconds or not parts else parts)
@@ -73,7 +73,7 @@ def weekdays(days: Ranges) -> str:
 
 
 def _missed(missed: str) -> str:
-    """The words for the fate of a missed date."""
+    """The words for the treatment of a missed date."""
     return ", and not at all if that was missed" if missed == "skip" else ""
 
 
@@ -82,7 +82,7 @@ def _field(before: str, text: str, after: str = "") -> str:
 
 
 def _clock(time: Time) -> str:
-    """The part of a date that the clock shows."""
+    """The clock part of a date."""
     minute, second = _single(time.minutes), _single(time.seconds)
     hours = [_single((part,)) for part in time.hours]
     if hours and None not in hours and minute is not None and second is not None:
@@ -109,7 +109,7 @@ def _unit(name: str, values: Ranges) -> str:
 
 
 def _single(values: Ranges) -> int | None:
-    """The one value of a field; None where it has several."""
+    """The single value of a field; None if it has several."""
     if len(values) == 1 and len(values[0]) == 2 and values[0][0] == values[0][1]:
         return values[0][0]
     return None

@@ -1,7 +1,7 @@
 """Patterns as phrases: `email[contains(@subject, 'invoice')]` is an email whose subject contains "invoice".
 
-A phrase says what the pattern says, no more and no less. "whose subject" is of an attribute, "in which … a
-subject" of an element within it. A part for which there is no exact phrase stands as it is written.
+A phrase says exactly what the pattern says. "whose subject" refers to an attribute, "in which … a subject" to
+an element within it. A part without an exact phrase appears as written.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _NOT = {
 
 
 def element_phrase(condition: Condition) -> str:
-    """An element that fits a condition: `an email whose subject contains "invoice"`."""
+    """An element that matches a condition: `an email whose subject contains "invoice"`."""
     return ", which is also ".join(map(_element, condition.patterns)) or "any element"
 
 
 def presence(condition: Condition, *, absent: bool = False, several: bool = False) -> str:
-    """The clause that an element which fits is there: `there is an email …`."""
+    """The clause that a matching element exists: `there is an email …`."""
     if len(condition.patterns) == 1 and (state := _state(condition.patterns[0])):
         return f"it is not so that {state}" if absent else state
     there = "there is no element that is" if absent else "there is"
@@ -42,7 +42,7 @@ def presence(condition: Condition, *, absent: bool = False, several: bool = Fals
 
 
 def texts_phrase(matches: Sequence[str], namespaces: Mapping[str, str]) -> str:
-    """An element that fits patterns which are not compiled."""
+    """An element that matches patterns that are not compiled."""
     return ", which is also ".join(_of_text(text, namespaces) for text in matches) or "any element"
 
 
@@ -58,7 +58,7 @@ def _of_text(text: str, namespaces: Mapping[str, str]) -> str:
 
 
 def _state(pattern: Pattern) -> str:
-    """The clause that a pattern stands for which looks at variables alone: `"ask" is one whose …`."""
+    """The clause for a pattern that reads only variables: `"ask" is one whose …`."""
     if not pattern.variables:
         return ""
     try:
@@ -79,7 +79,7 @@ def _state(pattern: Pattern) -> str:
 
 
 def conjuncts(node: syntax.Expression) -> Iterator[syntax.Expression]:
-    """The parts of an expression all of which must hold."""
+    """The parts of an expression, all of which must hold."""
     match node:
         case syntax.Filter(primary=primary, predicates=()):
             yield from conjuncts(primary)
@@ -91,29 +91,29 @@ def conjuncts(node: syntax.Expression) -> Iterator[syntax.Expression]:
 
 
 def is_attribute(node: syntax.Expression) -> bool:
-    """True of a path to one attribute."""
+    """True for a path to one attribute."""
     return isinstance(node, syntax.Path) and len(node.steps) == 1 and node.steps[0].axis == "attribute"
 
 
 def is_itself(node: syntax.Expression) -> bool:
-    """True of the path `.`."""
+    """True for the path `.`."""
     return isinstance(node, syntax.Path) and [(one.axis, one.test) for one in node.steps] == [
         ("self", "node()")
     ]
 
 
 def is_relative(node: syntax.Expression) -> bool:
-    """True of a path that begins at the element."""
+    """True for a path that starts at the element."""
     return isinstance(node, syntax.Path) and node.origin is None
 
 
 class _ElementPhrases(ValuePhrases):
-    """The phrases of elements that fit an expression, and of its predicates."""
+    """The phrases for elements that match an expression, and for its predicates."""
 
     # --- elements -------------------------------------------------------------------------------------
 
     def element(self, node: syntax.Expression) -> str:
-        """The phrase for an element that fits. Raises InexactError."""
+        """The phrase for a matching element. Raises InexactError."""
         match node:
             case syntax.Filter(primary=primary, predicates=()):
                 return self.element(primary)
@@ -124,7 +124,7 @@ class _ElementPhrases(ValuePhrases):
         raise InexactError
 
     def nested(self, steps: Sequence[syntax.PathStep]) -> str:
-        """An element, and what it contains."""
+        """An element, and its contents."""
         first, *rest = steps
         if first.axis == "descendant-or-self" and rest:
             raise InexactError
@@ -143,14 +143,14 @@ class _ElementPhrases(ValuePhrases):
     # --- clauses --------------------------------------------------------------------------------------
 
     def clauses(self, predicates: Sequence[syntax.Expression]) -> str:
-        """The relative clauses of predicates; one without a phrase stands as it is written."""
+        """The relative clauses of predicates; a predicate without a phrase appears as written."""
         if any(type_of(predicate) == "number" for predicate in predicates):
             raise InexactError
         parts = [part for predicate in predicates for part in conjuncts(predicate)]
         return self.all_of(parts)
 
     def all_of(self, parts: Sequence[syntax.Expression]) -> str:
-        """The clauses of parts all of which must hold: attributes that are there together, choices last."""
+        """The clauses of parts, all of which must hold: required attributes together, choices last."""
         there = [name for part in parts for name in self.attributes(part)]
         missing = [name for part in parts for name in self.missing(part)]
         others = [part for part in parts if not self.attributes(part) and not self.missing(part)]
@@ -163,14 +163,14 @@ class _ElementPhrases(ValuePhrases):
         return listed([*words, *map(self.clause_or_text, choices)])
 
     def clause_or_text(self, node: syntax.Expression) -> str:
-        """The clause for a part, else the part as it is written."""
+        """The clause for a part, or else the part as written."""
         try:
             return self.clause(node)
         except InexactError:
             return f"for which {verbatim(self.written(node))} holds"
 
     def clause(self, node: syntax.Expression) -> str:
-        """The clause for what must be so of an element: `whose subject is "x"`. Raises InexactError."""
+        """The clause for what must hold of an element: `whose subject is "x"`. Raises InexactError."""
         match node:
             case syntax.Filter(primary=primary, predicates=()):
                 return self.clause(primary)
@@ -199,7 +199,7 @@ class _ElementPhrases(ValuePhrases):
         raise InexactError
 
     def choice(self, operands: Sequence[syntax.Expression]) -> str:
-        """Clauses one of which must hold: `whose verdict is "yes" or "no"` where they are of one value."""
+        """Clauses, one of which must hold: `whose verdict is "yes" or "no"` if they are about one value."""
         if all(map(self.attributes, operands)):
             return f"that has {listed(map(self.attribute, operands), 'or')}"
         match operands[0]:
@@ -217,7 +217,7 @@ class _ElementPhrases(ValuePhrases):
         return f"either {listed(map(self.clause_or_text, operands), 'or')}"
 
     def denial(self, node: syntax.Expression) -> str:
-        """The clause for what must not be so. Raises InexactError."""
+        """The clause for what must not hold. Raises InexactError."""
         match node:
             case syntax.Filter(primary=primary, predicates=()):
                 return self.denial(primary)
@@ -248,7 +248,7 @@ class _ElementPhrases(ValuePhrases):
         return f"{self.subject(left)} {_IS[operator]} {self.value(right)}"
 
     def subject(self, node: syntax.Expression) -> str:
-        """The part that is compared: `whose subject`, `in which an amount`. Raises InexactError."""
+        """The part being compared: `whose subject`, `in which an amount`. Raises InexactError."""
         match node:
             case syntax.Path(origin=None, steps=(syntax.PathStep(axis="attribute") as step,)):
                 return f"whose {self.name(step)}"

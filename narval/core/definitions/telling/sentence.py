@@ -1,7 +1,7 @@
-"""Sentences that tell what a definition does, and the telling of a definition by its kind (D1).
+"""Sentences about what a definition does, and the description of a definition by its kind (D1).
 
-The language of a kind that tells has a module `telling`, whose `sentences` is given a definition and the
-library that has what it calls.
+The language of such a kind has a module `telling`, whose `sentences` takes a definition and the library with
+its targets.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from narval.core.kinds import KINDS
 
 
 class Sentence(NamedTuple):
-    """A sentence, with the place in the file that it tells of; a deeper one tells more of the last one before
-    it that is less deep.
-    """
+    """A sentence, with its place in the file; a deeper one gives details of the less deep one before it."""
 
     text: str
     line: int = 1
@@ -27,13 +25,13 @@ class Sentence(NamedTuple):
 
 
 Teller = Callable[[Definition, Library], Iterator[Sentence]]
-"""Gives the sentences that tell of one definition."""
+"""Yield the sentences that describe one definition."""
 
 
 def tell(definition: Definition, library: Library | None = None) -> list[Sentence]:
-    """The sentences that tell what a definition does: the author's words, and then the facts.
+    """The sentences that describe a definition: the author's words, then the facts.
 
-    `library` has the words of what it calls, and says whether that acts outside.
+    `library` has the descriptions of its targets, and shows whether they act outside.
     """
     row = KINDS.get(definition.kind)
     teller: Teller = import_module(f"{row.language}.telling").sentences if row and row.tells else _declared
@@ -43,20 +41,20 @@ def tell(definition: Definition, library: Library | None = None) -> list[Sentenc
 
 
 def in_a_line(definition: Definition, library: Library | None = None) -> str:
-    """The telling of a definition in a line: the author's words, else the first facts."""
+    """The description of a definition on one line: the author's words, or else the first facts."""
     if text := _words_of_author(definition):
         return " ".join(text.split())
     return next((sentence.text for sentence in tell(definition, library)), "")
 
 
 def description_of(definition: Definition) -> str:
-    """A description in English if there is one, else in the first language given; "" where there is none."""
+    """The description in English if there is one, else in the first language given; "" without any."""
     texts = definition.descriptions
     return texts.get("en") or next(iter(texts.values()), "")
 
 
 def _words_of_author(definition: Definition) -> str:
-    """The description; "" where that is part of what the definition does, and told so."""
+    """The description; "" if it is part of what the definition does, and is described there."""
     return "" if hasattr(definition, "description") else description_of(definition)
 
 
@@ -66,7 +64,7 @@ def _description(definition: Definition) -> Iterator[Sentence]:
 
 
 def _through_others(definition: Definition, library: Library) -> Iterator[Sentence]:
-    """The sentence about effects outside that a definition has through those it runs, directly or not."""
+    """The sentence about effects outside by definitions that it runs, directly or not."""
     others = [other for other in _reached(definition, library) if other is not definition]
     if acts := _acts(others, library):
         text = f"By what it runs it acts outside the home too: by {listed(acts)}."
@@ -74,12 +72,12 @@ def _through_others(definition: Definition, library: Library) -> Iterator[Senten
 
 
 def outside_acts(definition: Definition, library: Library) -> tuple[str, ...]:
-    """The actions and programs by which a definition, or one that it runs, acts outside the home."""
+    """The actions and programs by which a definition, or one it runs, acts outside the home."""
     return tuple(_acts([definition, *_reached(definition, library)], library))
 
 
 def _reached(definition: Definition, library: Library) -> list[Definition]:
-    """The definitions that one names, and those that they name, and so on."""
+    """The definitions that one names, and those that they name, transitively."""
     line = list(_called(definition, library))
     for other in line:
         line += (further for further in _called(other, library) if further not in line)
@@ -101,12 +99,12 @@ def _called(definition: Definition, library: Library) -> Iterator[Definition]:
 
 
 def acts_outside(target: Definition | None) -> bool:
-    """True if what the target does can be seen outside the home."""
+    """True if the target's effects are visible outside the home."""
     return bool(getattr(target, "outside", False))
 
 
 def _declared(definition: Definition, library: Library) -> Iterator[Sentence]:
-    """The sentence about a definition whose kind has no words of its own."""
+    """The sentence about a definition whose kind has no sentences of its own."""
     what = f"It is the {definition.kind} {definition.full_name}"
     if isinstance(definition, ModuleDefinition):
         yield Sentence(

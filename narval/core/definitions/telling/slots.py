@@ -26,11 +26,11 @@ from narval.core.definitions.telling.words import (
 from narval.core.elements.canonical import parse_untrusted
 
 _PIECES = re.compile(r"\{\{|\{([^{}]*)\}")
-"""`{{`, which stands for a brace; or a value."""
+"""`{{`, an escaped brace; or a value."""
 
 
 def takes(prototype: Prototype) -> Iterator[tuple[str, int]]:
-    """The sentences that say what a call takes and gives, each with how much deeper it stands."""
+    """The sentences about the inputs and outputs of a call, each with its additional depth."""
     yield from _slots("It takes", [(_input(slot), slot.id) for slot in prototype.inputs])
     yield from _slots("It gives", [(_output(slot), slot.id) for slot in prototype.outputs])
 
@@ -71,12 +71,12 @@ def _output(slot: Output) -> str:
 
 
 def _key(path: str) -> str:
-    """The part that tells elements apart: the name of an attribute, or an XPath as it is written."""
+    """The key that distinguishes elements: the name of an attribute, or an XPath as written."""
     return quoted(path[1:]) if re.fullmatch(r"@[\w.-]+", path) else verbatim(path)
 
 
 def _replaced(path: str) -> str:
-    """The element that an output replaces, by the attribute that is the same."""
+    """The element that an output replaces, by the attribute that must be equal."""
     name, _, attribute = path.rpartition("/")
     return f"the {name or 'one before'} with the same {_key(attribute)}"
 
@@ -95,11 +95,11 @@ _STATED = {
     ("optional", False): "which must be there",
     ("outdates", True): "which is replaced by what it gives",
 }
-"""The words for what a step may say of a slot."""
+"""The words for what a step may declare about a slot."""
 
 
 def narrowed(slots: Iterable[Narrowing], what: str) -> Iterator[str]:
-    """The sentences that say how a call tightens what its target takes or gives, where that is not known."""
+    """The sentences about how a call narrows the slots of an unknown target."""
     for slot in slots:
         marks = [_STATED.get(each, f"{each[0]}: {each[1]}") for each in sorted(slot.stated.items())]
         element = texts_phrase(slot.match, slot.namespaces) if slot.match else "what its target says"
@@ -107,15 +107,15 @@ def narrowed(slots: Iterable[Narrowing], what: str) -> Iterator[str]:
 
 
 def looked_for(context: Context) -> str:
-    """The sentence that says which elements are nearer than others."""
+    """The sentence about which elements are nearer than others."""
     phrases = listed((element_phrase(one) for one in context.alternatives), "or")
     where = "this run has" if context.of_run else "are in memory"
     return f"It looks first among the elements that {where}: {phrases}."
 
 
 def written_element(xml: bytes, filled: bool) -> str:
-    """An element that is written in a definition: `a draft (to: "you@example.org")`; with `filled`, its
-    braces are values.
+    """An element written in a definition: `a draft (to: "you@example.org")`; with `filled`, its braces are
+    values.
     """
     return _written(parse_untrusted(xml), with_values if filled else quoted)
 
@@ -149,6 +149,6 @@ def with_values(text: str) -> str:
 
 
 def purpose(target: Definition | None) -> str:
-    """The purpose of a target, by its description, in brackets; "" where that is not known."""
+    """The purpose of a target, from its description, in brackets; "" if unknown."""
     text = first_sentence(description_of(target)) if target is not None else ""
     return f" ({quoted(text)})" if text else ""

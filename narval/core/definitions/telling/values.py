@@ -12,15 +12,15 @@ from narval.core.patterns.lexer import ExpressionError
 from narval.core.patterns.pattern import Pattern
 
 UNNAMED = {"plan": "this run", "each": "the element at hand", "now": "this moment"}
-"""The words for variables that definitions do not name."""
+"""The words for variables that narval defines."""
 
 
 class InexactError(Exception):
-    """There is no phrase that says exactly what is written."""
+    """There is no exact phrase for what is written."""
 
 
 def value_phrase(pattern: Pattern | str) -> str:
-    """The value that an expression of variables gives: `the start of "event"`; else as it is written."""
+    """The phrase for the value of an expression: `the start of "event"`; else the expression itself."""
     text = pattern if isinstance(pattern, str) else pattern.text
     try:
         return ValuePhrases(text).value(syntax.parse(text))
@@ -29,22 +29,22 @@ def value_phrase(pattern: Pattern | str) -> str:
 
 
 def variable(name: str) -> str:
-    """The words for what a variable stands for."""
+    """The words for a variable."""
     return UNNAMED.get(name) or quoted(name)
 
 
 class ValuePhrases:
-    """The phrases of names and values in one expression."""
+    """The phrases for names and values in one expression."""
 
     def __init__(self, text: str, namespaces: Mapping[str, str] | None = None) -> None:
         self._text, self._namespaces = text, namespaces or {}
 
     def written(self, node: syntax.Expression | syntax.PathStep) -> str:
-        """The text of a part, as it is written."""
+        """The text of a part, as written."""
         return self._text[node.start : node.end]
 
     def noun(self, step: syntax.PathStep) -> str:
-        """The name of an element with its article, and the namespace of its prefix. Raises InexactError."""
+        """The name of an element with its article, and its prefix's namespace. Raises InexactError."""
         if step.test == "*":
             return "an element of any name"
         prefix, sign, _ = step.test.partition(":")
@@ -54,7 +54,7 @@ class ValuePhrases:
         return an(step.test) + of
 
     def name(self, step: syntax.PathStep) -> str:
-        """The name of an attribute or an element, as it is. Raises InexactError for others than one."""
+        """The name of an attribute or element, unchanged. Raises InexactError unless it is a single name."""
         prefix, sign, _ = step.test.partition(":")
         foreign = sign and self._namespaces.get(prefix, CONTROL) != CONTROL
         if foreign or prefix == "*" or step.test.endswith(("*", ")")) or step.predicates:
@@ -62,21 +62,21 @@ class ValuePhrases:
         return step.test
 
     def attribute(self, node: syntax.Expression) -> str:
-        """The name of the attribute that a path is. Raises InexactError."""
+        """The name of the attribute a path leads to. Raises InexactError."""
         match node:
             case syntax.Path(origin=None, steps=(syntax.PathStep(axis="attribute") as step,)):
                 return quoted(self.name(step))
         raise InexactError
 
     def attributes(self, node: syntax.Expression) -> list[str]:
-        """The attribute that must be there, by this part; none for a part that says something else."""
+        """The attribute that this part requires; none for a part that says something else."""
         try:
             return [self.attribute(node)]
         except InexactError:
             return []
 
     def missing(self, node: syntax.Expression) -> list[str]:
-        """The attributes that must not be there; none for a part that says something else."""
+        """The attributes that must be absent; none for a part that says something else."""
         match node:
             case syntax.FunctionCall(
                 name="not", arguments=(syntax.BinaryOperation(operator="|" | "or") as inner,)
@@ -88,7 +88,7 @@ class ValuePhrases:
         return []
 
     def value(self, node: syntax.Expression) -> str:
-        """A value that something is compared with, or that stands in a text. Raises InexactError."""
+        """A value in a comparison or a text. Raises InexactError."""
         match node:
             case syntax.Literal(value=str(text)):
                 return quoted(text)

@@ -1,4 +1,4 @@
-"""Words that the tellings of all kinds share: lists, quotations, lengths of time, counts."""
+"""Words shared by the descriptions of all kinds: lists, quotations, lengths of time, counts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 _UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60))
 _LIKE_CONSONANTS = ("uni", "use", "usa", "eu", "one", "once", "ur")
-"""The beginnings of words that have a vowel and are spoken with a consonant."""
+"""The beginnings of words that start with a vowel but are pronounced with a consonant."""
 
 
 def quoted(text: str) -> str:
@@ -15,23 +15,23 @@ def quoted(text: str) -> str:
 
 
 def verbatim(text: str) -> str:
-    """A text as it is written, on one line, as code."""
+    """A text as written, on one line, as code."""
     return f"`{on_one_line(text)}`"
 
 
 def on_one_line(text: str) -> str:
-    """A text on one line; ⏎ stands for the ends of its lines."""
+    """A text on one line, with ⏎ for line breaks."""
     return " ⏎ ".join(line.strip() for line in text.strip().splitlines())
 
 
 def listed(words: Iterable[str], joint: str = "and") -> str:
-    """Words one after another: `a`, `a and b`, `a, b and c`."""
+    """Words in a list: `a`, `a and b`, `a, b and c`."""
     *before, last = tuple(words) or ("nothing",)
     return f"{', '.join(before)} {joint} {last}" if before else last
 
 
 def names(words: Iterable[str], joint: str = "and") -> str:
-    """Names in quotation marks, one after another."""
+    """Names in quotation marks, in a list."""
     return listed(map(quoted, words), joint)
 
 
@@ -42,12 +42,12 @@ def an(noun: str) -> str:
 
 
 def counted(count: float, noun: str) -> str:
-    """A number of things."""
+    """A number of things, in words."""
     return f"{count:,.15g} {noun}" + ("" if count == 1 else "s")
 
 
 def times(count: int) -> str:
-    """A number of times."""
+    """A number of times, in words."""
     return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
 
 
@@ -64,7 +64,7 @@ def length(seconds: float) -> str:
 
 
 def sentence(text: str) -> str:
-    """A text with a capital letter and a full stop."""
+    """A text with an initial capital and a full stop."""
     text = text[:1].upper() + text[1:]
     return text if text.endswith((".", ":", "?", "!")) else f"{text}."
 

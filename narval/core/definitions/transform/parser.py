@@ -39,7 +39,7 @@ STYLESHEET_WORDS: Words = {
 
 
 def parse(source: Source, root: XmlNode) -> Parsed:
-    """The transform of a stylesheet."""
+    """The transform in a stylesheet."""
     return Reading(source, STYLESHEET_WORDS).parsed(_transforms, root)
 
 
@@ -80,7 +80,7 @@ def _prototype(reading: Reading, root: XmlNode) -> Entry | None:
 
 
 def _names(reading: Reading, root: XmlNode, entry: Entry | None) -> tuple[str | None, str | None]:
-    """The group and name: as the prototype says, else as the file `group.name.xsl` is called."""
+    """The group and name: from the prototype, or else from the file name `group.name.xsl`."""
     stem_group, _, stem_name = PurePath(reading.source.path).stem.partition(".")
     group = (entry.get("group") if entry is not None else None) or stem_group
     name = (entry.get("name") if entry is not None else None) or stem_name
@@ -100,7 +100,7 @@ def _names(reading: Reading, root: XmlNode, entry: Entry | None) -> tuple[str | 
 
 
 class _NoFiles(etree.Resolver):
-    """Answers each `xsl:include` with nothing: what may be read is decided where the transform runs (N32)."""
+    """A resolver that answers each `xsl:include` with nothing; the run reads what it may (N32)."""
 
     def resolve(self, system_url: str | None, public_id: str | None, context: Any) -> Any:
         return self.resolve_string(f'<xsl:stylesheet version="1.0" xmlns:xsl="{XSLT}"/>', context)
@@ -118,7 +118,7 @@ def _tree(reading: Reading, root: XmlNode) -> etree._Element | None:
 
 def _compile(reading: Reading, tree: etree._Element) -> None:
     for child in children(tree):
-        if local_name(child.tag) == "prototype":  # XSLT does not accept it when it has no namespace
+        if local_name(child.tag) == "prototype":  # XSLT does not accept one without a namespace
             tree.remove(child)
     try:
         etree.XSLT(tree, access_control=etree.XSLTAccessControl.DENY_ALL)
@@ -130,7 +130,7 @@ def _compile(reading: Reading, tree: etree._Element) -> None:
 
 
 def _complaints(error: etree.XSLTError) -> dict[int, list[str]]:
-    """The complaints of libxslt by line: the details of an expression, the line, the fault there."""
+    """The messages of libxslt by line: the details of an expression, the line, its fault."""
     complaints: dict[int, list[str]] = {}
     details: list[str] = []
     line, of_expression = 1, False
@@ -151,7 +151,7 @@ def _complaints(error: etree.XSLTError) -> dict[int, list[str]]:
 
 
 def _line_place(source: Source, line: int) -> tuple[int, int]:
-    """The first character of a line that is not blank: libxslt knows no columns."""
+    """The first non-blank character of a line: libxslt reports no columns."""
     lines = re.split(r"\r\n|\r|\n", source.xml_text)
     text = lines[line - 1] if 0 < line <= len(lines) else ""
     return max(line, 1), len(text) - len(text.lstrip()) + 1

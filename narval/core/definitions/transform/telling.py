@@ -1,4 +1,4 @@
-"""Telling of transforms: what they take and give; only their stylesheets say how."""
+"""Descriptions of transforms: their inputs and outputs; only the stylesheet says how."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from narval.core.definitions.transform.definition import Transform
 
 
 def sentences(transform: Transform, library: Library) -> Iterator[Sentence]:
-    """The sentences that tell of a transform."""
+    """The sentences that describe a transform."""
     yield Sentence("It makes elements of others by a stylesheet, and touches nothing else.", transform.line)
     for text, deeper in takes(transform.prototype):
         yield Sentence(text, transform.line, depth=deeper)

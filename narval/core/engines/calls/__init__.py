@@ -1,1 +1,1 @@
-"""Calls of any kind: the elements that are given, those that come back, and the wait before another try."""
+"""Calls of any kind: the elements given, the elements returned, and the wait before another attempt."""

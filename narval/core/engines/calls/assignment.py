@@ -1,18 +1,18 @@
 """Assignment: which element goes to which input or condition, by rank (N15, N16, §1.4.2).
 
 A *slot* is an input of a call or a condition of a transition. Slots compete for elements, each of which goes
-to one slot at most, so this is a matching in a bipartite graph, not a first-come loop. It is decided in five
-passes, each of which keeps what those before it decided:
+to one slot at most, so this is a matching in a bipartite graph, not a first-come loop. Five passes decide it;
+each keeps the decisions of those before:
 
-1. every mandatory slot is seated somewhere, by augmenting paths; if that cannot be done, nothing is given;
+1. every mandatory slot is seated somewhere, by augmenting paths; if that is impossible, nothing is given;
 2. mandatory slots, in declaration order, move to the nearest candidate that still leaves all others a seat; a
-   list fixes its rank and keeps a seat within it, it does not mind which;
+   list fixes its rank and keeps any seat within it;
 3. optional plain slots, in declaration order, do the same with what is free;
-4. mandatory lists fix their seat, then take what is left of their rank;
-5. optional lists, in declaration order, take what is left of the nearest rank where something is left.
+4. mandatory lists fix their seat, then take the rest of their rank;
+5. optional lists, in declaration order, take the rest of the nearest rank that has any left.
 
 Candidates are read only as far as needed. A slot looks past a candidate only when another slot holds it, so
-with k slots it reads at most k of them (and the rest of one rank, for a list): the last rank is the whole
+with k slots it reads at most k of them (and the rest of one rank, for a list): the last rank is all of
 memory, and is rarely read to its end.
 """
 
@@ -25,9 +25,9 @@ import msgspec
 
 
 class Slot(msgspec.Struct, frozen=True):
-    """An input or a condition that wants elements.
+    """An input or a condition that needs elements.
 
-    `ranks()` gives, for rank 1, 2, 3 …, the eids that fit at that rank: nearest rank first, oldest first
+    `ranks()` yields, for rank 1, 2, 3 …, the eids that match at that rank: nearest rank first, oldest first
     within a rank. An eid may appear at several ranks; its nearest counts.
     """
 
@@ -38,10 +38,10 @@ class Slot(msgspec.Struct, frozen=True):
 
 
 class Assignment(msgspec.Struct, frozen=True):
-    """The elements of each slot, by slot id; an optional slot that got nothing is not there.
+    """The elements of each slot, by slot id; an optional slot without elements is absent.
 
-    When a mandatory slot cannot be satisfied nothing is given, and `missing` names the slots that a maximum
-    matching which prefers earlier slots leaves empty.
+    If a mandatory slot cannot be satisfied, nothing is given, and `missing` names the slots left empty by a
+    maximum matching that prefers earlier slots.
     """
 
     given: dict[str, tuple[int, ...]]
@@ -49,7 +49,7 @@ class Assignment(msgspec.Struct, frozen=True):
 
 
 def assign(slots: Sequence[Slot]) -> Assignment:
-    """The assignment that N16 asks for."""
+    """The assignment required by N16."""
     if len(slots) == 1 and not slots[0].list:
         return _nearest(slots[0])
     candidates = candidates_of(slots)
@@ -70,8 +70,8 @@ def candidates_of(slots: Sequence[Slot]) -> list[Candidates]:
 
 
 def uncontested(slots: Sequence[Slot], candidates: Sequence[Candidates]) -> Assignment | None:
-    """Give each slot its nearest candidate, or a list the nearest rank that has any. This is the result of
-    the five passes if no two slots want the same candidate; None if two do.
+    """Give each slot its nearest candidate, or a list the nearest rank that has any. This equals the result
+    of the five passes if no two slots want the same candidate; None if two do.
     """
     given: dict[str, tuple[int, ...]] = {}
     missing: list[str] = []
@@ -121,7 +121,7 @@ class Candidates:
         self._seen: set[int] = set()
 
     def first(self, *, all_of_rank: bool = False) -> tuple[int, ...]:
-        """The nearest of all, or all of its rank; () if there is none."""
+        """The nearest candidate, or all of its rank; () if there is none."""
         if not (self._known or self._read(math.inf)):
             return ()
         rank, eid = self._known[0]
@@ -137,7 +137,7 @@ class Candidates:
             position += 1
 
     def _read(self, last: float) -> bool:
-        """Read one more candidate, of rank `last` at most; False if there is none."""
+        """Read one more candidate of rank `last` or nearer; False if there is none."""
         while True:
             for eid in self._unread:
                 if eid not in self._seen:
@@ -152,7 +152,7 @@ class Candidates:
 
 
 class _Seating:
-    """A matching under way: each seated slot holds one element; a settled slot keeps its element for good."""
+    """A matching in progress: each seated slot holds one element; a settled slot keeps its element."""
 
     __slots__ = ("_bound", "_candidates", "_holders", "_settled", "held")
 
@@ -164,10 +164,10 @@ class _Seating:
         self.held: dict[int, int] = {}
 
     def seat(self, index: int, tried: set[int]) -> bool:
-        """Seat a slot, making others that are not settled change seats if need be (an augmenting path).
+        """Seat a slot, moving other unsettled slots if needed (an augmenting path).
 
-        A free candidate is taken before anyone is moved: when that always succeeds the result is at once the
-        best one, and no slot has read further than it had to.
+        A free candidate is taken before any slot is moved: if that always succeeds, the result is already the
+        best one, and no slot has read further than necessary.
         """
         occupied = []
         for _, eid in self._choices(index):
@@ -188,7 +188,7 @@ class _Seating:
     def settle(self, index: int, *, by_rank: bool = False) -> None:
         """Give a slot the nearest candidate that leaves every seated slot a seat.
 
-        With `by_rank` the slot keeps to the rank of that candidate, and may still change seats within it.
+        With `by_rank` the slot keeps the rank of that candidate, and may still change seats within it.
         """
         for rank, eid in self._choices(index):
             if self._move(index, eid):
@@ -214,7 +214,7 @@ class _Seating:
         return (choice for choice in self._candidates[index].within(bound) if choice[0] == bound)
 
     def _move(self, index: int, eid: int) -> bool:
-        """Move a slot to a candidate if its holder can be seated elsewhere; else all stays as it was."""
+        """Move a slot to a candidate if its holder can be seated elsewhere; else change nothing."""
         holder = self._holders.get(eid)
         if holder == index:
             return True

@@ -1,27 +1,25 @@
-"""The wait before a failed call is tried again (N29, A7), and before a failed run is (N28, A18)."""
+"""The wait before another attempt of a failed call (N29, A7), and before a failed run restarts (N28, A18)."""
 
 from __future__ import annotations
 
 USUAL_BACKOFF = 1.0
-"""Seconds to the second try of a step that says `retries` and no `backoff`."""
+"""Seconds before the second attempt of a step with `retries` and no `backoff`."""
 LONGEST_BACKOFF = 3600.0
-"""Seconds; the doubling ends here, or at `backoff` itself where that is longer."""
+"""The limit of doubling, in seconds; a longer `backoff` is not doubled at all."""
 SOURCE_REST = 60.0
-"""Seconds until a source that failed begins again while others work; or its `backoff`, if longer."""
+"""Seconds until a failed source starts again while others work; or its `backoff`, if longer."""
 LONGEST_RESTART = 300.0
-"""Seconds; a definition that restarts and fails in a row waits 1, 2, 4 … up to this long."""
+"""The longest wait, in seconds: a definition that restarts and keeps failing waits 1, 2, 4 … up to this."""
 _DOUBLINGS = 64
-"""The most doublings: enough to reach it from any backoff that matters; more would only grow the number."""
+"""The most doublings: enough to reach the limit from any relevant backoff."""
 _JITTER = 0.5
-"""The most of a wait that is added to it, so that calls that failed together are not tried again together."""
+"""The largest fraction of a wait added to it, so that calls that failed together are not retried together."""
 _GOLDEN = 0x9E3779B1
-"""2**32 by the golden ratio: multiples of it, modulo 2**32, are spread evenly, in whatever order numbers
-come.
-"""
+"""2**32 divided by the golden ratio: its multiples modulo 2**32 are spread evenly, in any order."""
 
 
 def wait(backoff: float | None, tries: int, chance: int) -> float:
-    """Seconds between try number `tries` and the next: doubled each time, and up to half as much again.
+    """Seconds between attempt number `tries` and the next: doubled each time, plus up to half as much.
 
     The engine draws no random number: `chance` is the event's id, so that a replay decides the same.
     """
@@ -31,5 +29,5 @@ def wait(backoff: float | None, tries: int, chance: int) -> float:
 
 
 def restart_wait(attempt: int) -> float:
-    """Seconds between a run that failed and the next one; `attempt` failures in a row came before it."""
+    """Seconds between a failed run and the next one, after `attempt` earlier failures in a row."""
     return min(LONGEST_RESTART, 2.0 ** min(attempt, _DOUBLINGS))

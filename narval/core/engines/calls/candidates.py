@@ -1,6 +1,6 @@
-"""From where an input or condition takes its elements: the ranks of N15, nearest first.
+"""The sources of elements for an input or condition: the ranks of N15, nearest first.
 
-The same search serves the inputs of a call and the conditions of a transition; only what is nearest differs.
+The inputs of a call and the conditions of a transition use the same search; only the nearest ranks differ.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Bindings = Mapping[str, Sequence[Element]]
 class CandidateSearch:
     """The search for elements around one step or transition of a run.
 
-    `arguments` are elements not in memory yet (their eids are negative); `context` is the `context` node,
-    which promotes what it selects to rank 1; `nearby` are the eids of the ranks between that and the run's
+    `arguments` are elements not in memory yet (their eids are negative). `context` is the `context` node,
+    which promotes what it selects to rank 1. `nearby` are the eids of the ranks between that and the run's
     own context.
     """
 
@@ -51,15 +51,15 @@ class CandidateSearch:
     ) -> Callable[[], Iterator[Iterable[int]]]:
         """The ranks of one input or condition, read lazily.
 
-        `again` may be taken though marked: the run that this one was begun again from has used it. If
-        `newest` is not 0, each rank has only that many, the newest.
+        Elements in `again` may be taken though marked: the run that this one restarts has used them. If
+        `newest` is not 0, each rank has only that many elements, the newest.
         """
         if newest:
             return partial(self._newest, bound, scope, again, newest)
         return partial(self._ranks, bound, scope, again)
 
     def promoted(self) -> tuple[int, ...]:
-        """All that the `context` node selects, oldest first."""
+        """All elements that the `context` node selects, oldest first."""
         return tuple(sorted({eid for bound in self._alternatives for eid in self._place(bound, None)}))
 
     def _newest(
@@ -77,7 +77,7 @@ class CandidateSearch:
         yield self.view.matching(bound, scope)
 
     def _near(self, bound: Bound, scope: MarkScope | None, again: tuple[int, ...]) -> Iterator[Iterable[int]]:
-        """The ranks before that of all memory."""
+        """The ranks before all of memory."""
         view, run = self.view, self.run
         if self.arguments or self._alternatives:
             yield self._first(bound, scope)

@@ -19,14 +19,14 @@ ERROR = "error"
 
 
 UniqueKey = tuple[str, str, str]
-"""The value that `unique` gives of an element: name, expression, value."""
+"""The value of `unique` for an element: name, expression, value."""
 
 Accepted = tuple[Element, UniqueKey | None, Bound | None]
 """An element that may enter memory, the key of a unique output, and the condition on what it replaces."""
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
-    """The elements to keep, not numbered yet; or the fault, and the output that it concerns."""
+    """The elements to keep, not numbered yet; or the fault, and the output it concerns."""
 
     accepted: tuple[Accepted, ...] = ()
     errors: tuple[Accepted, ...] = ()
@@ -50,13 +50,13 @@ def judge(
     *,
     complete: bool = True,
 ) -> Verdict:
-    """Check that each element fits exactly one output, none is missing, and only a list has several.
+    """Check that each element matches exactly one output, none is missing, and only lists have several.
 
-    `bindings` gives the elements of variables, if outputs have any. `complete=False` is for what a call under
-    way has produced: nothing can be missing yet. `error` elements need no declaration and are never outputs;
-    when there is one, nothing counts as missing. Those of a call under way may be declared all the same, and
-    then have a key too: a source that begins again reports the same trouble again. The error that ends a call
-    has no key, since it is always reported.
+    `bindings` gives the elements of variables, if outputs have any. `complete=False` is for what an active
+    call has produced: nothing can be missing yet. `error` elements need no declaration and are never outputs;
+    if there is one, nothing counts as missing. Those of an active call may still be declared, and then have a
+    key too, because a source that restarts reports the same error again. The error that ends a call has no
+    key, since it is always reported.
     """
     bounds = prototype.bound_outputs
     if prototype.output_variables:
@@ -103,7 +103,7 @@ def judge(
 def _fitting(
     element: Element, name: str, bounds: tuple[tuple[Output, Bound], ...]
 ) -> tuple[list[Output], Tree | None]:
-    """The outputs that an element fits; and its tree, where its name alone did not tell."""
+    """The outputs that an element matches; and its tree, if its name was not enough to tell."""
     tree: Tree | None = None
     fitting = []
     for output, bound in bounds:
@@ -135,7 +135,7 @@ def _miscount(output: Output, count: int, erred: bool) -> str:
 
 
 def _key(output: Output, tree: Tree) -> tuple[str, UniqueKey | None]:
-    """The fault of `unique` or "", and the key it gives; an empty value is no key."""
+    """The fault of `unique` or "", and its key; an empty value has no key."""
     assert output.unique is not None, output
     try:
         value = unique_value(output.unique, output.namespaces, tree)
@@ -145,8 +145,8 @@ def _key(output: Output, tree: Tree) -> tuple[str, UniqueKey | None]:
 
 
 def _earlier(text: str, element: Element) -> Bound | None:
-    """The condition on the elements that one replaces, by `replaces` of its output; None if it lacks the
-    attribute, or has a namespace.
+    """The condition on the elements that this one replaces, by `replaces` of its output; None if it lacks the
+    attribute or has a namespace.
     """
     match = REPLACES.fullmatch(text)
     assert match is not None, text

@@ -1,1 +1,1 @@
-"""Budgets: how long a pattern may keep the loop, whatever the element and what its variables hold."""
+"""Budgets: how long a pattern may occupy the loop, whatever the element and the variables contain."""

@@ -1,10 +1,10 @@
-"""The most nodes and bytes an element may have for a pattern of XPath 1.0 to be tried on it.
+"""The most nodes and bytes of an element for which a pattern of XPath 1.0 is evaluated.
 
 The owner writes a pattern, a stranger an element. `mail[to = cc]` compares each with each, `//b[count(//b) >
-2]` looks through the element once for each `b`, and `m/b/following-sibling::b` joins what follows each `b`,
-comparing each node with each found before: with a million of them that would block the loop for days. lxml
-counts no work, so the text of a pattern is searched for such looks and joins, whose number limits the nodes
-of an element: a try then takes some 50 milliseconds. Most patterns look once.
+2]` traverses the element once for each `b`, and `m/b/following-sibling::b` joins what follows each `b`,
+comparing each node with all found before: with a million of them that would block the loop for days. lxml
+counts no work, so the text of a pattern is searched for such traversals and joins, whose number limits the
+nodes of an element: an evaluation then takes some 50 milliseconds. Most patterns traverse it once.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from narval.core.patterns.syntax import Expression
 
 LOOKED_ONCE = 200_000
 LOOKS = 2_000_000
-"""The nodes looked at in 50 milliseconds, when each is looked at again for others."""
+"""The nodes visited in 50 milliseconds, if each is visited again for others."""
 PARENTS = 250_000_000
 JOINED = 160_000_000
-"""The comparisons of nodes in 50 milliseconds: of parents that are joined, and of all else."""
+"""The comparisons of nodes in 50 milliseconds: of joined parents, and of everything else."""
 TEXT = 20_000_000
 TEXT_OF_EACH = 1_000_000
 TEXT_IN_TEXT = 10_000
@@ -58,7 +58,7 @@ class Limits(NamedTuple):
 
 
 def limits(text: str, tree: Expression | None) -> Limits:
-    """The limits of an element for an expression of XPath 1.0, and its tree, if it could be read."""
+    """The limits of an element for an XPath 1.0 expression, and its tree, if it could be parsed."""
     looks = degree(text)
     nodes = LOOKED_ONCE if looks == 1 else int(LOOKS ** (1.0 / looks))
     found = joins(tree) if tree is not None else Joins.NODES
@@ -72,7 +72,7 @@ def limits(text: str, tree: Expression | None) -> Limits:
 
 
 def degree(text: str) -> int:
-    """The number of looks through an element that lie within one another; 1 for one that looks once."""
+    """The depth of nested traversals of an element; 1 for an expression that traverses it once."""
     levels = [_Level("")]
     words = _WORD.findall(text)
     for before, word, after in zip(["", *words], words, [*words[1:], ""], strict=False):
@@ -93,7 +93,7 @@ def degree(text: str) -> int:
 
 
 def _close(levels: list[_Level], word: str) -> None:
-    """End a level, and the bodies that end with it."""
+    """Close a level, and the bodies that end with it."""
     while len(levels) > 1:
         closed = levels.pop()
         levels[-1].absorb(closed)
@@ -113,7 +113,7 @@ def _is_comparison(before: str, word: str, after: str) -> bool:
 
 
 def _is_wide(before: str, word: str, after: str) -> bool:
-    """True if a step leads to more than the children."""
+    """True if a step leads beyond the children."""
     if word == "//" or word == "..":
         return True
     if word == "/":

@@ -1,9 +1,9 @@
-"""The cost of what variables hold: `$step/…` may be large too, and from a stranger.
+"""The cost of variables' contents: `$step/…` may be large too, and from a stranger.
 
-`cost` limits the element that a pattern of XPath 1.0 is tried on. What its variables hold is looked at as
-well, once or for each of many nodes: `//b[@x = $list/@y]` takes the nodes of the element times those of the
-list. So the syntax tree tells how often it is looked at, joined and read, in powers of the nodes of either
-side.
+`cost` limits the element on which a pattern of XPath 1.0 is evaluated. The contents of its variables are
+visited too, once or for each of many nodes: `//b[@x = $list/@y]` takes the nodes of the element times those
+of the list. So the syntax tree tells how often they are visited, joined and read, in powers of the nodes on
+either side.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _BLIND = frozenset(
 
 
 class Term(NamedTuple):
-    """A cost, at most `most`: powers of the nodes of the element (`own`) and of what is held (`held`), times
-    the bytes held if it `reads` them, "attributes" or "all".
+    """A cost of at most `most`: powers of the nodes of the element (`own`) and of the variables (`held`),
+    times the variables' bytes if it `reads` them, "attributes" or "all".
     """
 
     own: int
@@ -42,9 +42,9 @@ class Term(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """The circumstances of a part of an expression: how often it is evaluated, in powers of the nodes of the
-    element and of what is held; whether its context node is held, it is outside of predicates, and it is
-    read.
+    """The context of a part of an expression: how often it is evaluated, in powers of the nodes of the
+    element and of the variables; whether its context node is held by a variable; whether it is outside
+    predicates; and whether it is read.
     """
 
     own: int = 0
@@ -54,7 +54,7 @@ class _Place(NamedTuple):
     read: bool = False
 
     def times(self, *sizes: _Size) -> tuple[int, int]:
-        """The powers of what is done here for each node of a size, or for each pair of nodes of two.
+        """The powers of the work done here for each node of a size, or for each pair of nodes of two sizes.
 
         One size may be `shared`: the nodes in one context node are in no other.
         """
@@ -64,12 +64,12 @@ class _Place(NamedTuple):
         return own, held
 
     def for_each(self, size: _Size) -> _Place:
-        """The place of a predicate that is tried on that many nodes."""
+        """The place of a predicate that is evaluated on that many nodes."""
         return _Place(*self.times(size), size.of_held, False, False)
 
 
 class _Size(NamedTuple):
-    """The most nodes an expression leads to, in powers of the nodes of the element and of what is held."""
+    """The most nodes an expression leads to, in powers of the nodes of the element and of the variables."""
 
     own: int = 0
     held: int = 0
@@ -78,7 +78,7 @@ class _Size(NamedTuple):
 
 
 def terms(tree: syntax.Expression | None) -> tuple[Term, ...]:
-    """The costs of an expression that grow with what its variables hold; without a tree the worst."""
+    """The costs of an expression that grow with its variables' contents; without a tree the worst."""
     if tree is None:
         return Term(0, 3, JOINED), Term(0, 0, TEXT_IN_TEXT, "all")
     terms: set[Term] = set()
@@ -87,13 +87,13 @@ def terms(tree: syntax.Expression | None) -> tuple[Term, ...]:
 
 
 def most_nodes(costs: Iterable[Term], elements: Iterable[Element]) -> int | None:
-    """The most nodes that an element may have beside what is held; None for no limit, -1 if none may be."""
+    """The most nodes that an element may have with these variables; None: no limit, -1: not even one."""
     trees = [Tree(element) for element in elements]
     size = sum(tree.size for tree in trees)
     most: int | None = None
     counted: tuple[int, int] | None = None
     for term in costs:
-        allowed = _allowed(term, 1 + size // 4, size, size)  # more nodes than there can be
+        allowed = _allowed(term, 1 + size // 4, size, size)  # more nodes than possible
         if allowed is not None and counted is None:
             counted = _counted(trees)
         if counted is not None:
@@ -115,7 +115,7 @@ def _allowed(term: Term, nodes: int, attributes: int, size: int) -> int | None:
 
 
 def _counted(trees: Iterable[Tree]) -> tuple[int, int]:
-    """The elements and attributes of trees, and the characters of their attributes."""
+    """The number of elements and attributes in trees, and of the characters of their attributes."""
     nodes = characters = 0
     for tree in trees:
         for node in tree.root.iter("*"):
@@ -126,7 +126,7 @@ def _counted(trees: Iterable[Tree]) -> tuple[int, int]:
 
 
 def _visit(node: syntax.Expression, place: _Place, terms: set[Term]) -> _Size:
-    """Find the costs of a part of an expression; return the size of what it leads to."""
+    """Find the costs of a part of an expression; return the size of its result."""
     match node:
         case syntax.Variable():
             return _note(place, place, _Size(0, 1, True), "all", terms)
@@ -195,7 +195,7 @@ def _visit_path(path: syntax.Path, place: _Place, terms: set[Term]) -> _Size:
 
 
 def _join(place: _Place, step: syntax.PathStep, *, apart: bool) -> Term:
-    """The cost of joining what many nodes lead to; elements are `apart`, none lies in another."""
+    """The cost of joining the results of many nodes; elements are `apart` if none is within another."""
     if step.axis == "parent":
         return Term(place.own, place.held + 2, PARENTS)
     return Term(place.own, place.held + (2 if apart and step.axis in DOWN else 3), JOINED)
@@ -216,7 +216,7 @@ def _step(step: syntax.PathStep, alone: int, size: _Size) -> tuple[int, _Size]:
 def _note(
     place: _Place, around: _Place, size: _Size, reads: str, terms: set[Term], text: int = TEXT
 ) -> _Size:
-    """Note the cost of walking a path and, if its text is read, of reading it as often as what is `around`
+    """Record the cost of walking a path and, if its text is read, of reading it as often as what is `around`
     it.
     """
     terms.add(Term(*place.times(size), LOOKS))

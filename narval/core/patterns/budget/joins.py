@@ -1,7 +1,7 @@
-"""Paths that take longer than they seem to: lxml joins what many nodes lead to, or reads text again.
+"""Paths that are slower than they look: lxml joins the results of many nodes, or reads text again.
 
-A step from many nodes may lead to the same node again, so lxml compares each that it finds with all before.
-One step from one node does not; nor do steps to children and attributes, which have one parent.
+A step from many nodes may reach the same node again, so lxml compares each result with all before. A single
+step from one node does not; nor do steps to children and attributes, which have one parent.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from narval.core.patterns import syntax
 
 
 class Joins(Enum):
-    """The nodes that are joined: none, at most one of each, or all that each leads to."""
+    """The nodes that are joined: none, at most one for each, or all that each leads to."""
 
     NOTHING = 0
     PARENTS = 1
@@ -26,7 +26,7 @@ IN_TEXT = ("contains", "substring-before", "substring-after")
 
 
 def joins(tree: syntax.Expression) -> Joins:
-    """The joins of the paths of an expression, at worst."""
+    """The worst joins of the paths in an expression."""
     return max(_joins_of(tree, top=True), key=lambda kind: kind.value)
 
 
@@ -70,12 +70,12 @@ def _of_path(path: syntax.Path, top: bool) -> Joins:
 
 
 def _is_one(node: syntax.Expression) -> bool:
-    """True if an expression leads to the element itself at most."""
+    """True if an expression leads at most to the element itself."""
     return isinstance(node, syntax.Path) and len(node.steps) == 1 and node.steps[0].axis in ("child", "self")
 
 
 def searches_text_in_text(tree: syntax.Expression) -> bool:
-    """True if a text is searched for another that is not written in the pattern."""
+    """True if a text is searched for another that is not literal in the pattern."""
     return any(
         isinstance(node, syntax.FunctionCall)
         and node.name in IN_TEXT
@@ -85,7 +85,7 @@ def searches_text_in_text(tree: syntax.Expression) -> bool:
 
 
 def reads_text_of_each(tree: syntax.Expression) -> bool:
-    """True if the text in each of many nodes is read, some of which may lie within others."""
+    """True if the text in each of many nodes is read, and some of these may be within others."""
     paths = [node for node in syntax.walk(tree) if isinstance(node, syntax.Path)]
     return any(
         step.axis not in NARROW and any(map(_reads_text, later.predicates))

@@ -1,14 +1,15 @@
-"""The work that one evaluation may take, counted where its time goes.
+"""The limit of work for one evaluation, counted where the time is spent.
 
-The owner writes a pattern, a stranger an element, and the daemon's loop evaluates the one on the other. So
-whatever takes time says how much before it begins, and an evaluation that would take longer than the loop can
-spare ends: the element does not match. Work is counted, not timed, so the result is the same on any machine.
+The owner writes a pattern, a stranger an element, and the daemon's loop evaluates one on the other. So
+whatever takes time announces how much before it starts, and an evaluation that would take longer than the
+loop can spare is stopped: the element does not match. Work is counted, not timed, so the result is the same
+on any machine.
 """
 
 from __future__ import annotations
 
 MOST_WORK = 30_000
-"""The most work of one evaluation, 15 to 50 milliseconds: a unit is what takes about a microsecond."""
+"""The most work of one evaluation, 15 to 50 milliseconds: a unit takes about a microsecond."""
 
 
 class WorkError(Exception):
@@ -24,7 +25,7 @@ class Work:
         self.done = 0
 
     def add(self, units: int) -> None:
-        """Count work that is about to be done; raises WorkError when it is too much."""
+        """Count work that is about to be done; raises WorkError if it is too much."""
         self.done += units
         if self.done > MOST_WORK:
             raise WorkError(f"more work than the {MOST_WORK:,} units that a pattern may take on an element")
