@@ -1,6 +1,6 @@
 """Basic actions, needed in every cookbook (issue 2, item 6; the page is docs/reference/modules/basic.md).
 
-Most are answered in the loop itself, as they take microseconds. Where an input takes any element, a step
+Most are answered in the loop itself, as they take microseconds. If an input accepts any element, a step
 selects one by its own `match` (N14).
 """
 
@@ -23,7 +23,7 @@ LEVELS = {"error": logging.ERROR, "warning": logging.WARNING}
 """The level at which an element of that name is logged; any other at INFO."""
 
 ANY = "*[not(self::{0})]"
-"""Any element but the argument that says what to do with it, which is nearer than all others."""
+"""Any element except the argument that says what to do with it, which is nearer than all others."""
 
 
 @action(runs="inline", pure=True, description="Does nothing.")
@@ -55,7 +55,7 @@ async def pause(pause: Element) -> None:
     description="Lets the element waited for join the plan.",
 )
 def wait_for(element: Element) -> None:
-    """Accept an element and give nothing: it joins the context of the plan, without a copy.
+    """Accept an element and return nothing: it joins the context of the plan, without a copy.
 
     The condition of the transition that leads here says which element is awaited.
     """
@@ -72,9 +72,9 @@ def wait_for(element: Element) -> None:
     description="The same element again, under another name or with other attributes.",
 )
 def copy(element: Element, copy_as: Element | None) -> etree._Element:
-    """Give the element again, as `<copy-as name="…"><attribute name="…" value="…"/></copy-as>` changes it.
+    """Return a copy of the element, changed by `<copy-as name="…"><attribute name="…" value="…"/></copy-as>`.
 
-    An `attribute` without a value is left out.
+    An `attribute` without a value is removed.
     """
     fresh = _tree(element)
     if copy_as is not None:
@@ -97,7 +97,7 @@ def copy(element: Element, copy_as: Element | None) -> etree._Element:
     description="One element that holds copies of all those given.",
 )
 def collect(elements: list[Element]) -> etree._Element:
-    """Put copies of elements into one; each keeps its `eid`, by which the original is found."""
+    """Put copies of elements into one; each keeps its `eid`, which identifies the original."""
     collection = etree.Element("collection", count=str(len(elements)))
     collection.extend(element.tree() for element in elements)
     return collection
@@ -124,7 +124,7 @@ def count(counter: Element) -> etree._Element:
     description="An error, on purpose: to end a plan, or to try how errors are handled.",
 )
 def error(message: Element | None) -> etree._Element:
-    """Give an error element of the `type` and with the text of `<message type="…">…</message>`."""
+    """Return an error element of the `type` and with the text of `<message type="…">…</message>`."""
     kind = message.attributes.get("type") if message is not None else None
     made = etree.Element("error", type=kind or "on-purpose")
     text = " ".join(message.text.split()) if message is not None else ""
@@ -134,7 +134,7 @@ def error(message: Element | None) -> etree._Element:
 
 @action(outputs=[Output("quit", "quit")], runs="inline", pure=True, description="Ends the daemon well.")
 def stop() -> etree._Element:
-    """Give the `quit` element that ends the daemon (N34)."""
+    """Return the `quit` element that ends the daemon (N34)."""
     return etree.Element("quit")
 
 
@@ -147,7 +147,7 @@ def stop() -> etree._Element:
     where=["start/@recipe"],
 )
 def start(start: Element) -> etree._Element:
-    """Give the `start-plan` that starts a definition (N4); the children of `start` are its first context."""
+    """Return the `start-plan` that starts a definition (N4); its first context is the children of `start`."""
     made = start.tree()
     made.tag = "start-plan"
     return made
@@ -178,7 +178,7 @@ def log(element: Element) -> None:
     needs=Needs(folders=["[home] rw", "{target/@folder} rw"]),
 )
 def write_file(content: Element, target: Element) -> etree._Element:
-    """Write an element to the file that `<target path="…" as="xml|text|html"/>` names: wholly or not at all.
+    """Write an element to the file that `<target path="…" as="xml|text|html"/>` names, whole or not at all.
 
     Without `as` an `html` element is written as an HTML page, any other as XML.
     """
@@ -203,7 +203,7 @@ FORMS: Mapping[str, Callable[[Element], bytes]] = {
 
 
 def _tree(element: Element) -> etree._Element:
-    """A copy for altering, without the number of the original."""
+    """A copy to be changed, without the eid of the original."""
     tree = element.tree()
     tree.attrib.pop("eid", None)
     return tree

@@ -22,7 +22,7 @@ from narval.api import send_by_chat, timestamp
 async def send(message: Element) -> etree._Element:
     """Send the text of `<chat-out to="ann">…</chat-out>`: to a person by name, or to a room of the settings.
 
-    It is sent once, also if the daemon is stopped meanwhile: it is recorded under the id of the call. A
+    It is sent once, even if the daemon is stopped in between: it is recorded under the id of the call. A
     person in quiet hours gets it at their end.
     """
     to, text = message.attributes["to"], message.text.strip()
@@ -40,7 +40,7 @@ async def send(message: Element) -> etree._Element:
 async def remind(reminder: Element) -> etree._Element:
     """Send the text of `<reminder person="ann" chat="phone">…</reminder>` to its person.
 
-    It goes to the chat that it names, if the person has an address there, else as any message for the person.
+    It goes to the named chat if the person has an address there, else like any message for the person.
     """
     to = reminder.attributes["person"]
     await send_by_chat(to, f"Reminder: {reminder.text.strip()}", reminder=reminder.attributes.get("chat", ""))

@@ -1,6 +1,6 @@
 """Command: a program of the settings, run with the content of elements (docs/reference/modules/command.md).
 
-No element says which program runs, and none of its texts is parsed: each is one word, or standard input.
+No element chooses the program, and none of its texts is parsed: each is one word, or standard input.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from narval import ActionError, Element, Input, NarvalError, Needs, Output, acti
 from narval.api import CannotStartError, Command, elements_of, is_reserved, text_within, xml_safe
 
 LONGEST_WORD = 100_000
-"""The most bytes of a word; the system takes about 128 KiB for each."""
+"""The most bytes of a word; the system accepts about 128 KiB for each."""
 SAID_BYTES = 2_000
-"""The most bytes of the standard error that an error repeats; the last ones are."""
+"""The most bytes of the standard error that an error repeats, the last ones."""
 USUAL_SECONDS = 60.0
 
 
@@ -27,7 +27,7 @@ USUAL_SECONDS = 60.0
     needs=Needs(programs=["[commands]"]),
 )
 async def run(command: Element) -> list[bytes] | etree._Element:
-    """Run the program `[commands.NAME]` of the settings; give its output.
+    """Run the program `[commands.NAME]` of the settings; return its output.
 
     `<command name="NAME"><argument>…</argument><input>…</input></command>`: each argument is one word.
     """

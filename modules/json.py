@@ -22,9 +22,9 @@ USUAL_NAME = "json"
     description="The elements that a JSON text describes.",
 )
 def read(text: Element, json_as: Element | None = None) -> list[etree._Element]:
-    """Make an element of the JSON in the text of an element, named as `<json-as name="…"/>` says.
+    """Make an element from the JSON in the text of an element, named as `<json-as name="…"/>` says.
 
-    With `at="data.items"` it is made of the value there, with `each="yes"` one of each value of a list.
+    With `at="data.items"` it is made from the value there, with `each="yes"` one from each value of a list.
     """
     wish = json_as.attributes if json_as is not None else {}
     name = wish.get("name", USUAL_NAME)
@@ -41,7 +41,7 @@ def read(text: Element, json_as: Element | None = None) -> list[etree._Element]:
         return [element_of_json(name, value) for value in found]
     except JsonError as error:
         raise _bad(str(error), "bad-json") from None
-    except ValueError:  # of lxml
+    except ValueError:  # from lxml
         raise _bad(f"expected json-as to have the name of an element, found {name!r}", "bad-name") from None
 
 
@@ -52,7 +52,7 @@ def read(text: Element, json_as: Element | None = None) -> list[etree._Element]:
     description="An element as a text of JSON.",
 )
 def write(element: Element) -> etree._Element:
-    """Give `<json>` with the text of JSON that an element stands for."""
+    """Return `<json>` with the JSON text that an element represents."""
     made = etree.Element("json")
     try:
         made.text = json_of_element(element.tree())

@@ -1,6 +1,8 @@
-"""Notify: tells the user of a home what failed, on the desktop, by mail, chat, a command or a push service.
+"""Notify: tells the user of a home about failures, on the desktop, by mail, chat, a command or a push
+service.
 
-Programs are run with a list of arguments, never by a shell: the words of an error may be a stranger's.
+Programs are run with a list of arguments, never by a shell: a stranger may have written the words of an
+error.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ MOST_SAID = 1_000
     description="A notice of a run that failed, one for a cause in a day.",
 )
 def note(failure: Element) -> etree._Element:
-    """Give `<notice subject="…" run="…" once="CAUSE DAY">text</notice>`.
+    """Return `<notice subject="…" run="…" once="CAUSE DAY">text</notice>`.
 
     A cause is the definition's name with the step and the type of its error. A second notice of one within a
     day (UTC) is dropped by its `once`.
@@ -94,7 +96,7 @@ def note(failure: Element) -> etree._Element:
 async def tell(
     notice: Element, way: Element, identity: Element | None = None, outbox: Element | None = None
 ) -> etree._Element:
-    """Tell the user a notice in the way that `<notify way="desktop|mail|chat|command|push"/>` names."""
+    """Send the user a notice in the way that `<notify way="desktop|mail|chat|command|push"/>` names."""
     here = call()
     attributes, run = way.attributes, notice.attributes.get("run")
     text = notice.text.strip()
@@ -122,7 +124,7 @@ class Letter(NamedTuple):
 
 
 async def _on_desktop(attributes: Mapping[str, str], letter: Letter) -> None:
-    """Show it by `notify-send`, else directly by D-Bus; bodies may hold markup, so it is escaped."""
+    """Show it by `notify-send`, else directly by D-Bus; bodies may contain markup, so it is escaped."""
     body = html.escape(letter.text, quote=False)
     if shutil.which("notify-send"):
         line = ["notify-send", "--app-name=narval", "--", letter.subject, body]
@@ -155,14 +157,14 @@ async def _by_chat(attributes: Mapping[str, str], letter: Letter) -> None:
 
 
 async def _by_command(attributes: Mapping[str, str], letter: Letter) -> None:
-    """Run `command`, with the subject as a further argument, and the text on its standard input."""
+    """Run `command`, with the subject as its last argument, and the text on its standard input."""
     try:
         words = shlex.split(attributes.get("command", ""))
     except ValueError as error:
         raise _wrong(f"command is no list of words: {error}") from None
     if not words:
         raise _wrong('expected a command, such as command="logger -t narval", got none')
-    # What looks like an option is one to most programs, and a stranger may have written it.
+    # To most programs a text that looks like an option is one, and a stranger may have written it.
     subject = f"narval: {letter.subject}" if letter.subject.startswith("-") else letter.subject
     await _run([*words, subject], f"{letter.text}\n")
 
@@ -192,7 +194,7 @@ async def _by_push(attributes: Mapping[str, str], letter: Letter) -> None:
 def _pushed(kind: str, to: str, letter: Letter) -> tuple[str, dict[str, str], bytes]:
     """The path, the headers and the body of a notice, within a service.
 
-    No text is read as markup or as a mention, whoever wrote it.
+    No text is interpreted as markup or as a mention, whoever wrote it.
     """
     text = letter.text[:MOST_PUSHED]
     if kind == "ntfy":
@@ -220,7 +222,7 @@ WAYS: Mapping[str, Callable[[Mapping[str, str], Letter], Awaitable[None]]] = {
 
 
 def _wrong(message: str) -> ActionError:
-    """The error for a way that cannot be used as it is set up, however often that is tried."""
+    """The error for a wrongly configured way, which no retry can help."""
     return ActionError(message, "bad-way", final=True)
 
 

@@ -1,4 +1,4 @@
-"""An order: what `recipes/orders.xml` calls by name. Docs: docs/reference/process.md."""
+"""An order: the code that `recipes/orders.xml` calls by name. Docs: docs/reference/process.md."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from narval import Token, call, date_function, listener, node_type, predicate
 
 @node_type("task", gives=["todo", "todo-undone"])
 class Task:
-    """Something for a person to do: it waits until `narval complete` says that it is done."""
+    """Something for a person to do: it waits until `narval complete` reports that it is done."""
 
     title: str = ""
     group: str = "everybody"
@@ -23,7 +23,7 @@ class Task:
         )
 
     def backtrack(self, token: Token) -> str:
-        """Say that the task does not count any more."""
+        """Record that the task is no longer needed."""
         return f"<todo-undone run='{token.process.run}' token='{token.id}' title='{escape(self.title)}'/>"
 
 
@@ -34,7 +34,7 @@ class Charge:
     limit: float = 100.0
 
     def execute(self, token: Token) -> str | None:
-        """Leave on the arc `declined` where the amount is beyond the limit."""
+        """Leave on the arc `declined` if the amount is beyond the limit."""
         amount = token.environment.get("amount", 0.0, float)
         if amount > self.limit:
             token.set("declined", f"{amount:g} is more than {self.limit:g}")
@@ -46,7 +46,7 @@ class Charge:
         return f"<charge run='{token.process.run}' amount='{amount:g}'/>"
 
     def backtrack(self, token: Token) -> str:
-        """Give the money back."""
+        """Refund the money."""
         token.process.environment.set("paid", False)
         return f"<refund run='{token.process.run}' receipt='{escape(token.environment.get('receipt', ''))}'/>"
 
@@ -63,7 +63,7 @@ def is_paid(token: Token) -> bool:
 
 @predicate("isDue")
 def is_due(token: Token) -> bool:
-    """True if the token was put off before, and its moment has come."""
+    """True if the token was postponed before, and its moment has come."""
     return token.guard_action == "DelayUntil"
 
 

@@ -1,4 +1,4 @@
-"""Reminders: after it was sent, a reminder ends, or comes again (docs/reference/modules/reminders.md)."""
+"""Reminders: after it was sent, a reminder ends, or recurs (docs/reference/modules/reminders.md)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from narval.api import iso_moment, next_reminder, read_date
     description="Ends a reminder whose time has come; one with `every` is set to its next time.",
 )
 async def done(reminder: Element) -> etree._Element | None:
-    """Give the same reminder for its next time after now; nothing without `every`."""
+    """Return the same reminder for its next time after now; nothing without `every`."""
     every = reminder.attributes.get("every", "")
     if not every:
         return None

@@ -28,7 +28,7 @@ from narval import ActionError, Element, Input, NarvalError, Needs, Output, acti
     keeps={f"verdict/{name}": f"mail/{name}" for name in ("@from", "@subject", "@message-id")},
 )
 def judge(mail: Element, rules: list[Element], templates: list[Element]) -> etree._Element:
-    """Give `<triage verdict="…" why="…" rule="…" mail="EID" …/>`; where no rule fits, the verdict is leave.
+    """Return `<triage verdict="…" why="…" rule="…" mail="EID" …/>`; if no rule matches, the verdict is leave.
 
     Rules are tried by their `order`, those with the same order by age. `when` is a pattern, tested only on
     the mail, as `email[@list]` would be in a recipe. The `template` of a rule names the `ack-template` of its
@@ -65,7 +65,7 @@ def judge(mail: Element, rules: list[Element], templates: list[Element]) -> etre
     },
 )
 def leave(verdict: Element, reason: Element) -> etree._Element:
-    """Give the verdict again, as `leave`, with the reason in `<reason>…</reason>`."""
+    """Return the verdict again, as `leave`, with the reason in `<reason>…</reason>`."""
     made = etree.Element("triage", dict(verdict.attributes))
     made.set("verdict", "leave")
     made.set("why", " ".join(reason.text.split()))
@@ -83,7 +83,7 @@ def _order(rule: Element) -> tuple[float, int]:
 
 
 def _template(rule: Element, templates: list[Element]) -> str:
-    """The name of the template that a rule chooses. Raises ActionError where there is none of that name."""
+    """The name of the template that a rule chooses. Raises ActionError if there is none of that name."""
     name, names = rule.attributes["template"], [template.attributes["name"] for template in templates]
     if name in names:
         return name
@@ -93,7 +93,7 @@ def _template(rule: Element, templates: list[Element]) -> str:
 
 
 def _fits(mail: Element, rule: Element) -> bool:
-    """True if the mail fits the rule's pattern, as it would in a recipe (N9, N10)."""
+    """True if the mail matches the rule's pattern, as it would in a recipe (N9, N10)."""
     try:
         return fits(mail, rule.attributes["when"])
     except NarvalError as error:

@@ -1,8 +1,7 @@
 """Calendars: each event as an element, whenever it occurs (N36; docs/reference/modules/calendar.md).
 
 `<calendar name="home"/>` in memory is read and followed; its place is in the settings, in `[calendars.home]`,
-or in its `path`. An event that changes replaces its former element; one that is gone or has ended is
-outdated.
+or in its `path`. A changed event replaces its former element; one that is gone or has ended is outdated.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ EVENTS = Output(
 )
 GONE = Output("gone", "outdated[@key and @calendar]", list=True, optional=True, replaces="event/@key")
 TROUBLES = Output("troubles", "error[@calendar]", list=True, optional=True)
-"""Declared, so that a temporary trouble does not end a source that runs on."""
+"""The output for errors, declared so that a temporary one does not end a source that runs on."""
 
 Elements = list[etree._Element]
 
@@ -61,7 +60,7 @@ Elements = list[etree._Element]
     label="calendar",
 )
 async def watch(calendar: Element) -> AsyncIterator[Elements]:
-    """Give the events of a calendar, then changes; a trouble is reported once until it changes."""
+    """Yield the events of a calendar, then changes; a trouble is reported once until it changes."""
     here = call()
     request = Wanted.of(calendar)
     reported = await asyncio.to_thread(Told, request.name, here.home)
@@ -114,7 +113,7 @@ async def watch(calendar: Element) -> AsyncIterator[Elements]:
     outside=False,
 )
 async def read(calendar: Element) -> Elements:
-    """Give the present events of a calendar, and those that are gone; an unreadable one is an error."""
+    """Return the current events of a calendar, and those that are gone; an unreadable one is an error."""
     here = call()
     request = Wanted.of(calendar)
     origin, window = request.origin(here.home, watched=False), request.window()
@@ -145,7 +144,7 @@ CHANGE = Input("change", "change", reads=WRITTEN)
     describe="Enter {$entry/@summary} at {$entry/@start} into calendar {$entry/@calendar}",
 )
 async def add(entry: Element) -> etree._Element:
-    """Enter an event into a calendar of a server: once, however often the call is tried (N37)."""
+    """Add an event to a calendar on a server: once, however often the call is tried (N37)."""
     return await writing.added(entry)
 
 
@@ -158,7 +157,7 @@ async def add(entry: Element) -> etree._Element:
     describe="Alter {$event/@summary} at {$event/@start} in calendar {$event/@calendar}",
 )
 async def change(event: Element, change: Element) -> etree._Element:
-    """Alter an event that occurs once; one that was changed meanwhile is left so, and that is an error."""
+    """Change an event that occurs once; if it was changed elsewhere, leave it unchanged and fail."""
     return await writing.changed(event, change)
 
 
@@ -171,7 +170,7 @@ async def change(event: Element, change: Element) -> etree._Element:
     describe="Remove {$event/@summary} at {$event/@start} from calendar {$event/@calendar}",
 )
 async def remove(event: Element) -> etree._Element:
-    """Remove an event that occurs once, unless it was changed meanwhile."""
+    """Remove an event that occurs once, unless it was changed elsewhere."""
     return await writing.removed(event)
 
 
@@ -205,7 +204,7 @@ class Wanted(NamedTuple):
         return _error(error.kind, f"{error}; if that does not pass, set {where} right", self.name)
 
     def window(self) -> Window:
-        """The time to examine at present."""
+        """The time span to examine now."""
         return Window.around(now(), self.past, self.days)
 
     def origin(self, home: Path | None, *, watched: bool) -> Origin:
@@ -223,7 +222,7 @@ def _whole(word: str, text: str | None, usual: int) -> int:
 
 
 def _to_the_next_day() -> float:
-    """Seconds to the next day at home, when the window moves; at most an hour, for a machine may sleep."""
+    """Seconds to the next day at home, when the window moves; at most an hour, since a machine may sleep."""
     moment = now()
     midnight = datetime.combine(moment.date() + timedelta(days=1), datetime.min.time(), moment.tzinfo)
     return min(max((midnight - moment).total_seconds() + 1.0, 1.0), HOUR)
@@ -235,8 +234,8 @@ def _batches(reported: Told, events: Found, window: Window) -> Iterable[Elements
 
 
 def _bad_event(fault: Fault, name: str) -> etree._Element:
-    """The error of an event that cannot be read, with the key that the event has or would have: without a key
-    it would say that the whole calendar cannot be read.
+    """The error of an unreadable event, with the key that the event has or would have: without a key it would
+    mean that the whole calendar is unreadable.
     """
     event = f"event {fault.uid[:100]}: " if fault.uid else ""
     error = _error("bad-event", f"{event}{fault.text}", name)

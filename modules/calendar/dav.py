@@ -1,8 +1,8 @@
-"""Calendars of servers: CalDAV (RFC 4791) by three requests, or one file, through the guarded client.
+"""Calendars on servers: CalDAV (RFC 4791) by three requests, or one file, through the guarded client.
 
-Changes are found with few bytes: the mark of the whole (ctag, or sync-token), then the marks of its entries
-(ETags), then the entries whose marks differ. An answer is a stranger's: it is bounded, has no entities, and
-its entries elsewhere are ignored.
+Detecting changes takes few bytes: the mark of the whole (ctag, or sync-token), then the marks of its entries
+(ETags), then the entries whose marks differ. An answer is untrusted: it is bounded, has no entities, and
+entries from other places are ignored.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ BY_UID = (
 
 
 class Stored(NamedTuple):
-    """An entry on a server: its address, its mark, and its text where that was requested."""
+    """An entry on a server: its address, its mark, and its text if that was requested."""
 
     href: str
     etag: str
@@ -64,7 +64,7 @@ class Server:
         self._pause = 0.0
 
     async def files(self) -> list[bytes] | None:
-        """The present entries; None where the server says that they are unchanged."""
+        """The current entries; None if the server says that they are unchanged."""
         settings = service("calendars", self._name)
         every = max(settings.every or USUAL_SECONDS, SHORTEST_SECONDS)
         try:
@@ -78,15 +78,15 @@ class Server:
         return files
 
     async def news(self) -> None:
-        """Wait until it is time to ask again, or a little longer: many calendars should not ask at once."""
+        """Wait until the next request, with some jitter, so that many calendars do not ask at once."""
         await sleep(self._pause * random.SystemRandom().uniform(1.0, 1.1))
 
     async def recorded(self) -> None:
-        """Use the new mark from now on: what it stands for is in memory."""
+        """Use the new mark from now on: the entries it covers are in memory."""
         self._mark = self._seen
 
     def close(self) -> None:
-        """Do nothing: nothing is held."""
+        """Do nothing: there is nothing to release."""
 
     async def _file(self) -> list[bytes] | None:
         headers = {"If-None-Match": self._mark} if self._mark else {}
@@ -130,7 +130,7 @@ class Server:
 
 
 def is_file(url: str) -> bool:
-    """True if an address is that of one file, and not of a folder of entries."""
+    """True if an address is that of one file, not of a folder of entries."""
     return urlsplit(url).path.lower().endswith(".ics")
 
 
@@ -217,7 +217,7 @@ def _responses(answer: Fetched) -> list[etree._Element]:
 
 
 def _well(response: etree._Element) -> Iterator[etree._Element]:
-    """The properties that a server gave, without those that it does not have."""
+    """The properties that a server returned, without those it does not have."""
     for part in response.findall("d:propstat", NAMES):
         status = part.findtext("d:status", "", NAMES).split()
         properties = part.find("d:prop", NAMES)

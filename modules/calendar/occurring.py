@@ -1,4 +1,4 @@
-"""Occurrences: the events of a calendar within a window, an `event` element for each time that one occurs."""
+"""Occurrences: the events of a calendar within a window, an `event` element for each occurrence."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ DAY = timedelta(days=1)
 
 
 class Window(NamedTuple):
-    """The time to examine, and the zone of the home."""
+    """The time span to examine, and the zone of the home."""
 
     start: datetime
     end: datetime
@@ -55,7 +55,7 @@ class Window(NamedTuple):
 
 
 class Occurrence(NamedTuple):
-    """One occurrence of an event; `original` tells which of several it is, None for a single one."""
+    """One occurrence of an event; `original` identifies it among several, None for a single one."""
 
     start: Moment
     end: Moment
@@ -113,7 +113,7 @@ def _by_uid(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
 def _of_one(entries: list[Entry], window: Window, budget: Budget) -> Iterator[Occurrence]:
     """The occurrences of one event: those of its rule without the changed ones, and the changed ones."""
     whole, single = None, dict[Moment, Entry]()
-    for entry in sorted(entries, key=lambda entry: entry.sequence):  # of equals, the last in the file counts
+    for entry in sorted(entries, key=lambda entry: entry.sequence):  # of equals, the last in the file wins
         if entry.instance is None:
             whole = entry
         else:
@@ -149,7 +149,7 @@ def _starts(entry: Entry, window: Window, budget: Budget) -> Iterator[Moment]:
     is_day = not isinstance(start, datetime)
     zone = start.tzinfo if isinstance(start, datetime) else None
     begun = wall_of(start)
-    # A day more on both sides: clocks show other times elsewhere.
+    # A day more on both sides, because of other time zones.
     first = max(begun, _before(window.start, entry.length + DAY))
     last = window.end.replace(tzinfo=None) + DAY
     until = _until(entry, window.zone) if entry.rule.until else None
@@ -175,7 +175,7 @@ def _until(entry: Entry, home: tzinfo) -> datetime:
         moment = moment_without_zones(text)
     except ValueError as error:
         raise RuleError(f"UNTIL: {error}") from None
-    if not isinstance(moment, datetime):  # all of that day
+    if not isinstance(moment, datetime):  # the whole day
         moment = datetime.combine(moment, time(23, 59, 59))
     elif not isinstance(entry.start, datetime):
         moment = datetime.combine(moment.date(), time(23, 59, 59))
@@ -209,7 +209,7 @@ def _is_within(occurrence: Occurrence, window: Window) -> bool:
 
 
 def element_of(occurrence: Occurrence, name: str, home: tzinfo) -> etree._Element:
-    """The `event` element of an occurrence; its times as clocks at home show them."""
+    """The `event` element of an occurrence, with its times in the zone of the home."""
     part = occurrence.entry.component
     values = {
         "key": key_of(name, occurrence.entry.uid, occurrence.original),
@@ -239,7 +239,7 @@ def element_of(occurrence: Occurrence, name: str, home: tzinfo) -> etree._Elemen
 
 
 def key_of(name: str, uid: str, original: Moment | None) -> str:
-    """The key of an occurrence: calendar, UID, and its original time where there are several."""
+    """The key of an occurrence: calendar, UID, and its original time if there are several."""
     if original is None:
         which = ""
     elif isinstance(original, datetime):
@@ -250,7 +250,7 @@ def key_of(name: str, uid: str, original: Moment | None) -> str:
 
 
 def _short(uid: str) -> str:
-    """A UID fit for an attribute; a long or odd one as its digest."""
+    """A UID suitable for an attribute; a long or odd one as its digest."""
     if len(uid) <= 250 and uid == " ".join(uid.split()) == line_of(uid):
         return uid
     return "sha256:" + hashlib.sha256(uid.encode("utf-8", "surrogatepass")).hexdigest()[:40]

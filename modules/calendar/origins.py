@@ -24,13 +24,13 @@ class Origin(Protocol):
     """The place of a calendar."""
 
     async def files(self) -> list[bytes] | None:
-        """The files of the calendar; None where they are unchanged. Raises CalendarError."""
+        """The files of the calendar; None if they are unchanged. Raises CalendarError."""
 
     async def news(self) -> None:
         """Wait until there may be changes."""
 
     async def recorded(self) -> None:
-        """Note that the given files are in memory."""
+        """Record that the returned files are in memory."""
 
     def close(self) -> None:
         """Stop listening."""
@@ -46,7 +46,7 @@ class Files:
         self._notices = Notices(folder, QUIET_SECONDS) if watched else None
 
     async def files(self) -> list[bytes] | None:
-        """The present files."""
+        """The current files."""
         if self._notices is not None:
             await asyncio.to_thread(self._notices.arm)
         return await asyncio.to_thread(self._scan)
@@ -111,7 +111,7 @@ def _is_calendar(name: str) -> bool:
 
 def _content(path: Path) -> bytes:
     try:
-        # Links are followed: it is the settings, or the owner's memory, that name the file.
+        # Links are followed, since the settings or the owner's memory name the file.
         with opening(Path(os.path.realpath(path))) as file:
             return file.read(MAX_BYTES + 1)
     except ActionError as error:
@@ -119,7 +119,7 @@ def _content(path: Path) -> bytes:
 
 
 async def is_over(waiting: asyncio.Future[None], seconds: float) -> bool:
-    """True once the wait has ended; False if it continues after `seconds` seconds. Raises what it raises."""
+    """True if the wait has ended, False if it continues after `seconds` seconds. Raises what it raises."""
     pause = asyncio.ensure_future(sleep(seconds))
     try:
         await asyncio.wait((waiting, pause), return_when=asyncio.FIRST_COMPLETED)

@@ -1,6 +1,6 @@
 """iCalendar files (RFC 5545) as entries: their lines about events, and the zones that they name.
 
-icalendar splits the lines; their content is read here, for its components work out each zone that a file
+icalendar splits the lines. Their content is parsed here, since its components compute each zone that a file
 describes, and a file may describe one with a change every second. Here a useless property is skipped as a
 line, and a fault affects only its event.
 """
@@ -20,19 +20,19 @@ from .recurring import Budget, Rule, RuleError, walls
 MAX_BYTES = 10 * 1024 * 1024
 MAX_LINES = 250_000
 MAX_LINE = 100_000
-"""The most characters of a property; a longer one is cut."""
+"""The most characters of a property; a longer one is truncated."""
 MAX_DATES = 2_000
 """The most dates that an event's RDATE, and its EXDATE, list."""
 
 LONG_AGO = datetime.fromordinal(1)
 Moment = date | datetime
-"""A date for a whole day, else a date and time; without a zone it is on any clock."""
+"""A date for a whole day, else a date and time; without a zone it is local everywhere."""
 
 
 class CalendarError(Exception):
-    """A calendar cannot be read, or reached: `kind` becomes the type of the error element.
+    """A calendar cannot be read or reached: `kind` becomes the type of the error element.
 
-    `refused` says that a server answered, but not with a calendar; `wait` is the pause that it asked for, in
+    `refused` says that a server answered, but not with a calendar; `wait` is the pause that it requested, in
     seconds.
     """
 
@@ -42,7 +42,7 @@ class CalendarError(Exception):
 
 
 class Fault(NamedTuple):
-    """The fault of an event, in a sentence; `uid` is "" where it belongs to no single event."""
+    """The fault of an event, in a sentence; `uid` is "" if it belongs to no single event."""
 
     text: str
     uid: str = ""
@@ -70,7 +70,7 @@ class Component(NamedTuple):
         return next(iter(self.properties.get(name, ())), None)
 
     def text(self, name: str) -> str:
-        """The text of a property, without backslashes; "" where there is none."""
+        """The text of a property, without backslashes; "" if it is missing."""
         value = self.first(name)
         return "" if value is None else unescaped(value.value)
 
@@ -157,7 +157,7 @@ def _lines(data: bytes) -> Iterator[tuple[str, Property]]:
         name, mark, value = plain.groups()
         if (name := name.strip().upper()) not in READ:
             continue
-        if mark == ":":  # without parameters, and so with nothing to take apart
+        if mark == ":":  # without parameters, so there is nothing to split
             yield name, Property({}, value[:MAX_LINE])
             continue
         try:
@@ -239,7 +239,7 @@ def _dates(part: Component, name: str, zones: Zones) -> Iterator[Moment]:
             left -= 1
             if left < 0:
                 raise EntryError(f"expected at most {MAX_DATES} dates of {name}, found more")
-            # Of a PERIOD the beginning: each occurrence lasts as long as the first.
+            # A PERIOD's beginning: each occurrence lasts as long as the first.
             yield zones.moment(text.partition("/")[0], field.params)
 
 
@@ -266,7 +266,7 @@ class Zones:
         ]
 
     def moment(self, text: str, params: Mapping[str, Any]) -> Moment:
-        """Read a date, or a date and time with its zone if it has one. Raises ValueError."""
+        """Parse a date, or a date and time with its zone if it has one. Raises ValueError."""
         match = _MOMENT.fullmatch(text.strip())
         if match is None:
             raise EntryError(f"expected a date such as 20261124T100000, found {text[:40]!r}")
@@ -308,7 +308,7 @@ def _zone_named(name: str) -> tzinfo | None:
         return None
     try:
         return ZoneInfo(_windows_names().get(name, name))
-    except (ValueError, OSError, KeyError):  # none of that name, or a folder of them
+    except (ValueError, OSError, KeyError):  # no zone of that name, or a folder of zones
         return None
 
 
@@ -331,17 +331,17 @@ class Described(tzinfo):
         return None
 
     def tzname(self, _wall: datetime | None) -> str:
-        """Give no name."""
+        """Return no name."""
         return ""
 
     def _last(self, change: Change, clock: datetime) -> datetime:
-        """The moment of the last occurrence of a change; long ago for one that has not occurred yet."""
+        """The moment of the last occurrence of a change; long ago if it has not occurred yet."""
         if clock < change.start:
             return LONG_AGO
         last = change.start
         if change.rule is not None:
             year_before = max(change.start, clock - timedelta(days=366))
-            # One beyond the year: a rule that has ended.
+            # None within the year: the rule has ended.
             for since in (year_before, change.start):
                 for wall in walls(change.rule, change.start, since, clock, self._budget):
                     if change.until is not None and wall > change.until:
@@ -353,7 +353,7 @@ class Described(tzinfo):
 
 
 class Change(NamedTuple):
-    """A recurring change of the clock: the offset from then on."""
+    """A recurring change of the clock, with the offset from then on."""
 
     start: datetime
     offset: timedelta
@@ -379,7 +379,7 @@ def _change(part: Component) -> Change | None:
 
 
 def moment_without_zones(text: str) -> Moment:
-    """Read a date, or a date and time, in UTC or on any clock. Raises ValueError."""
+    """Parse a date, or a date and time, in UTC or without a zone. Raises ValueError."""
     return Zones([], Budget(0)).moment(text, {})
 
 

@@ -1,8 +1,8 @@
 """Recurrence rules of iCalendar (RFC 5545, 3.3.10), expanded within a window and never beyond a budget.
 
 The days of a period are those that no BY-part excludes, as in dateutil, with which the tests compare.
-dateutil itself is not used: a rule that nothing fits, or that began in 1601, keeps it busy for minutes, and
-nothing can stop it. Here the first period is that of the window, and each candidate is counted.
+dateutil itself is not used: a rule that nothing matches, or that began in 1601, keeps it busy for minutes,
+and nothing can stop it. Here the first period is that of the window, and each candidate is counted.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ NUMBERS = {
     "BYMONTH": (1, 12), "BYWEEKNO": (-53, 53), "BYYEARDAY": (-366, 366), "BYMONTHDAY": (-31, 31),
     "BYHOUR": (0, 23), "BYMINUTE": (0, 59), "BYSECOND": (0, 60), "BYSETPOS": (-366, 366),
 }  # fmt: skip
-"""The parts with lists of numbers, and the range of these."""
+"""The parts with lists of numbers, and their ranges."""
 
 WEEK = timedelta(days=7)
 MAX_OF_PART = 100_000
 
 
 class RuleError(ValueError):
-    """A rule cannot be read, or needs more time than there is."""
+    """A rule cannot be parsed, or needs more time than is available."""
 
 
 class Budget:
@@ -45,7 +45,7 @@ class Budget:
         return Budget(MAX_OF_PART, self)
 
     def spend(self, steps: int = 1) -> None:
-        """Take some. Raises RuleError where none is left."""
+        """Spend some. Raises RuleError if none is left."""
         if self._whole is not None:
             self._whole.spend(steps)
         self.left -= steps
@@ -57,7 +57,7 @@ class Budget:
 class Rule:
     """A rule; `weekdays` are pairs of a position (0: every one) and a weekday (0 is Monday).
 
-    `until` is a text of iCalendar, for its zone depends on the event; `parts` are the lists of numbers.
+    `until` is a text of iCalendar, since its zone depends on the event; `parts` are the lists of numbers.
     """
 
     frequency: str
@@ -70,7 +70,7 @@ class Rule:
 
     @classmethod
     def of(cls, text: str) -> Rule:
-        """Read the value of an RRULE. Raises RuleError."""
+        """Parse the value of an RRULE. Raises RuleError."""
         given = dict(part.partition("=")[::2] for part in text.upper().split(";") if part)
         frequency = given.pop("FREQ", "")
         if frequency not in FREQUENCIES:
@@ -184,7 +184,7 @@ def _times(rule: Rule, start: datetime) -> list[time]:
 def _periods(
     rule: Rule, start: datetime, after: datetime, last: datetime, budget: Budget
 ) -> Iterator[Iterator[date]]:
-    """The days of each period that the rule counts, from the one of `after` to that of `last`."""
+    """The days of each period that the rule covers, from the one of `after` to that of `last`."""
     place, days = PERIODS[rule.frequency]
     begun = place(rule, start.date())
     index = max(0, (place(rule, after.date()) - begun) // rule.interval * rule.interval)
@@ -302,7 +302,7 @@ def _often(
 
 
 def _within(rule: Rule, wall: datetime) -> Iterator[datetime]:
-    """The moments of a rule within an hour or a minute; within a second, the second itself if it fits."""
+    """The moments of a rule within an hour or a minute; within a second, the second itself if it matches."""
     minutes, seconds = {wall.minute}, {wall.second}
     if rule.frequency == "HOURLY":
         minutes = set(rule.parts.get("BYMINUTE", minutes))

@@ -1,4 +1,4 @@
-"""The events of a calendar that were reported, and count in memory: their removal is reported too."""
+"""The events of a calendar that were reported and are current in memory: their removal is reported too."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ OVER, GONE = "it is over", "it is no longer in the calendar"
 class Told:
     """The keys of a calendar's events that memory may have, with their ends: `var/calendars/DIGEST.json`.
 
-    They are stored before events are reported, and dropped once the removal is recorded. A key stored in vain
-    leads to another report of its removal, which has no effect then.
+    They are stored before events are reported, and dropped after the removal is recorded. A key stored in
+    vain leads to another report of its removal, which then has no effect.
     """
 
     def __init__(self, name: str, home: Path | None) -> None:
@@ -44,7 +44,7 @@ class Told:
         return [*gone, *changed]
 
     def record(self, events: Mapping[str, etree._Element]) -> None:
-        """Record that all of this has been reported. Blocks."""
+        """Record that all of these were reported. Blocks."""
         self._known = {key: etree.tostring(event) for key, event in events.items()}
         self._keep({key: event.get("end", "") for key, event in events.items()})
 
@@ -52,7 +52,7 @@ class Told:
         self._ends = ends
         if self._path is None or ends == self._written:
             return
-        # Where nothing can be written what is gone while no daemon runs is not told: no reason to stop.
+        # If nothing can be written, removals while no daemon runs go unreported: no reason to stop.
         with contextlib.suppress(OSError):
             keep(self._path, json.dumps(ends).encode())
             self._written = ends

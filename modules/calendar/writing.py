@@ -1,8 +1,8 @@
-"""Writing entries on servers: adding one once by the id of the call, altering and removing only known
+"""Writing entries on servers: adding one exactly once by the id of the call, changing and removing only known
 versions.
 
-Where a server has another version than the one to be altered, nothing is changed: the mark (ETag) of the
-version that was read is sent along, so that no change between reading and writing is lost.
+If a server has another version than the one to be changed, nothing is changed: the mark (ETag) of the version
+that was read is sent along, so that no change between reading and writing is lost.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ TEXTS = {
     "url": "URL",
     "description": "DESCRIPTION",
 }
-"""The attributes of an event besides its times, and the properties that hold them."""
+"""The attributes of an event besides its times, and the properties for them."""
 TIMES = ("start", "end", "all-day")
-"""The attributes of the times of an event."""
+"""The attributes for an event's times."""
 MARK = "X-NARVAL-CALL"
-"""The property that tells which call last wrote an entry, so that it is written once."""
+"""The property that says which call last wrote an entry, so that it is written once."""
 USUAL_LENGTH = timedelta(hours=1)
 
 
 async def added(entry: Element) -> etree._Element:
-    """Enter an event. Raises ActionError."""
+    """Add an event. Raises ActionError."""
     name = _writable(entry.attributes["calendar"])
     attributes = _given(entry)
     mark = _mark()
@@ -50,13 +50,13 @@ async def added(entry: Element) -> etree._Element:
     ]  # fmt: skip
     path = urljoin(service("calendars", name).url.rstrip("/") + "/", f"{mark}.ics")
     headers = {**CALENDAR_TEXT, "If-None-Match": "*"}
-    # 412: it is there, from an earlier try of this call, for its name comes from the call's id.
+    # 412: an earlier try of this call has added it, since its name comes from the call's id.
     await _done(name, "PUT", path, _folded(lines), headers, well=(200, 201, 204, 412))
     return _entered(name, uid, "added")
 
 
 async def changed(event: Element, change: Element) -> etree._Element:
-    """Alter an event as the change says. Raises ActionError, also for one that was changed meanwhile."""
+    """Change an event as requested. Raises ActionError, also if it was changed elsewhere."""
     name = _writable(event.attributes["calendar"])
     uid, mark = _single(event), _mark()
     stored = await _stored(name, uid)
@@ -88,7 +88,7 @@ async def changed(event: Element, change: Element) -> etree._Element:
 
 
 async def removed(event: Element) -> etree._Element:
-    """Remove an event; one that is gone already is no error, as the call may have been tried before."""
+    """Remove an event; a missing one is not an error: an earlier try of the call may have removed it."""
     name = _writable(event.attributes["calendar"])
     uid = _single(event)
     stored = await _stored(name, uid)
@@ -208,7 +208,7 @@ def _entered(name: str, uid: str, what: str) -> etree._Element:
 
 
 def _given(element: Element) -> dict[str, str]:
-    """The times and texts of an event that an element gives."""
+    """The times and texts of an event in an element."""
     attributes = {word: text for word, text in element.attributes.items() if word in (*TEXTS, *TIMES)}
     description = element.tree().findtext("description")
     return attributes if description is None else attributes | {"description": description.strip()}

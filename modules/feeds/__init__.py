@@ -1,7 +1,7 @@
 """Feeds: the items of RSS and Atom feeds, each once (N36, N37; the page is docs/reference/modules/feeds.md).
 
 `<feed name="…" url="https://…" every="900"/>` is fetched over HTTP at intervals; `<feed name="…" path="…"/>`
-is a file, read again when the system says that it changed. `watch` is a source that runs on, `read` makes one
+is a file, read again when the system reports a change. `watch` is a source that runs on, `read` makes one
 pass. A malformed feed is read as far as possible; an unreadable one is reported by an `error` element.
 """
 
@@ -28,7 +28,7 @@ ITEMS = Output(
     "items", "item[@feed and @id]", list=True, optional=True, unique="concat(@feed,' ',@id)", own=["@feed"]
 )
 TROUBLES = Output("troubles", "error[@feed]", list=True, optional=True)
-"""Declared, so that a temporary trouble does not end a source that runs on."""
+"""The output for errors, declared so that a temporary one does not end a source that runs on."""
 
 
 # --- actions --------------------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ TROUBLES = Output("troubles", "error[@feed]", list=True, optional=True)
     needs=NEEDS,
 )
 async def watch(feed: Element) -> AsyncIterator[Items]:
-    """Give the items of a feed, then added ones; a trouble is reported once until it has passed."""
+    """Yield the items of a feed, then new ones; a trouble is reported once until it has passed."""
     here = call()
     source = Feed.of(feed)
     reported, caught_up = set[str](), False
@@ -75,7 +75,7 @@ async def watch(feed: Element) -> AsyncIterator[Items]:
     needs=NEEDS,
 )
 async def read(feed: Element) -> Items:
-    """Give the present items of a feed; an unreadable one is an error."""
+    """Return the current items of a feed; an unreadable one is an error."""
     source = Feed.of(feed)
     try:
         async with source.origin(call().home, watched=False) as origin:
@@ -94,7 +94,7 @@ class Feed(NamedTuple):
 
     @classmethod
     def of(cls, element: Element) -> Feed:
-        """Read the element; items are identified by its name, so one is derived where none is given."""
+        """Parse the element; items are identified by its name, so a missing name is derived."""
         attributes = element.attributes
         url, path = attributes.get("url", "").strip(), attributes.get("path", "")
         if url and not is_web(url):
@@ -106,7 +106,7 @@ class Feed(NamedTuple):
         return cls(name, url, path, _seconds(attributes.get("every")))
 
     def origin(self, home: Path | None, *, watched: bool) -> Web | File:
-        """The origin of its items; if it is not watched, it gives all of them, even if seen before."""
+        """The origin of its items; if it is not watched, it returns all of them, even if seen before."""
         if self.url:
             return Web(self.name, self.url, self.every, home if watched else None)
         return File(self.name, absolute(self.path, home), watched=watched)

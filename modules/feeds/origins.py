@@ -36,7 +36,7 @@ class Kept(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The answer of a server; no `body` when nothing has changed."""
+    """The answer of a server; no `body` if nothing has changed."""
 
     body: bytes | None
     url: str = ""
@@ -63,7 +63,7 @@ class Web:
         return None
 
     async def items(self) -> Items:
-        """The items of the feed; none when it has not changed. Raises FeedError."""
+        """The items of the feed; none if it has not changed. Raises FeedError."""
         self.pause = self._kept.not_before - time.time()
         if self.pause > 0:
             return []
@@ -80,19 +80,19 @@ class Web:
         return await asyncio.to_thread(items_of, answer.body, self._name, answer.url, answer.content_type)
 
     async def recorded(self) -> None:
-        """Store the caching headers: only now are the items that they stand for in memory."""
+        """Store the caching headers: only now are the items they cover in memory."""
         if self._path and self._kept != self._written:
-            # A home that cannot be written to costs a little traffic, not the feed.
+            # A read-only home costs a little traffic, not the feed.
             with contextlib.suppress(OSError):
                 await asyncio.to_thread(keep, self._path, json.dumps(self._kept._asdict()).encode())
             self._written = self._kept
 
     async def news(self) -> None:
-        """Wait until it is time to ask again, or a little longer: a thousand feeds should not ask at once."""
+        """Wait until the next request, with some jitter, so that a thousand feeds do not ask at once."""
         await asyncio.sleep(self.pause * random.SystemRandom().uniform(1.0, 1.1))
 
     def back_off(self, error: FeedError) -> None:
-        """Ask a server that refuses less and less often; one that is unreachable at the usual interval."""
+        """Ask a refusing server less and less often, an unreachable one at the usual interval."""
         self._failures += error.refused
         doubled = self._every * 2.0 ** max(0, min(self._failures, 30) - 1)
         self.pause = max(error.wait, min(doubled, max(DAY_SECONDS, self._every)))
@@ -110,7 +110,7 @@ def _recalled(path: Path | None) -> Kept:
 
 
 def keep(path: Path, data: bytes) -> None:
-    """Write a file in var/ whole, or leave it as it was. Blocks."""
+    """Write a file in var/ whole, or leave it unchanged. Blocks."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = path.with_suffix(".new")
     fresh.write_bytes(data)
@@ -172,23 +172,23 @@ class File:
             self._notices.close()
 
     async def items(self) -> Items:
-        """The items of the file, none when its content has not changed. Raises FeedError."""
+        """The items of the file, none if its content has not changed. Raises FeedError."""
         return await asyncio.to_thread(self.scan)
 
     async def recorded(self) -> None:
         """Do nothing: reading a file again is cheap."""
 
     async def news(self) -> None:
-        """Wait until the file may have changed and has rested for a moment."""
+        """Wait until the file may have changed, and has then rested for a moment."""
         changed: dict[str, bool] = {}
         while self._notices is not None and changed.keys().isdisjoint((self._path.name, WHOLE)):
             changed = await self._notices.quiet()
             await asyncio.to_thread(self._notices.arm)
 
     def scan(self) -> Items:
-        """The items of the file, none when its content has not changed. Blocks; raises FeedError."""
+        """The items of the file, none if its content has not changed. Blocks; raises FeedError."""
         try:
-            # Not blocking, because opening a pipe would wait for its writer.
+            # Nonblocking, because opening a pipe would wait for its writer.
             with open(
                 self._path, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)
             ) as file:

@@ -27,7 +27,7 @@ Items = list[etree._Element]
 class FeedError(Exception):
     """A feed could not be read: `kind` becomes the type of the error element.
 
-    `wait` is the pause that the server asked for, in seconds; `refused` says that it answered, but not with a
+    `wait` is the pause that the server requested, in seconds; `refused` says that it answered, but not with a
     feed.
     """
 
@@ -63,11 +63,11 @@ def _parsed(data: bytes, headers: dict[str, str]) -> Any:
     import feedparser
 
     try:
-        # Wrapped, because bytes would be taken for the name of a file. Not sanitised, as only text is kept.
+        # Wrapped, because bytes would be taken for a file name. Not sanitised, as only text is kept.
         parsed = feedparser.parse(
             io.BytesIO(data), response_headers=headers, sanitize_html=False, resolve_relative_uris=False
         )
-    except Exception as error:  # any error of a parser makes it a bad feed
+    except Exception as error:  # any parser error makes it a bad feed
         raise FeedError("bad-feed", f"it cannot be read: {type(error).__name__}: {error}") from None
     why = parsed.get("bozo_exception")
     harmless = isinstance(why, feedparser.CharacterEncodingOverride | feedparser.NonXMLContentType | None)
@@ -77,7 +77,7 @@ def _parsed(data: bytes, headers: dict[str, str]) -> Any:
 
 
 def _item(entry: Any, name: str, base: str) -> etree._Element | None:
-    """The element of an entry, or None when it is empty."""
+    """The element of an entry, or None if it is empty."""
     title = line_of(_readable(entry.get("title"), entry.get("title_detail")))
     texts = (entry.get("summary_detail"), *(entry.get("content") or ()))
     summary = next(filter(None, (_readable(text.get("value"), text) for text in texts if text)), "")
@@ -113,11 +113,11 @@ def joined(base: str, link: str) -> str:
 
 
 WRITTEN_DATES = ("%d %B %Y", "%d %b %Y", "%B %d %Y", "%b %d %Y", "%Y/%m/%d", "%d.%m.%Y")
-"""Dates in feeds in forms that no library reads. 03/04/2026 is not one: it may be either of two days."""
+"""Date formats in feeds that no library parses. 03/04/2026 is not one: it may be either of two days."""
 
 
 def _published(entry: Any, dated: str) -> str:
-    """The moment as ISO 8601 in UTC; nothing when the text is not an unambiguous moment."""
+    """The moment as ISO 8601 in UTC; nothing if the text is not an unambiguous moment."""
     # feedparser last, as it takes 2026/11/02 for the day before.
     for reading in (_written_date, _mail_date, _parsed_date):
         with contextlib.suppress(ValueError, OverflowError, TypeError, OSError):
@@ -134,7 +134,7 @@ def _parsed_date(entry: Any, _dated: str) -> datetime:
 
 
 def _own(entry: Any, key: str) -> Any:
-    """The content of an entry itself: its `get` gives another date, and a warning, where it has none."""
+    """The content of an entry itself: if it has none, its `get` returns another date, and a warning."""
     return dict.get(entry, key)
 
 
@@ -183,7 +183,7 @@ class Readable:
         self._parts.append("\n\n" if tag in BLOCKS else "")
 
     def data(self, text: str) -> None:
-        """Keep text that is shown; a line break within it is a space."""
+        """Keep visible text; a line break within it is a space."""
         if self._hidden <= 0:
             self._parts.append(re.sub(r"\s+", " ", text))
 
@@ -205,7 +205,7 @@ def _text_of(markup: str) -> str:
     listener: Any = Readable()
     try:
         return _clean(etree.fromstring(f"<div>{markup}</div>", etree.HTMLParser(target=listener)))
-    except (etree.XMLSyntaxError, ValueError):  # better to see the markup than nothing
+    except (etree.XMLSyntaxError, ValueError):  # markup is better than nothing
         return markup
 
 

@@ -1,7 +1,7 @@
 """Files: watching a folder, and operations on a single file (N36, N37).
 
 `watch` reports the files of `<folder path="…"/>` as `<file path="…" event="…"/>` elements: existing ones,
-then each that is created, modified, moved or deleted, also while no daemon ran. The other actions take such
+then each that is created, modified, moved or deleted, even while no daemon ran. The other actions take such
 elements. They reach only files in the home, or in the folder that the element names.
 """
 
@@ -46,7 +46,7 @@ FILES = Output(
     own=["@event", "@folder", "@size", "@modified", "@stamp", "@sha256"],
 )
 TROUBLES = Output("troubles", "error[@folder]", list=True, optional=True)
-"""Declared, so that an unreadable file does not end a source that runs on."""
+"""The output for errors, declared so that an unreadable file does not end a source that runs on."""
 
 
 # --- watching -------------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ TROUBLES = Output("troubles", "error[@folder]", list=True, optional=True)
     needs=Needs(folders=["{folder/@path} r"]),
 )
 async def watch(folder: Element) -> AsyncIterator[list[etree._Element]]:
-    """Give the files of a folder, then each change; the system reports changes, nothing is polled."""
+    """Yield the files of a folder, then each change; the system reports changes, nothing is polled."""
     here = call()
     watched = Folder.of(folder, here.home)
     reported = await asyncio.to_thread(Told, watched.told_at(here.home))
@@ -174,7 +174,7 @@ def append(text: Element) -> etree._Element:
     needs=MOVES,
 )
 def copy(file: Element, to: Element) -> etree._Element:
-    """Copy a file, with its time; another that is there already is an error unless `replace="yes"`."""
+    """Copy a file, with its time; another file at the target is an error unless `replace="yes"`."""
     source = place(file)
     target = _target(to, source.name)
     with opening(source) as opened:
@@ -192,7 +192,7 @@ def copy(file: Element, to: Element) -> etree._Element:
     needs=MOVES,
 )
 def move(file: Element, to: Element) -> etree._Element:
-    """Move a file, also to another disk; another that is there already is an error unless `replace="yes"`."""
+    """Move a file, even to another disk; another file at the target is an error unless `replace="yes"`."""
     source = place(file)
     target = _target(to, source.name)
     if not (status(source) is None and _was_moved(file, target)):
@@ -218,7 +218,7 @@ def move(file: Element, to: Element) -> etree._Element:
     needs=MOVES,
 )
 def delete(file: Element) -> etree._Element:
-    """Delete a file; one that is gone already is no error, as the call may have been tried before."""
+    """Delete a file; a missing one is not an error, since an earlier try of the call may have deleted it."""
     path = place(file)
     before = status(path)
     if before is not None and stat.S_ISDIR(before.st_mode):
@@ -240,13 +240,13 @@ def _decoded(data: bytes, path: Path) -> tuple[str, str]:
 
 
 def _target(to: Element, name: str) -> Path:
-    """The path that `to` means: in it, under the file's own name, when it is a folder or ends like one."""
+    """The target path of `to`: in it, under the file's own name, if it is a folder or ends like one."""
     target = place(to)
     return target / name if target.is_dir() or to.attributes["path"].endswith("/") else target
 
 
 def _is_copy(target: Path, source: os.stat_result, to: Element) -> bool:
-    """True if the copy is there already. Raises ActionError for another file that may not be replaced."""
+    """True if the copy exists already. Raises ActionError for another file that may not be replaced."""
     there = status(target)
     same = there is not None and (there.st_size, there.st_mtime_ns) == (source.st_size, source.st_mtime_ns)
     if there is None or same:
@@ -268,7 +268,7 @@ def _was_moved(file: Element, target: Path) -> bool:
 
 
 def _done(path: Path, event: str, named: Element, source: Element | None = None) -> etree._Element:
-    """The element of a file after something was done to it."""
+    """The element of a file after an operation on it."""
     there = status(path)
     stamp = there and Stamp(there.st_size, there.st_mtime_ns, there.st_ctime_ns, there.st_ino)
     element = file_element(shown(path, call().home), event, stamp, named.attributes.get("folder", ""))

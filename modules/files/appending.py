@@ -1,8 +1,8 @@
-"""Appending: adds a line to the end of a file once for each call, whenever a crash happens (N37).
+"""Appending: add a line to the end of a file once for each call, whenever a crash happens (N37).
 
-Before a call writes, the end of the file is noted in its record. The bytes from there to the place where the
-next call began were written by this call: nothing, the text, or its beginning. Other programs may have
-appended there too: the text is searched for among their bytes.
+Before a call writes, the end of the file is noted in its record. The call wrote the bytes from there to the
+place where the next call began: nothing, the text, or its beginning. Other programs may have appended there
+too, so the text is searched for among these bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from narval import ActionError, call
 from .places import atomically
 
 KEPT = 1000
-"""The most calls that the record of a file keeps: more than can be under way."""
+"""The most calls in the record of a file: more than can be active."""
 
 
 class Begun(NamedTuple):
@@ -35,9 +35,9 @@ Calls = dict[str, Begun]
 
 
 def append_once(path: Path, text: bytes) -> None:
-    """Append a text to a file, which is made if necessary, unless this call has done so before.
+    """Append a text to a file, which is made if missing, unless this call has done so before.
 
-    Other calls that append here wait meanwhile. Raises ActionError for anything but a regular file.
+    Other calls that append to it wait. Raises ActionError for anything but a regular file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with _opened(path) as file:
@@ -48,7 +48,7 @@ def append_once(path: Path, text: bytes) -> None:
 
 
 def _written(file: BinaryIO, path: Path, text: bytes) -> int:
-    """The bytes of a text that this call has written before; where it must begin again, that is recorded."""
+    """The bytes of a text that this call has written before; a new beginning is recorded."""
     now = os.fstat(file.fileno())
     record, end = _record_of(path), Begun(now.st_ino, now.st_size)
     calls = _read(record)
@@ -69,7 +69,7 @@ def _written(file: BinaryIO, path: Path, text: bytes) -> int:
 
 
 def _opened(path: Path) -> BinaryIO:
-    """Open a regular file to read and to append to: links are not followed, and pipes not waited for."""
+    """Open a regular file to read and to append to, without following links or waiting for pipes."""
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(path, flags, 0o666)

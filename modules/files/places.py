@@ -1,4 +1,4 @@
-"""Files within reach: where an action may go, and how a file is written whole or not at all."""
+"""Files within reach: where an action may go, and how to write a file whole or not at all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Stamp(NamedTuple):
-    """The state of a file at some moment: bytes, nanoseconds since 1970, and why it cannot be given."""
+    """The state of a file at some moment: bytes, nanoseconds since 1970, and why it is unavailable."""
 
     size: int
     modified: int
@@ -50,7 +50,7 @@ def absolute(path: str, home: Path | None) -> Path:
 
 
 def shown(path: Path, home: Path | None) -> str:
-    """A path in elements: relative to the home where it is inside, so that a home can be moved."""
+    """A path in elements: relative to the home if it is inside, so that a home can be moved."""
     for start in (home, home and Path(os.path.realpath(home))):
         if start is not None and path.is_relative_to(start):
             return str(path.relative_to(start))
@@ -66,7 +66,7 @@ def status(path: Path) -> os.stat_result | None:
 
 @contextlib.contextmanager
 def opening(path: Path) -> Iterator[BinaryIO]:
-    """Open a regular file for reading: links are not followed, and pipes not waited for."""
+    """Open a regular file for reading, without following links or waiting for pipes."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(path, flags)
@@ -84,7 +84,7 @@ def opening(path: Path) -> Iterator[BinaryIO]:
 def atomically(path: Path, fill: Callable[[BinaryIO], object], like: os.stat_result | None = None) -> None:
     """Replace a file at once, and durably: a reader sees the old one or the new one.
 
-    It is made under a name that comes from the call, so a new try takes over what an interrupted one left.
+    It is made under a name that comes from the call, so a retry reuses what an interrupted try left.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.parent / f".{hashlib.sha256(call().id.encode()).hexdigest()[:20]}.part"

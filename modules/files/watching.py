@@ -29,11 +29,11 @@ BURST = 4096
 """The most files that change at once; beyond that the whole folder is read: the kernel may have lost some."""
 BATCH = 256
 WHOLE = ""
-"""The path, from the folder, of the folder itself."""
+"""The path, relative to the folder, of the folder itself."""
 
 
 class Change(NamedTuple):
-    """A change of a file; `path` and `origin` (of a move) are from the folder."""
+    """A change of a file; `path` and `origin` (of a move) are relative to the folder."""
 
     event: str
     path: str
@@ -53,7 +53,7 @@ class Folder(NamedTuple):
 
     @classmethod
     def of(cls, element: Element, home: Path | None) -> Folder:
-        """Read the element; a relative path is from the home."""
+        """Parse the element; a relative path starts at the home."""
         attributes = element.attributes
         try:
             settle = float(attributes.get("settle", SETTLE_SECONDS))
@@ -80,7 +80,7 @@ class Folder(NamedTuple):
         )
 
     def shown(self, path: str = WHOLE) -> str:
-        """A path in elements: relative to the home where it is inside, so that a home can be moved."""
+        """A path in elements: relative to the home if it is inside, so that a home can be moved."""
         return shown(self.path / path, self.home)
 
     def told_at(self, home: Path | None) -> Path | None:
@@ -90,7 +90,7 @@ class Folder(NamedTuple):
         return home and home / "var" / "files" / f"{digest}.jsonl"
 
     def elements(self, changes: Iterable[Change]) -> list[etree._Element]:
-        """The elements of changes; a file that could never be given is not reported as gone."""
+        """The elements of changes; a file that was never reported is not reported as gone."""
         return [
             self._element(change)
             for change in changes
@@ -127,14 +127,14 @@ NEVER_GIVEN = ("unnameable-file", "unreadable-folder")
 
 
 def _for_a_shell(path: str) -> str:
-    """The name of a file as a shell takes it, whatever its bytes are."""
+    """A file's name as a shell accepts it, whatever its bytes are."""
     name = os.fsencode(os.path.basename(path))
     plain = (chr(byte) if 32 <= byte < 127 and byte not in b"\\'" else f"\\x{byte:02x}" for byte in name)
     return f"$'{''.join(plain)}'"
 
 
 def look(folder: Folder, before: dict[str, Stamp], dirty: dict[str, bool]) -> list[Change]:
-    """The changes of files at the given paths since they were last known; True for a path that is a folder.
+    """The changes at the given paths since their last known state; True for a path that is a folder.
 
     If the whole folder is missing, nothing is reported about its files: a disk may have been unplugged.
     """
@@ -170,7 +170,7 @@ def _appeared(stamps: dict[str, Stamp], known: dict[str, Stamp], lost: dict[str,
 
 
 def _listed(folder: Folder, path: str) -> Iterator[tuple[str, Stamp]]:
-    """The files in and, if asked, below one folder; symbolic links are not followed, and not reported."""
+    """The files in and, if requested, below one folder; symbolic links are neither followed nor reported."""
     waiting = [path]
     while waiting:
         below = waiting.pop()
@@ -190,7 +190,7 @@ def _listed(folder: Folder, path: str) -> Iterator[tuple[str, Stamp]]:
 
 
 def _seen(folder: Folder, path: str, name: str) -> Iterator[tuple[str, Stamp]]:
-    """The present state of a file, if it exists and is wanted."""
+    """The current state of a file, if it exists and is wanted."""
     if not folder.wants(name):
         return
     try:
@@ -203,14 +203,14 @@ def _seen(folder: Folder, path: str, name: str) -> Iterator[tuple[str, Stamp]]:
         yield path, Stamp(now.st_size, now.st_mtime_ns, now.st_ctime_ns, now.st_ino, trouble)
 
 
-# --- what was told --------------------------------------------------------------------------------------
+# --- what was reported ----------------------------------------------------------------------------------
 
 
 class Told:
-    """A record of a folder's files: a line for every change in `var/files/DIGEST.jsonl`, the last one counts.
+    """A record of a folder's files: a line for every change in `var/files/DIGEST.jsonl`, the last one wins.
 
-    It lets a new start report only changes since. A line is written after its element was recorded; one that
-    is lost in between is reported again, with the same `stamp`, and dropped (N37).
+    It lets a new start report only changes since. A line is written after its element was recorded; a change
+    whose line is lost in between is reported again, with the same `stamp`, and dropped (N37).
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -225,7 +225,7 @@ class Told:
                     self._shorten(path)
 
     def record(self, changes: Iterable[Change]) -> None:
-        """Remember what has been reported."""
+        """Record what was reported."""
         lines: list[tuple[Any, ...]] = []
         for change in changes:
             if change.event == "deleted" or change.origin:
@@ -245,7 +245,7 @@ class Told:
                 file.write("".join(json.dumps(line) + "\n" for line in lines))
 
     def _take(self, line: str) -> None:
-        # A line may be half a line, written by a daemon that was killed.
+        # A killed daemon may have written half a line.
         with contextlib.suppress(ValueError, TypeError):
             path, *stamp = json.loads(line)
             if stamp:
@@ -281,7 +281,8 @@ class Notices:
     async def quiet(self) -> dict[str, bool]:
         """Wait for paths that changed and have settled; True for those that are or were folders.
 
-        Paths that settle a moment after the first come with it: the two ends of a move belong together.
+        Paths that settle a moment after the first are returned with it: the two ends of a move belong
+        together.
         """
         while not self._is_past(ripe := next(iter(self._due.values()), math.inf) + TOGETHER_SECONDS):
             self._news.clear()
@@ -297,9 +298,9 @@ class Notices:
         return moment <= self._loop.time()
 
     def arm(self) -> bool:
-        """Watch the folder, or the nearest existing one above it; True when that is another than before.
+        """Watch the folder, or the nearest existing one above it; True if that is another than before.
 
-        The folder above is watched as well: only it sees the folder renamed.
+        The folder above is watched as well: only its watch reports that the folder was renamed.
         """
         armed = False
         while True:

@@ -1,7 +1,7 @@
 """HTTP: a request to a service of the settings, or to a public address (docs/reference/modules/http.md).
 
-Only the settings say where a secret goes. The content of elements is encoded for its place: a segment of a
-path, a value of a query, a field, a member of JSON; nothing of it is read as part of an address.
+Only the settings say where a secret goes. The content of elements is encoded for its place: a segment
+of a path, a value of a query, a field, a member of JSON; none of it is parsed as part of an address.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from .wanted import Wanted
 KEPT_HEADERS = ("location", "link", "etag", "last-modified", "retry-after")
 """The headers of an answer that become attributes of its element."""
 PASSING = (408, 425, 429, 500, 502, 503, 504)
-"""The statuses that may change soon: trying again may help."""
+"""The statuses that may be temporary: a retry may help."""
 BUSY = (429, 503)
-"""The statuses by which a server has not begun, and says when to try again."""
+"""The statuses of a server that has not begun, and says when to retry."""
 MOST_WAITS, LONGEST_WAIT = 3, 60.0
 """The most waits for a busy server, and the most seconds of one."""
 SAID = 500
@@ -73,7 +73,7 @@ async def request(request: Element) -> etree._Element:
 
 
 async def _patiently(parsed: Wanted) -> Fetched:
-    """The answer; a busy server that says when to try again soon is asked again then."""
+    """The answer; a busy server that soon allows a retry is asked again then."""
     for waits in range(MOST_WAITS + 1):
         response = await _asked(parsed)
         if waits == MOST_WAITS or response.status not in BUSY or parsed.accepts(response.status):
@@ -103,7 +103,7 @@ async def _asked(parsed: Wanted) -> Fetched:
 
 
 def _refused(parsed: Wanted, response: Fetched) -> ActionError:
-    """The error for a status that is not accepted; one that may change soon may be tried again."""
+    """The error for a status that is not accepted; a temporary one may be retried."""
     type = response.headers.get("content-type", "")
     said = " ".join(text_of(response.body[: SAID * 4], type).split())[:SAID] if is_text(type) else ""
     why = f"{response.status} {response.reason}"

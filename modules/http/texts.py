@@ -13,7 +13,7 @@ _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codec
 _KNOWN = re.compile(
     r"utf-(8|16|32)(-[bl]e)?|ascii|iso8859-\d+|cp\d+|koi8-[ru]|shift_jis|euc_(jp|kr)|gb(k|2312|18030)|big5|mac-roman"
 )
-"""The accepted encodings, by their names in Python; others of its own are not encodings of texts."""
+"""The accepted encodings, by their names in Python; Python's special codecs are not text encodings."""
 
 
 def is_text(type: str) -> bool:
@@ -23,7 +23,7 @@ def is_text(type: str) -> bool:
 
 
 def text_of(body: bytes, type: str) -> str:
-    """The text of a body: by its byte order mark, by the charset of its type if known, as UTF-8, as
+    """The text of a body: by its byte order mark, by the charset of its type if known, as UTF-8, or as
     Windows-1252.
 
     It never raises: bytes that are no character in the encoding become U+FFFD.
@@ -41,7 +41,7 @@ def text_of(body: bytes, type: str) -> str:
 
 
 def _known(charset: str) -> str:
-    """The name in Python of an encoding of texts; "" for any other."""
+    """The name in Python of a text encoding; "" for any other."""
     try:
         name = codecs.lookup(charset).name
     except LookupError:

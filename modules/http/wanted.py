@@ -28,7 +28,7 @@ OURS = (
     "upgrade",
     "te",
 )
-"""Headers that no element sets: those with credentials, and those that frame a request."""
+"""Headers that no element may set: those with credentials, and those that frame a request."""
 
 
 class Wanted(NamedTuple):
@@ -46,7 +46,7 @@ class Wanted(NamedTuple):
 
     @classmethod
     def of(cls, element: Element) -> Wanted:
-        """Read the element. Raises ActionError (`bad-request`, final)."""
+        """Parse the element. Raises ActionError (`bad-request`, final)."""
         tree, attributes = element.tree(), element.attributes
         unknown = [str(child.tag) for child in tree.iterchildren("*") if child.tag not in _PARTS]
         if unknown:
@@ -79,7 +79,7 @@ class Wanted(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The request in messages."""
+        """The request in the form for messages."""
         where = f"{self.service.name} {self.url}" if self.service is not None else self.url
         return f"{self.method} {where[:200]}"
 

@@ -2,7 +2,7 @@
 
 Real mail lies about its charset, its dates, its structure and its size, so nothing here trusts it. A mail is
 cut into slices along its boundaries: Python's own parser takes 40 times the size of a hostile mail and 25 s.
-Every text is made fit for XML and bounded. A survivable fault becomes a `problem` child of the element; an
+Every text is made valid for XML and bounded. A survivable fault becomes a `problem` child of the element; an
 unusable mail is kept as a file and reported by an `error`. A mailbox is only read.
 """
 
@@ -31,7 +31,7 @@ from .mailbox import Mailbox
 log = logging.getLogger("narval.mail")
 
 SAFE_SECONDS = 60
-"""Seconds after which a bookmark moves past a recorded mail: it must not survive where the record may not."""
+"""Seconds after which a bookmark moves past a recorded mail: it must not survive if the record may not."""
 ACKNOWLEDGEMENT = """Dear {from-name},
 
 your message "{subject}" has arrived and will be read by a person.
@@ -54,7 +54,7 @@ MAILS = Output(
     own=["@key", "@size", "@mailbox", "@account", "@seen", "@answered", "raw"],
 )
 TROUBLES = Output("troubles", "error[@mailbox]", list=True, optional=True, unique="@key")
-"""Declared, so that one bad mail does not end the reading of the others, and each is reported once."""
+"""The output for errors, declared so that one bad mail blocks no others, and each is reported once."""
 IDENTITY = Input("identity", "identity[@address]", reads="name address")
 SIGNATURE = Input("signature", "signature", optional=True, reads="name")
 DRAFT = Input("draft", "draft", use=True, reads="to cc subject auto")
@@ -90,7 +90,7 @@ SENDS = Needs(
     needs=READS,
 )
 async def watch(mailbox: Element) -> AsyncIterator[list[bytes]]:
-    """Give the mails of a mailbox, then those that arrive; after a restart, what was not recorded before."""
+    """Yield the mails of a mailbox, then those that arrive; after a restart, what was not recorded before."""
     here = call()
     box = Mailbox(mailbox.attributes, here.home)
     signal, room = Signal(), threading.Semaphore(2)
@@ -136,7 +136,7 @@ async def watch(mailbox: Element) -> AsyncIterator[list[bytes]]:
                 here.recovered()
             room.release()
     finally:
-        for timer in bookmarks:  # it would hold the daemon that this call belongs to
+        for timer in bookmarks:  # a running timer would keep a reference to this call's daemon
             timer.cancel()
         signal.stop()
         room.release()
@@ -152,7 +152,7 @@ async def watch(mailbox: Element) -> AsyncIterator[list[bytes]]:
     needs=READS,
 )
 def read(mailbox: Element) -> list[bytes]:
-    """Give the present mails of a mailbox."""
+    """Return the current mails of a mailbox."""
     here = call()
     box = Mailbox(mailbox.attributes, here.home)
     elements: list[bytes] = []
@@ -189,8 +189,8 @@ def read(mailbox: Element) -> list[bytes]:
 def acknowledge(
     mail: Element, identity: Element, template: Element | None = None, signature: Element | None = None
 ) -> bytes:
-    """Compose the acknowledgement of a mail; lists and automata get none, and it goes only to the sender of
-    the envelope where that is known (RFC 3834).
+    """Compose the acknowledgement of a mail; lists and automata get none, and it goes only to the envelope
+    sender if that is known (RFC 3834).
 
     A second one for an address within a day (UTC) is dropped by its `once`. Little of a stranger's text is
     repeated: it may be intended for somebody else.
@@ -227,9 +227,7 @@ def acknowledge(
     | {"answer/body": ["draft", "signature"]},
 )
 def reply(mail: Element, draft: Element, identity: Element, signature: Element | None = None) -> bytes:
-    """Compose an answer to a mail; the draft holds its text. It goes to one address, even if several are
-    requested.
-    """
+    """Compose an answer to a mail with the draft's text, to one address even if several are requested."""
     asked = mail.attributes
     to = _first(asked.get("reply-to")) or _first(asked.get("from"))
     return compose_mail("reply", identity, signature, draft.text, to=to, answered=asked)
@@ -260,7 +258,7 @@ def compose(draft: Element, identity: Element, signature: Element | None = None)
 async def write(
     draft: Element, identity: Element, outbox: Element, signature: Element | None = None
 ) -> bytes:
-    """Compose and send a mail: `compose` and `send` in one call, which is tried again as one (N29, N37)."""
+    """Compose and send a mail: `compose` and `send` in one call, which is retried as one (N29, N37)."""
     return await _delivered(Element(draft.eid, _of_draft(draft, identity, signature)), outbox)
 
 
@@ -275,7 +273,7 @@ async def write(
 async def send(mail: Element, outbox: Element) -> bytes:
     """Send a mail: to a Maildir exactly once, by SMTP at least once, recognizable by its Message-ID (N37).
 
-    An error that is not final may pass: the server is away, or asks to wait (N29).
+    An error that is not final is temporary: the server is away, or asks to wait (N29).
     """
     return await _delivered(mail, outbox)
 
@@ -286,13 +284,13 @@ def _first(addresses: str | None) -> str:
 
 
 def _mailbox_of(address: str) -> str:
-    """The mailbox behind an address, by the usual rules: case is ignored, and so is a part after `+`."""
+    """The mailbox behind an address, by the usual rules: ignoring case, and a part after `+`."""
     local, _, domain = address.lower().rpartition("@")
     return f"{local.partition('+')[0]}@{domain}"
 
 
 def _left_out(box: Mailbox, count: int) -> str:
-    """A line about the mails that came before the mailbox's `since`, and about what happens to them."""
+    """A line about the mails from before the mailbox's `since`, and what happens to them."""
     lie = "mail lies there that was" if count == 1 else "mails lie there that were"
     said = f"mailbox {box}: {count:,} {lie} delivered before {box.given['since']}; none is read or answered"
     if "path" not in box.given:
@@ -309,7 +307,7 @@ def _of_draft(draft: Element, identity: Element, signature: Element | None) -> b
 
 
 async def _delivered(mail: Element, outbox: Element) -> bytes:
-    """Send a mail, and report it. Raises ActionError."""
+    """Send a mail, and return its report. Raises ActionError."""
     here = call()
     account = MailAccount(outbox.attributes, here.home)
     try:

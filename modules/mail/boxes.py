@@ -1,4 +1,4 @@
-"""Mailboxes: their letters as elements, some at a time, as long as they are watched (N36, N37)."""
+"""Mailboxes: their letters as elements, in batches, as long as they are watched (N36, N37)."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from .reading import read_mail
 BATCH, BATCH_BYTES = 50, 4 * 1024 * 1024
 """The most letters and bytes of one `yield`, so that a thousand mails are not a thousand commits."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0
-"""The seconds before an unreachable mailbox is tried again; each pause is twice the one before."""
+"""The seconds before an unreachable mailbox is retried; each pause is twice the one before."""
 
 ELSEWHERE = "read it with another program"
 """The advice for an unusable mail."""
 
 
 class Batch(NamedTuple):
-    """Elements to be recorded together, and the letters they come from; `old` is the number of those that
-    came before the mailbox's `since`. A wait follows the last batch. `is_well` says that the mailbox works:
+    """Elements to be recorded together, and the letters they come from; `old` is the number of those from
+    before the mailbox's `since`. A wait follows the last batch. `is_well` says that the mailbox works:
     reported troubles have ended.
     """
 
@@ -45,8 +45,8 @@ WELL = Batch([], [], is_well=True)
 def letters_as_they_come(box: Mailbox, seen: set[str], signal: Signal) -> Iterator[Batch]:
     """The letters of a mailbox, then those that arrive, until the signal stops.
 
-    An unreachable one is tried again, less and less often, and each cause is reported once until a wait for
-    news has ended well: a server that gives its letters and then hangs up counts as unreachable.
+    An unreachable one is retried, less and less often, and each cause is reported once until a wait for news
+    has succeeded: a server that returns its letters and then hangs up counts as unreachable.
     """
     pause, reported = FIRST_PAUSE, set[str]()
     while not signal.stopped:
@@ -72,7 +72,7 @@ def letters_as_they_come(box: Mailbox, seen: set[str], signal: Signal) -> Iterat
 
 
 def batches(box: Mailbox, letters: Iterator[Letter], seen: set[str]) -> Iterator[Batch]:
-    """Letters made into elements, some at a time; old ones are only marked as known."""
+    """Letters made into elements, in batches; old ones are only marked as known."""
     idents: list[str] = []
     elements: list[bytes] = []
     old = 0
@@ -90,7 +90,7 @@ def batches(box: Mailbox, letters: Iterator[Letter], seen: set[str]) -> Iterator
 
 
 def element_of(box: Mailbox, letter: Letter) -> bytes:
-    """A letter as an `email`, or as an `error` that says why it is unusable; a full disk raises."""
+    """A letter as an `email`, or as an `error` that says why it is unusable. Raises for a full disk."""
     if letter.fault:
         key = hashlib.sha256(f"{box}\0{letter.ident}".encode()).hexdigest()
         return _error(box, "bad-mail", f"{letter.where}: {letter.fault}; {ELSEWHERE}", {"key": key})
@@ -113,7 +113,7 @@ def _error(box: Mailbox, kind: str, message: str, where: dict[str, str] | None =
 
 Opener = Callable[[Mailbox, Signal], AbstractContextManager[Session]]
 OPENERS: dict[str, Opener] = {"maildir": maildir, "mbox": mbox, "imap": imap}
-"""The ways to read mails, by the kind of the mailbox."""
+"""The functions that open a mailbox, by its kind."""
 
 
 def opened(box: Mailbox, signal: Signal) -> AbstractContextManager[Session]:

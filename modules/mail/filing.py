@@ -1,7 +1,7 @@
 """Moving and flagging letters in their mailboxes, only in those that the settings name (N37).
 
-A letter is identified by the digest of its original, so no other is taken for it. What an earlier try of the
-call has done is recognized, and not done again.
+A letter is identified by the digest of its original, so no other is mistaken for it. The effect of an
+earlier try of the call is recognized, and not repeated.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _KEYWORD = re.compile(r"[A-Za-z0-9$_.-]{1,64}")
     describe='Move "{substring($mail/@subject, 1, 80)}" to {$move/@to}',
 )
 def move(mail: Element, move: Element, mailboxes: list[Element]) -> etree._Element:
-    """Move a letter to `<move to="FOLDER"/>`, which must exist; one that is there already stays."""
+    """Move a letter to `<move to="FOLDER"/>`, which must exist; one already there stays."""
     to = move.attributes["to"]
-    if not to.isprintable():  # on a server, a line break would end the command, and begin another
+    if not to.isprintable():  # on a server, a line break would start another command
         raise ActionError(f"expected the name of a folder, got {to!r:.80}", "no-such-folder", final=True)
     _filer(mail, mailboxes).move(to)
     return _told("moved", mail, to=to)
@@ -71,7 +71,7 @@ def _flags(text: str) -> list[str]:
 
 
 def _filer(mail: Element, mailboxes: list[Element]) -> Filer:
-    """The way to the letter of an element. Raises ActionError where nothing may be altered."""
+    """The way to the letter of an element. Raises ActionError if nothing may be altered."""
     home, name = call().home, mail.attributes["mailbox"]
     granted = service("mailboxes", name)
     if not granted.write:

@@ -23,7 +23,7 @@ class ServerFiler:
         self._box, self._wanted = box, wanted
 
     def move(self, to: str) -> None:
-        """Move the letter to a folder: directly where the server can, else by a copy that is made once."""
+        """Move the letter to a folder: directly if the server can, else by a copy that is made once."""
         home = self._box.given.get("folder", "INBOX")
         with connected(self._box, readonly=False) as connection:
             uids = self._found(connection) if to != home else []
@@ -54,8 +54,8 @@ class ServerFiler:
                     self._told(connection, "", "STORE", uids, f"{sign}FLAGS.SILENT", f"({flags})")
 
     def _found(self, connection: Connection) -> list[int]:
-        """The numbers of the letter in the open folder; several where it is there several times."""
-        # The longest part that can be in quotes: a search finds what contains it, and the digest decides.
+        """The numbers of the letter in the open folder; several if it has copies there."""
+        # The longest part that can be quoted: the search finds what contains it, and the digest decides.
         words = re.findall(r"[!#-\[\]-~]+", self._wanted.ident)
         if words:
             criteria = f'HEADER Message-ID "{max(words, key=len)[:200]}"'

@@ -1,4 +1,4 @@
-"""Moving and flagging letters in a Maildir, and between its folders by their names in Maildir++."""
+"""Moving and flagging letters in a Maildir, and between its folders, by their names in Maildir++."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class MaildirFiler:
                 file.rename(self._box.path / "cur" / f"{base}:2,{''.join(sorted(now))}")
 
     def _folder(self, to: str) -> Path:
-        """The path of a folder. Raises ActionError where there is none."""
+        """The path of a folder. Raises ActionError if there is none."""
         path = self._box.path
         if to.upper() == "INBOX":
             return path
@@ -70,7 +70,7 @@ class MaildirFiler:
             said = f"account {self._box}: expected a Maildir, with new/ or cur/ in it, at {folder}"
             raise UnreachableError(said)
         for path in (*folder.glob("cur/*"), *folder.glob("new/*")):
-            with suppress(OSError):  # moved just now, or not to be read
+            with suppress(OSError):  # just moved, or unreadable
                 state = path.stat()
                 same = S_ISREG(state.st_mode) and state.st_size == self._wanted.size
                 if same and self._wanted.fits(path.read_bytes()):

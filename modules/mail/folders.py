@@ -25,16 +25,16 @@ from .wanted import told_of
 _DELIVERED = re.compile(r"\d{9,10}(?=\.)")
 """The moment of delivery, at the beginning of a file name in a Maildir."""
 EMPTY_SECONDS = 60.0
-"""Seconds for which a file without bytes may still be one that a program is writing."""
+"""Seconds for which an empty file may still be one that a program is writing."""
 _FROM_LINE = re.compile(rb"From \S+ +(\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4})")
 _STATUS = re.compile(rb"^(?:X-)?Status:[ \t]*([A-Z]+)", re.IGNORECASE | re.MULTILINE)
 _FLAG_OF_STATUS = {"R": "S", "A": "R"}
-"""The flags of a mail, as a Maildir writes them, by the letters in its fields `Status` and `X-Status`."""
+"""The flags of a mail, in a Maildir's spelling, by the letters in its fields `Status` and `X-Status`."""
 
 
 @contextmanager
 def _reached(box: Mailbox) -> Iterator[None]:
-    """Raise UnreachableError for errors of the system: a disk may come back, and permissions be given."""
+    """Raise UnreachableError for errors of the system: a disk may come back, and permissions be granted."""
     try:
         yield
     except OSError as error:
@@ -62,7 +62,7 @@ def _watched(box: Mailbox, within: Iterable[Path], around: Iterable[Path], signa
 
 @contextmanager
 def maildir(box: Mailbox, signal: Signal) -> Iterator[Session]:
-    """A session on a Maildir. Raises UnreachableError where there is none."""
+    """A session on a Maildir. Raises UnreachableError if there is none."""
     path = Path(os.path.abspath(box.path))
     both = [path / name for name in ("new", "cur")]
     with _reached(box):
@@ -77,12 +77,12 @@ def maildir(box: Mailbox, signal: Signal) -> Iterator[Session]:
 def _maildir_letters(
     box: Mailbox, folders: Iterable[Path], signal: Signal, seen: set[str], known: set[str]
 ) -> Iterator[Letter]:
-    """The letters of a Maildir, oldest first. Flags and moves do not make a letter new. Growing does, as some
-    programs deliver in several steps, and so does becoming readable. An empty file is looked at again when it
-    should have bytes.
+    """The letters of a Maildir, oldest first. Flags and moves do not make a letter new. Growth does, since
+    some programs deliver in several steps, and so does becoming readable. An empty file is checked again when
+    it should have content.
 
-    Files with `seen` names are examined again where they are reported as changed: for ten thousand files
-    there only the names are read.
+    Files with `seen` names are examined again only if they are reported as changed: for ten thousand files,
+    only the names are read.
     """
     files: list[tuple[str, str, Path, os.stat_result]] = []
     since = box.since
@@ -98,7 +98,7 @@ def _maildir_letters(
             if base in seen:
                 continue
             path = folder / name
-            with suppress(OSError):  # moved or deleted just now, or a link that leads nowhere
+            with suppress(OSError):  # just moved or deleted, or a dangling link
                 state = path.stat()
                 if S_ISREG(state.st_mode) and not name.startswith("."):
                     left = EMPTY_SECONDS - (time.time() - state.st_mtime)
@@ -132,8 +132,8 @@ def _base_name(name: str) -> str:
 
 
 def _arrival(base: str, state: os.stat_result) -> float:
-    """The moment when a letter came: that in its name, or that of its file where that is earlier. A program
-    that copies letters changes the name or the file, and seldom both.
+    """The moment when a letter arrived: that in its name, or that of its file if earlier. A program that
+    copies letters changes the name or the file, and seldom both.
     """
     delivered = _DELIVERED.match(base)
     return min(state.st_mtime, float(delivered[0])) if delivered else state.st_mtime
@@ -141,7 +141,7 @@ def _arrival(base: str, state: os.stat_result) -> float:
 
 @contextmanager
 def mbox(box: Mailbox, signal: Signal) -> Iterator[Session]:
-    """A session on an mbox, which may be missing. Raises UnreachableError where its folder is."""
+    """A session on an mbox, which may be missing. Raises UnreachableError if its folder is."""
     path = Path(os.path.abspath(box.path))
     _expect_folder(box, path)
     signal.only, signal.folders = path, frozenset((os.fspath(path.parent),))
@@ -150,7 +150,7 @@ def mbox(box: Mailbox, signal: Signal) -> Iterator[Session]:
 
 
 def _expect_folder(box: Mailbox, path: Path) -> None:
-    """Raise UnreachableError where the folder of an mbox is missing."""
+    """Raise UnreachableError if the folder of an mbox is missing."""
     with _reached(box):
         if not path.parent.is_dir():
             raise UnreachableError(f"account {box}: expected a folder for the mbox, {path.parent}")
@@ -160,7 +160,7 @@ def _mbox_letters(box: Mailbox, path: Path, known: set[str]) -> Iterator[Letter]
     """The letters of an mbox, in order."""
     with _reached(box):
         if not path.exists():
-            _expect_folder(box, path)  # it may have gone while its watch was being set up, without an event
+            _expect_folder(box, path)  # it may have gone, without an event, while its watch was being set up
             return
         if not path.is_file():
             raise box.fault(f"expected an mbox, which is a file, at {path}")
@@ -168,7 +168,7 @@ def _mbox_letters(box: Mailbox, path: Path, known: set[str]) -> Iterator[Letter]
     with opened as file:
         try:
             fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:  # a delivery is under way, whose end will wake us
+        except BlockingIOError:  # a delivery is in progress; its end will wake us
             return
         since = box.since
         for from_line, raw in _mbox_mails(file):
@@ -182,9 +182,7 @@ def _mbox_letters(box: Mailbox, path: Path, known: set[str]) -> Iterator[Letter]
 
 
 def _mbox_arrival(from_line: bytes) -> float | None:
-    """The moment in the line before a mail, by the clock of this machine as programs write it; None if there
-    is none.
-    """
+    """The moment in the line before a mail, in this machine's zone, as programs write it; or None."""
     date = _FROM_LINE.match(from_line)
     with suppress(ValueError, OverflowError):
         if date is not None:
@@ -200,8 +198,8 @@ def _mbox_flags(raw: bytes) -> tuple[str, ...]:
 
 
 def _mbox_mails(file: IO[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """The mails of an mbox, each with the line before it, `>From ` unquoted; of one that is too large, a
-    little more than is allowed.
+    """The mails of an mbox, each with the line before it, `>From ` unquoted; of one that is too large,
+    slightly more than is allowed.
     """
     lines: list[bytes] = []
     from_line = b""

@@ -1,4 +1,4 @@
-"""Mailboxes on a server: IMAP, within bounds even if the server trickles, floods or lies (N36, N37)."""
+"""Mailboxes on a server: IMAP, within limits even if the server trickles, floods or lies (N36, N37)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ IDLE_SECONDS = 5 * 60
 FIRST_IDLE_SECONDS = 2
 """The seconds of the first IDLE of a connection: a server that has not hung up by then works."""
 ASK_SECONDS = 60
-"""The seconds between two questions to a server without IDLE."""
+"""The seconds between two checks of a server without IDLE."""
 ANSWER_SECONDS = 10 * 60
 """The most seconds for a whole answer, however steadily it trickles in: 64 MB at 110 kB a second."""
 MOST_LINE = 20 * 1024 * 1024
@@ -59,7 +59,7 @@ class Incoming(io.RawIOBase):
         self._left, self._until = 2 * letters.MAX_MAIL, time.monotonic() + ANSWER_SECONDS
 
     def readable(self) -> bool:
-        """Say that it can be read."""
+        """Report that it can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int | None:
@@ -79,20 +79,20 @@ class Incoming(io.RawIOBase):
 
 
 class Bounded(IMAP4):
-    """The reading part of the standard library's client, within bounds."""
+    """The reading part of the standard library's client, within limits."""
 
     _incoming: Incoming | None = None
     _buffered: io.BufferedReader
 
     def _answers(self) -> io.BufferedReader:
-        """The reader of the present socket, which changes once TLS has begun."""
+        """The reader of the current socket, which changes once TLS has begun."""
         if self._incoming is None or self._incoming.sock is not self.sock:
             self._incoming = Incoming(self.sock)
             self._buffered = io.BufferedReader(self._incoming)
         return self._buffered
 
     def read(self, size: int) -> bytes:
-        """Read `size` bytes. Raises IMAP4.abort for more than a mail has."""
+        """Read `size` bytes. Raises IMAP4.abort for more than a mail may have."""
         if size > 2 * letters.MAX_MAIL:
             raise self.abort(f"announces {size:,} bytes at once")
         return self._answers().read(size)
@@ -158,7 +158,7 @@ class Connection:
     def reaching(self) -> Iterator[None]:
         """Raise UnreachableError for any fault of the server, or of the connection to it.
 
-        The words of a server may contain the password that it was sent.
+        The words of a server may contain the password sent to it.
         """
         try:
             yield
@@ -178,16 +178,16 @@ class Connection:
         return said.replace(self._secret, "…") if self._secret else said
 
     def begin(self, *, readonly: bool) -> None:
-        """Log in, and open the folder. Raises ActionError for what the server refuses."""
+        """Log in, and open the folder. Raises ActionError if the server refuses."""
         import imap_tools
 
         settings = self.box.given
         for value in (settings.get("user", ""), settings.get("folder", ""), self._secret):
-            if not value.isprintable():  # a line break would end the command, and begin another
+            if not value.isprintable():  # a line break would start another command
                 raise self.box.fault("expected user, folder and password without control characters")
         try:
             self.server.login(settings.get("user", ""), self._secret, initial_folder=None)
-            # Many servers offer more after a login, and the library does not ask for that itself.
+            # Many servers offer more after a login, and the library does not ask for it.
             words = self.server.client.capability()[1][-1] or b""
             self.server.client.capabilities = tuple(words.decode("ascii", "replace").upper().split())
             self.server.folder.set(settings.get("folder", "INBOX"), readonly=readonly)
@@ -237,7 +237,7 @@ def imap(box: Mailbox, signal: Signal) -> Iterator[Session]:
 
 
 def _internal_date(line: bytes) -> float | None:
-    """The moment when a server received a letter, as it says; None if it does not."""
+    """The moment when a server received a letter, by its answer; None without one."""
     import imaplib
 
     date = imaplib.Internaldate2tuple(line)
@@ -264,7 +264,7 @@ class Folder:
         self._idle_seconds = FIRST_IDLE_SECONDS
 
     def letters(self, seen: set[str]) -> Iterator[Letter]:
-        """The unknown letters, peeked at, so that they stay unread there."""
+        """The unknown letters, peeked at, so that they stay unread on the server."""
         client, box = self._server.client, self._connection.box
         since = box.since
         more = True
@@ -272,7 +272,7 @@ class Folder:
         while more:
             read = [int(uid) for ident in seen for at, _, uid in [ident.partition(".")] if at == self._epoch]
             with self._connection.reaching():
-                client.response("EXISTS")  # removed: a later response came meanwhile
+                client.response("EXISTS")  # removed: a later response has replaced it
                 uids = self._server.uids(f"UID {max(read, default=0) + 1}:*", charset=None)
                 numbers = sorted(map(int, uids))
                 first = min((uid for uid in numbers if f"{self._epoch}.{uid}" not in seen), default=None)
@@ -289,13 +289,13 @@ class Folder:
                     fields = f"(FLAGS BODY.PEEK[]<0.{letters.MAX_MAIL + 1}>)"
                     _, data = client.uid("fetch", str(uid), fields)
                 for at, piece in enumerate(data):
-                    if isinstance(piece, tuple):  # there is none when the mail was deleted meanwhile
+                    if isinstance(piece, tuple):  # missing if the mail was deleted in between
                         more, self._empty_rounds = True, 0
                         # the server's words after the mail may be its flags
                         flags = _flags(piece[0], *data[at + 1 : at + 2])
                         yield Letter.bounded(ident, f"{box} uid {uid}", piece[1], flags)
                         break
-            # Only if this round gave something: a server that counts wrong would be asked for ever.
+            # Only if this round returned something: a server that miscounts would be asked for ever.
             more = more and client.response("EXISTS")[1] != [None]
 
     def _older(self, first: int, since: float) -> set[int]:
@@ -318,7 +318,7 @@ class Folder:
             if "IDLE" in client.capabilities:
                 self._server.idle.start()
                 if not client.has_more():
-                    # Not its own `poll`, which takes half a line for the end of the connection.
+                    # Not its own `poll`, which mistakes half a line for the end of the connection.
                     waiting = select.poll()
                     waiting.register(client.sock, select.POLLIN)
                     waiting.poll(self._idle_seconds * 1_000)

@@ -13,9 +13,9 @@ from typing import NamedTuple
 from narval import ActionError
 
 MAX_MAIL = 64 * 1024 * 1024
-"""The most bytes of a mail; a larger one stays where it is and is reported by an error."""
+"""The most bytes of a mail; a larger one stays in place and is reported by an error."""
 MOST_TOLD = 1_000
-"""The most paths of changes that are kept; beyond that, every file is examined."""
+"""The most changed paths that are kept; beyond that, every file is examined."""
 QUIET_SECONDS = 0.05
 """Seconds without changes after which a mailbox is read: some programs deliver in several steps."""
 
@@ -23,7 +23,7 @@ QUIET_SECONDS = 0.05
 class Letter(NamedTuple):
     """A mail in its mailbox's form: `ident` is the mailbox's own name for it, `where` helps people find it,
     `fault` says why it has no `raw`, `flags` are those of `TOLD` that its owner has set. If it `is_old`, it
-    came before the `since` of its mailbox, and was not read.
+    arrived before the `since` of its mailbox, and was not read.
     """
 
     ident: str
@@ -35,16 +35,16 @@ class Letter(NamedTuple):
 
     @classmethod
     def bounded(cls, ident: str, where: str, raw: bytes | None, flags: tuple[str, ...] = ()) -> Letter:
-        """A letter whose content is left out when it is too large."""
+        """A letter whose content is left out if it is too large."""
         if raw is not None and len(raw) <= MAX_MAIL:
             return cls(ident, where, raw, flags=flags)
         return cls(ident, where, fault=f"larger than {MAX_MAIL >> 20} MB; left where it is")
 
 
 class Session(NamedTuple):
-    """An open mailbox: its unknown letters, and a way to wait until there may be more, which gives False when
-    the mailbox must be opened again. One that `is_local` works as soon as it is read; any other may hang up
-    during the wait.
+    """An open mailbox: its unknown letters, and a function that waits until there may be more, and returns
+    False if the mailbox must be opened again. One that `is_local` works as soon as it is read; any other may
+    hang up during the wait.
     """
 
     letters: Callable[[set[str]], Iterator[Letter]]
@@ -53,7 +53,7 @@ class Session(NamedTuple):
 
 
 class UnreachableError(ActionError):
-    """A mailbox cannot be reached, is gone, or gives invalid answers: it may come back."""
+    """A mailbox cannot be reached, is gone, or gives invalid answers: this may be temporary."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, "mailbox-unreachable")
@@ -62,9 +62,9 @@ class UnreachableError(ActionError):
 class Signal:
     """The signal to the thread that follows a mailbox: something has changed, or the call has ended.
 
-    `told` are the paths that changed, as notices of the system name them; where very many did, some may be
-    missing. `only` is the one file that counts, None for all. When one of `folders` comes, goes or moves,
-    `reopen` says so.
+    `told` are the changed paths, as notices of the system name them; if there were very many, some may be
+    missing. `only` is the one file of interest, None for all. When one of `folders` is added, removed or
+    moved, `reopen` says so.
     """
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class Signal:
             self._changed.set()
 
     def stop(self) -> None:
-        """End the present wait, and prevent further ones."""
+        """End the current wait, and prevent further ones."""
         self.stopped = True
         self._changed.set()
         with suppress(OSError):
@@ -104,7 +104,7 @@ class Signal:
             changed = self._changed.wait(QUIET_SECONDS)
 
     def look_in(self, seconds: float) -> None:
-        """End the next wait for news after so many seconds at the latest."""
+        """End the next wait for news after at most `seconds` seconds."""
         self._longest = seconds if self._longest is None else min(self._longest, seconds)
 
     def news(self) -> bool:

@@ -1,4 +1,4 @@
-"""Mailboxes: accounts to read mail from, the files kept of it, and the letters recorded before."""
+"""Mailboxes: accounts to read mail from, the files stored from it, and the letters recorded before."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Mailbox(MailAccount):
 
     @property
     def element(self) -> str:
-        """The element of a mailbox, in the form for messages that ask to alter it."""
+        """The element of a mailbox, in the form for messages that ask to change it."""
         name = self.given.get("name")
         return f'<mailbox name="{name}">' if name else f"the <mailbox> of {self}"
 
     @property
     def since(self) -> float | None:
-        """The moment before which arrivals are not news; None where all are."""
+        """The moment before which arrivals are not news; None if all are."""
         if not (text := self.given.get("since")):
             return None
         try:
@@ -40,7 +40,7 @@ class Mailbox(MailAccount):
             raise self.fault(f"{expectation}, got {text!r:.80}") from None
 
     def keep(self, chunks: Iterable[bytes], name: str) -> dict[str, str]:
-        """Keep content as a file of the home, by its digest: keeping it twice has no further effect."""
+        """Store content as a file of the home, by its digest: storing it twice has no further effect."""
         folder = os.fspath(self._folder())
         draft = f"{folder}/.new-{os.getpid()}-{threading.get_ident()}"
         digest, size = hashlib.sha256(), 0

@@ -27,7 +27,7 @@ MAX_BODY = 100_000
 """The most characters of readable text in an element; the raw file has all of it."""
 MAX_PARTS, MAX_DEPTH = 500, 30
 MAX_ADDRESSES = 50
-"""The most addresses of a field that are kept, as many as a mail from narval may have."""
+"""The most addresses kept of a field, as many as a mail from narval may have."""
 MAX_SERVERS = 10
 """The most servers whose results on the origin of a mail are kept."""
 
@@ -43,8 +43,8 @@ _BLANK_LINE = re.compile(rb"[ \t]*\r?\n")
 
 @dataclass
 class Part:
-    """A slice of a mail, whose header is read, and whose body is not copied. `choice` tells the parts of one
-    multipart/alternative from those of another.
+    """A slice of a mail, with its header parsed and its body not copied. `choice` distinguishes the parts of
+    one multipart/alternative from those of another.
     """
 
     header: Message
@@ -59,17 +59,17 @@ class Part:
 
     @cached_property
     def is_text(self) -> bool:
-        """True if it is to be read as part of the mail, and is not an attached file."""
+        """True if it is part of the readable mail, not an attached file."""
         disposition = str(self.header.get("content-disposition", "")).partition(";")[0].strip().lower()
         return self.kind in ("text/plain", "text/html") and disposition != "attachment" and not self.name
 
     @cached_property
     def name(self) -> str:
-        """The file name it asks for; empty without one."""
+        """The file name it requests; empty without one."""
         return self.parameter("filename", "content-disposition") or self.parameter("name")
 
     def parameter(self, name: str, of: str = "content-type") -> str:
-        """A parameter of a header, with RFC 2231 and RFC 2047 decoded; empty when there is none."""
+        """A parameter of a header, with RFC 2231 and RFC 2047 decoded; empty without one."""
         if name not in str(self.header.get(of, "")).lower():
             return ""
         try:
@@ -82,7 +82,7 @@ class Part:
 
 
 def _open(raw: bytes, start: int, end: int, problems: Problems, choice: int | None = None) -> Part:
-    """The part that begins at `start`: its header is read, bounded, and its body found."""
+    """The part that begins at `start`: its header is parsed, within limits, and its body found."""
     from email.parser import HeaderParser
 
     limit = min(end, start + MAX_HEADER)
@@ -100,7 +100,7 @@ def _open(raw: bytes, start: int, end: int, problems: Problems, choice: int | No
 def _split(raw: bytes, part: Part, boundary: str, problems: Problems) -> Iterator[tuple[int, int]]:
     """The spans of the children of a multipart; without a closing boundary the last extends to the end."""
     word = re.escape(boundary.encode("utf-8", "replace"))
-    # What is rare comes first, and only then a look back for the line's beginning: that makes it fast.
+    # For speed, search for the rare text first, and only then back to the line's beginning.
     delimiter = re.compile(rb"--%b(?<=\n--%b)(--)?[ \t]*\r?(?:\n|\Z)" % (word, word))
     begun: int | None = None
     for match in delimiter.finditer(raw, part.start, part.end):
@@ -175,7 +175,7 @@ def _start(chunks: Iterable[bytes], most: int) -> bytes:
 
 
 def _body(raw: bytes, texts: list[Part], problems: Problems) -> str:
-    """The readable text: plain text, and HTML made readable where it has no plain alternative."""
+    """The readable text: plain text, and HTML made readable if it has no plain alternative."""
     read: list[tuple[Part, str]] = []
     room = 4 * MAX_BODY
     for part in texts:
@@ -250,7 +250,7 @@ class Header:
         return one_line(unwrap(self.raw(name), self._problems))
 
     def ids(self, name: str) -> list[str]:
-        """The message ids a field names; where they are very many, the first and the last of them."""
+        """The message ids in a field; of very many, the first and the last."""
         ids = [one_line(bracketed or bare, 250) for bracketed, bare in _ID.findall(self.raw(name))]
         return ids if len(ids) <= 20 else ids[:1] + ids[-19:]
 
@@ -265,7 +265,7 @@ class Header:
             return [(plain[1] or "", plain[2] or plain[3])]
         try:
             pairs = [pair for pair in getaddresses([value]) if pair[1]]
-        except Exception:  # the standard library raises this and that, RecursionError included
+        except Exception:  # the standard library raises various errors, RecursionError included
             pairs = []
         good = [
             (one_line(unwrap(person, self._problems), 200), address)
@@ -277,7 +277,7 @@ class Header:
         return good[:MAX_ADDRESSES]
 
     def moment(self, name: str) -> str:
-        """A date in ISO 8601 and UTC, so that dates sort as texts do."""
+        """A date in ISO 8601 and UTC, so that dates sort like texts."""
         from email.utils import parsedate_to_datetime
 
         value = self.raw(name).rpartition(";")[2].strip()
@@ -286,7 +286,7 @@ class Header:
         try:
             moment = parsedate_to_datetime(value)
             return timestamp(moment.replace(tzinfo=moment.tzinfo or UTC))
-        except Exception:  # ValueError, TypeError, IndexError, OverflowError: as the date pleases
+        except Exception:  # ValueError, TypeError, IndexError, OverflowError: depending on the date
             self._problems["bad-date"] = f"{name} is no date: {one_line(value, 100)!r}"
             return ""
 
@@ -314,8 +314,8 @@ class Header:
 
 
 def _word_of_server(field: str) -> tuple[str, str]:
-    """The name of a server and its results; no results where they cannot be told from a comment or are too
-    long, for a part of them may say the opposite.
+    """The name of a server and its results. There are no results if they cannot be told from a comment or are
+    too long, since a part of them may say the opposite.
     """
     match = _OF_SERVER.fullmatch(field)
     if match is None:
@@ -395,7 +395,7 @@ def _facts(raw: bytes, root: Part, header: Header, problems: Problems) -> dict[s
 
 
 def _key(raw: bytes, root: Part, header: Header) -> str:
-    """The identity of a mail (N37): equal for all its copies, different where two share a Message-ID."""
+    """The identity of a mail (N37): equal for all its copies, different for mails that share a Message-ID."""
     digest = hashlib.sha256()
     for name in ("message-id", "from", "date", "subject"):
         digest.update("".join(header.raw(name).split()).encode("utf-8", "replace") + b"\n")

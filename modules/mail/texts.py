@@ -1,4 +1,4 @@
-"""Texts of mails: decoded whatever charset they claim, made fit for XML, and bounded."""
+"""Texts of mails: decoded whatever charset they claim, made valid for XML, and bounded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 _NOT_BASE64 = bytes(set(range(256)) - set(_BASE64))
 _ENCODED_WORD = re.compile(r"=\?([^?\s*]+)(?:\*[^?\s]*)?\?([bq])\?([^?]*)\?=", re.IGNORECASE)
 _NO_CHARSETS = ("idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined")
-"""Encodings that Python counts as text; the first two take a time that grows with the square of the text."""
+"""Encodings that Python counts as text; the first two take time quadratic in the text."""
 _LATIN = ("", "ascii", "us-ascii", "latin-1", "latin1", "iso-8859-1", "iso-8859-15", "windows-1252", "cp1252")
 _SUPERSETS = {
     label: codec
@@ -38,7 +38,7 @@ _SUPERSETS = {
 
 
 def decode(data: bytes, label: str, problems: Problems) -> str:
-    """Bytes as text, whatever the label says: what is valid UTF-8 is UTF-8, the last resort is Latin-1."""
+    """Bytes as text, whatever the label says: valid UTF-8 is UTF-8, the last resort is Latin-1."""
     label = label.strip(" \t'\"").lower()[:60]
     if label in (*_LATIN, "utf-8"):
         with suppress(UnicodeDecodeError):
@@ -53,7 +53,7 @@ def decode(data: bytes, label: str, problems: Problems) -> str:
         return data.decode(codec.name)
     except (LookupError, ValueError) as error:
         problems["bad-charset"] = f"cannot be read as {label or 'ASCII'}: {error}"
-    if data.decode("utf-8", "ignore").isascii():  # not one character of UTF-8 in it
+    if data.decode("utf-8", "ignore").isascii():  # it has not one character of UTF-8
         return data.decode("cp1252", "replace")
     return data.decode("utf-8", "replace")
 
@@ -137,7 +137,7 @@ def readable(html: str) -> str:
 
 
 def base64_decoded(chunks: Iterable[bytes], problems: Problems) -> Iterator[bytes]:
-    """Base64 decoded as it comes; what follows the padding, such as a list's footer, is not part of it."""
+    """Base64 decoded as it arrives; text after the padding, such as a list's footer, is dropped."""
     left = b""
     for chunk in chunks:
         left, padding, _ = (left + chunk.translate(None, _NOT_BASE64)).partition(b"=")

@@ -38,7 +38,7 @@ class Wanted(NamedTuple):
 
 
 class Filer(Protocol):
-    """A way to move and flag one letter, which may be repeated. Raises ActionError."""
+    """A repeatable way to move and flag one letter. Raises ActionError."""
 
     def move(self, to: str) -> None:
         """Move it to a folder, unless it is there."""

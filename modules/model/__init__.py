@@ -1,7 +1,7 @@
 """Model: a language model as an action, by the OpenAI chat protocol (docs/reference/modules/model.md).
 
-The content of elements goes to the model as data, separate from the author's question. Its answer gives
-checked values of one element, whose name and attributes the author chose.
+The content of elements goes to the model as data, separate from the author's question. Its answer provides
+checked values for one element, whose name and attributes the author chose.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from .prompts import Asked
     where=["prompt/@model"],
 )
 async def ask(prompt: Element) -> list[etree._Element]:
-    """Ask the model of `<prompt model="NAME" answer="ELEMENT">…</prompt>`, again if its answer does not fit.
+    """Ask the model of `<prompt model="NAME" answer="ELEMENT">…</prompt>`, again if its answer is invalid.
 
     Raises ActionError: `bad-prompt`, `bad-answer`, `over-budget`, `model-refused` for good; `model-busy`,
-    `model-failed`, `unreachable` where another try may help.
+    `model-failed`, `unreachable` if a retry may help.
     """
     asked = Asked.of(prompt)
     expected = Expected.of(asked)
@@ -60,6 +60,6 @@ async def ask(prompt: Element) -> list[etree._Element]:
     where=["prompt/@model"],
 )
 def spent(prompt: Element) -> etree._Element:
-    """Give `<spent model="…" day="…" tokens="…" money="…"/>`, and what is left where there is a limit."""
+    """Return `<spent model="…" day="…" tokens="…" money="…"/>`, and what is left if there is a limit."""
     model = service("models", prompt.attributes["model"])
     return etree.Element("spent", Budget(model, call().home).told())

@@ -1,4 +1,4 @@
-"""Answers: a language model's answer becomes elements, if it fits; nothing else of it is used."""
+"""Answers: a language model's answer becomes elements, if it is valid; nothing else of it is used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 TYPES: dict[str, Any] = {"text": str, "number": (int, float), "integer": int, "yes-no": bool}
 JSON_TYPES = {"text": "string", "number": "number", "integer": "integer", "yes-no": "boolean"}
 YES_NO = {"yes": True, "true": True, "no": False, "false": False}
-"""The texts that are taken for truth values: small models write them so."""
+"""The texts that count as truth values, as small models write them."""
 LONGEST = 2_000
 """The most characters of a value, unless its field says otherwise."""
 
@@ -34,7 +34,7 @@ class Field(NamedTuple):
 
     @classmethod
     def of(cls, attributes: dict[str, str]) -> Field:
-        """Read `<field name="…"/>`. Raises ActionError (`bad-prompt`)."""
+        """Parse `<field name="…"/>`. Raises ActionError (`bad-prompt`)."""
         name, kind = attributes.get("name", ""), attributes.get("type", "text")
         unknown = attributes.keys() - {"name", "type", "words", "most", "optional", "about"}
         if not NAME.fullmatch(name) or name in ("eid", "xmlns"):
@@ -51,14 +51,14 @@ class Field(NamedTuple):
         )
 
     def read(self, row: dict[str, Any]) -> Any:
-        """The value in an object of the answer; None if it is not there."""
+        """The value in an object of the answer; None if it is missing."""
         value = row.get(self.name)
         if self.type == "yes-no" and isinstance(value, str):
             return YES_NO.get(value.strip().lower(), value)
         return value
 
     def fault(self, value: Any) -> str:
-        """The reason why a value does not fit; "" if it does."""
+        """The reason why a value is invalid; "" if it is valid."""
         if not isinstance(value, TYPES[self.type]) or isinstance(value, bool) != (self.type == "yes-no"):
             return f"{self.name}: expected {JSON_TYPES[self.type]}"
         if self.words and str(value) not in self.words:
@@ -68,7 +68,7 @@ class Field(NamedTuple):
         return ""
 
     def text(self, value: Any) -> str:
-        """A value that fits, in the form for an attribute."""
+        """A valid value, in the form for an attribute."""
         if self.type == "yes-no":
             return "yes" if value else "no"
         return " ".join(xml_safe(str(value)).split())

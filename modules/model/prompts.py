@@ -45,7 +45,7 @@ class Asked(NamedTuple):
 
     @classmethod
     def of(cls, prompt: Element) -> Asked:
-        """Read a prompt. Raises ActionError (`bad-prompt`)."""
+        """Parse a prompt. Raises ActionError (`bad-prompt`)."""
         origin, attributes = prompt.origin, prompt.attributes
         if origin is not None and (origin.call or origin.agent or origin.step.startswith("hook/")):
             raise wrong(
@@ -103,7 +103,7 @@ def _named(root: etree._Element, name: str) -> list[etree._Element]:
 
 
 def _data(inner: etree._Element) -> Data:
-    """The data of a value: its text, or a list where it holds only rows."""
+    """The data of a value: its text, or a list if it has only rows."""
     rows = list(inner.iterchildren("*"))
     around = "".join([inner.text or "", *(row.tail or "" for row in rows)]).strip()
     if not rows or around or any(row.tag != "row" for row in rows):

@@ -1,1 +1,1 @@
-"""Operations: everything that may be asked of a daemon, defined once; surfaces derive from them."""
+"""Operations: everything a daemon can be asked, defined once; surfaces derive from them."""

@@ -1,4 +1,4 @@
-"""The asker of an operation: a person or program, the surface it uses, and what it may ask (P39, M7)."""
+"""The asker of an operation: a person or program, its surface and its scopes (P39, M7)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from narval.core.errors import RequestError
 from narval.system.logins import login
 
 Scope = Literal["read", "write", "people"]
-"""The right that an operation needs: `read` alters nothing, `write` alters the home, `people` is for acts of
-people on their own work.
+"""The right that an operation needs: `read` changes nothing, `write` changes the home, `people` is for the
+acts of people on their own work.
 """
 
 SCOPES: frozenset[Scope] = frozenset(get_args(Scope))
@@ -26,22 +26,22 @@ WEB = "web"
 """The way of a person logged in to the monitor (M67)."""
 
 CHAT = "chat"
-"""The way of a person writing by a chat (C5)."""
+"""The way of a person writing by chat (C5)."""
 
 PYTHON = "python"
-"""The way of a program that opened the home itself."""
+"""The way of a program that opened the home itself, without a daemon."""
 
 CLIENT, CALLER, PEER = "mcp", "http", "peer"
-"""The ways of a client of MCP, of a program that calls by HTTP, and of another home."""
+"""The ways of an MCP client, a program that calls over HTTP, and another home."""
 
 BY_LOGIN = (WEB, CHAT)
-"""The ways of people who are known by a login or an account of their own; no one acts for them."""
+"""The ways of people identified by their own login or account; no one acts for them."""
 
 NOBODY = -1
-"""The user id of a program elsewhere: no user of this system, so it is never taken for the owner."""
+"""The user id of a program elsewhere; no user of this system has it, so it is never taken for the owner."""
 
 CHAT_SESSION = f"{CHAT}:"
-"""The prefix of a session that is a chat and not a login; the name of the chat follows."""
+"""The prefix of a session that is a chat, not a login; the chat's name follows."""
 
 
 class Asker(msgspec.Struct, frozen=True):
@@ -54,34 +54,34 @@ class Asker(msgspec.Struct, frozen=True):
     way: str = ""
     """The surface."""
     session: str = ""
-    """The connection, the login on the web, or the name of the chat."""
+    """The connection, the web login, or the name of the chat."""
     agent: str = ""
     """The agent that is asked; "" for the home's own."""
     scopes: frozenset[Scope] = SCOPES
     """The scopes that may be asked."""
     actor: str = ""
-    """The person who really asked, where one acts for another."""
+    """The person who really asked, if one acts for another."""
     labels: tuple[str, ...] = ()
-    """The labels of what this asker gives."""
+    """The labels of what this asker adds."""
     call: str = ""
-    """The id of the call for which the program that asks was started; "" for none."""
+    """The id of the call that started the asking program; "" for none."""
     program: str = ""
     """A description of that program for people, such as `a program of run 12`; "" for none."""
     once: str = ""
-    """The chat message that causes the request, as CHAT/NUMBER; the request is done once for it."""
+    """The chat message that causes the request, as CHAT/NUMBER; the request takes effect once for it."""
 
     def origin(self) -> Origin | None:
-        """The origin of what this asker gives from outside; none is kept for a program."""
+        """The origin of what this asker adds from outside; None for a program."""
         return Origin(**self.recorded) if self.person else None
 
     @property
     def through(self) -> str:
-        """The person, or the program of a run, that really asks in the name of the person; "" for neither."""
+        """The person, or the program of a run, that really asks in the person's name; "" for neither."""
         return self.actor or self.program
 
     @property
     def recorded(self) -> dict[str, Any]:
-        """The fields that record the asker in events and origins; monitor and chat add way and session."""
+        """The fields that record the asker in events and origins; way and session for monitor and chat."""
         how = {"way": self.way, "session": self.session} if self.way in BY_LOGIN else {}
         return {"by": self.person, "actor": self.through, **how}
 
@@ -109,8 +109,8 @@ class Asker(msgspec.Struct, frozen=True):
     def acting_as(self, name: str, *, owner: int, session: str = "") -> Asker:
         """The same asker in the name of a person; allowed to the owner of the home, by user id, and to root.
 
-        With a `session` the person has logged in to the monitor or writes by a chat: that is then the way,
-        and no one acts for them. Raises RequestError.
+        With a `session` the person has logged in to the monitor or writes by chat: that becomes the way, and
+        no one acts for them. Raises RequestError.
         """
         if self.uid not in (owner, 0):
             may = f"only {login(owner)}, whose home this is, and root may act in another's name (--as)"
@@ -136,7 +136,7 @@ def user(uid: int, way: str, session: str = "") -> Asker:
 
 
 def person_name(text: str) -> str:
-    """The name of a person as given. Raises RequestError if it cannot be shown and told apart from others."""
+    """The name of a person as given. Raises RequestError if it cannot be displayed unambiguously."""
     return _printable(text, "name of a person")
 
 

@@ -1,4 +1,4 @@
-"""The person who asks: by login, by the name they act for, or no one."""
+"""The person who asks: by login, by the name they act for, or none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from narval.core.errors import RequestError, WorkRefusedError
 from narval.daemon.daemon import Daemon
 
 _NAMED = 10
-"""The most people of a home that the error names when a program speaks for none of them."""
+"""The most people of a home that the error names when a program acts for none of them."""
 
 
 def person_of(daemon: Daemon, asker: Asker) -> str:
@@ -64,7 +64,7 @@ _ELSEWHERE: Mapping[str, Who] = {CLIENT: "client", CALLER: "caller", PEER: "peer
 
 
 def who_asks(daemon: Daemon, asker: Asker) -> Who:
-    """The asker as the table of those who may agree knows it."""
+    """The asker as the table of agreeing identifies it."""
     if asker.call:
         return "program"
     if asker.way in _ELSEWHERE:
@@ -78,8 +78,8 @@ def who_asks(daemon: Daemon, asker: Asker) -> Who:
 
 
 def who_acts(daemon: Daemon, asker: Asker) -> Who | None:
-    """The asker as an item of work knows it; None for a person whom a program that opened the home names, and
-    who counts by that name.
+    """The asker as a work item identifies it; None for a person whom a program that opened the home names.
+    Such a person is identified by name.
     """
     who = who_asks(daemon, asker)
     return None if asker.way == PYTHON and who == "owner" else who
@@ -92,8 +92,8 @@ def check_may(daemon: Daemon, asker: Asker, act: Act) -> None:
 
 
 def why_not_administering(daemon: Daemon, asker: Asker, *responsible: str) -> str:
-    """The reason why an asker may not administer what others do; "" for the home's owner, root, these people,
-    and administrators.
+    """The reason why an asker may not administer the work of others; "" for the home's owner, root,
+    administrators and `responsible` people.
     """
     who, person = who_asks(daemon, asker), onlooker(daemon, asker)
     is_one = person is None or who == "owner" or person in responsible

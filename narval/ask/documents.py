@@ -21,7 +21,7 @@ SEVERAL = "Extra content at the end of the document"
 
 
 async def elements_in(documents: Sequence[bytes] | None) -> list[bytes]:
-    """The elements of documents, without holding up the loop: of each the root, or each child of a root
+    """The elements of documents, without blocking the loop: of each the root, or each child of a root
     `memory`. Raises ElementError, also for more than fits in one turn.
     """
     parsed: list[bytes] = []
@@ -33,8 +33,8 @@ async def elements_in(documents: Sequence[bytes] | None) -> list[bytes]:
 
 
 async def admitted(schemas: Schemas, documents: Sequence[bytes]) -> list[bytes]:
-    """The elements of documents, without holding up the loop. Raises ElementError, also if a schema refuses
-    one (N7).
+    """The elements of documents, without blocking the loop. Raises ElementError, also if a schema refuses one
+    (N7).
     """
     parsed = await elements_in(documents)
     time_slice = TimeSlice()
@@ -47,7 +47,7 @@ async def admitted(schemas: Schemas, documents: Sequence[bytes]) -> list[bytes]:
 
 
 def add_all(turn: Turn, elements: Sequence[bytes], origin: Origin | None = None) -> list[int]:
-    """Add elements from outside to memory, all or none; their eids. Raises ElementError."""
+    """Add elements from outside to memory, all or none; returns their eids. Raises ElementError."""
     raise_if_refused(turn, elements)
     return [turn.add(element, origin) for element in elements]
 

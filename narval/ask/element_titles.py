@@ -12,11 +12,11 @@ from narval.core.elements.titles import NAMING, title_of
 from narval.core.source.secrets import hide_secrets, without_secrets
 
 BRIEF = 2_000
-"""The largest element in bytes whose text says what it is about if its attributes do not."""
+"""The largest element in bytes whose text serves as its title if its attributes do not."""
 
 
 TITLED = 60
-"""The most elements of a run that are named with their titles, the newest."""
+"""The most elements of a run that are listed with their titles, the newest."""
 
 
 def titles(agent: AgentState, eids: Collection[int]) -> dict[str, str]:
@@ -25,13 +25,13 @@ def titles(agent: AgentState, eids: Collection[int]) -> dict[str, str]:
 
 
 def title(agent: AgentState, eid: int) -> str:
-    """The name of an element and what it is about, for people; "" for a missing one, and for a run."""
+    """The name of an element and its subject, for people; "" for a missing one, and for a run."""
     element = agent.memory.element(eid) if not agent.memory.is_run(eid) else None
     return " · ".join(filter(None, (element.name, title_in(element)))) if element is not None else ""
 
 
 def _text_of(element: Element) -> str:
-    """The text of an element, with a space between elements that have none; of an error its message alone."""
+    """The text of an element, with spaces between its child elements; of an error only its message."""
     if element.name == "error":
         return read_error(element)[1]
     tree = element.tree()
@@ -41,7 +41,7 @@ def _text_of(element: Element) -> str:
 
 
 def title_in(element: Element) -> str:
-    """The words that tell an element apart from others of its name, for people; "" if it has none."""
+    """The words that distinguish an element from others of its name, for people; "" if it has none."""
     attributes = {
         name: value for name, value in element.attributes.items() if name != "eid" and name[0] != "{"
     }

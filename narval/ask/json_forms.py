@@ -81,8 +81,8 @@ def run_of(agent: AgentState, eid: int | None) -> dict[str, Any]:
 
 
 def run(agent: AgentState, run: Run) -> dict[str, Any]:
-    """A run. The run that it begins again is named if that is known without reading its history: for one that
-    was under way since the daemon began. `run_in_full` always names it.
+    """A run. The run that it retries is named if that is known without reading its history: for one that was
+    active since the daemon began. `run_in_full` always names it.
     """
     again = run.retry_of or (run.past[1] if run.past is not None else 0)
     return {
@@ -110,13 +110,13 @@ def run(agent: AgentState, run: Run) -> dict[str, Any]:
 
 
 def forgotten_run(eid: int, name: str) -> Form:
-    """A run of which no more than its number and its definition is known."""
+    """A run of which only the number and the definition are known."""
     state = {"state": "forgotten", "phase": "forgotten"}
     return {"eid": eid, "name": name, **state, "started": None, "ended": None, "error": None}
 
 
 def newer(agent: AgentState, run: Run) -> Form:
-    """The version that a file has now, the moment of the one that a run under way keeps (N31), and why it
+    """The current version of an active run's file, the moment of the one that the run keeps (N31), and why it
     stays; nothing if they are the same.
     """
     newest = agent.library.get(run.engine.definition_kind, run.name) if run.active else None
@@ -146,7 +146,7 @@ def run_in_full(
     context: Collection[int],
     under_way: Iterable[Call] = (),
 ) -> Form:
-    """A run with its parts, context and calls, and the run and step that it was begun again from, if any."""
+    """A run with its parts, context and calls, and the run and step that it retries, if any."""
     again = resumed_from(found.engine, state)
     parts = found.engine.parts(definition, state)
     for part in (part for listed in parts.values() for part in listed):
@@ -290,7 +290,7 @@ def use(scope: MarkScope, run: int) -> Form:
 
 
 def later(agent: AgentState, at: float, key: tuple[int, str], job: Job | None) -> dict[str, Any]:
-    """A timer: its moment, and what happens then, for people; for a run that wakes, also what it is about."""
+    """A timer: its moment, and what happens then, for people; for a run that wakes, also its subject."""
     words = about(agent, agent.runs[key[0]]) if job is None else ""
     return {"at": moment(at), "what": _job(agent, key[0], job)} | ({"about": words} if words else {})
 
@@ -330,7 +330,7 @@ def action(action: Action) -> dict[str, Any]:
 
 
 def tool(tool: Tool) -> dict[str, Any]:
-    """The arguments of a tool of an MCP server, and whether it says that it destroys something."""
+    """The arguments of a tool of an MCP server, and whether it declares itself destructive."""
     return {"arguments": [one._asdict() for one in arguments_declared(tool)], "destroys": tool.destroys}
 
 
@@ -387,8 +387,8 @@ def origin(origin: Origin | None) -> dict[str, Any] | None:
 
 
 def _person(subject: Run | Origin) -> Form:
-    """The person that something is by, if known, and the person who acted in their name, if any; for an
-    element that came by the monitor also the way and the session.
+    """The person who made something, if known, and the person who acted in their name, if any; for an element
+    added in the monitor also the way and the session.
     """
     form: Form = {"by": subject.by or None}
     if subject.actor:

@@ -1,4 +1,4 @@
-"""Labels of what a program of a run gives, and what it gives with them."""
+"""The labels of what a program of a run adds, and the label context of its work."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from narval.daemon.daemon import Daemon
 
 
 def as_program(daemon: Daemon, asker: Asker) -> Asker:
-    """The asker of a program that was started for a call, with the labels of what it gives.
+    """The asker of a program that was started for a call, with the labels of what it adds.
 
-    These are `program`, and those of the run that calls; `unknown` where they cannot be told: the call is
-    over, or of an agent that is not at work here, or of another home.
+    These are `program`, and those of the calling run; `unknown` where they cannot be determined: the call has
+    ended, or is at an agent that is not active here, or in another home.
     """
     for host in (daemon.host, *daemon.agents.supervisor.hosts):
         if (record := host.dispatcher.calls.find(asker.call)) is not None:
@@ -33,8 +33,8 @@ def as_program(daemon: Daemon, asker: Asker) -> Asker:
 
 @contextmanager
 def giving(asker: Asker) -> Iterator[None]:
-    """Give the labels of an asker, and of one who asks in its place, to all that work submitted inside the
-    context adds and begins.
+    """Apply the labels of an asker, and of one who asks in its place, to everything that the work submitted
+    inside the context adds and starts.
     """
     before = ASKER_CONTEXT.get()
 
@@ -53,6 +53,6 @@ def giving(asker: Asker) -> Iterator[None]:
 
 
 def signal_in(turn: Turn, run: int, event: Signalled) -> list[Answer]:
-    """Tell a run a signal; the run has the labels of whoever asks for it."""
+    """Signal a run, which gets the labels of whoever asks for it."""
     turn.transaction.label(run, turn.transaction.comes_with)
     return turn.signal(run, event)

@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class LazyTable(Mapping[str, T]):
-    """A mapping of names, in their order, to `make(name)`, called once on first use."""
+    """A mapping of names, in order, to `make(name)`, called once on first use."""
 
     def __init__(self, names: Iterable[str], make: Callable[[str], T]) -> None:
         self._made: dict[str, T | None] = dict.fromkeys(names)

@@ -40,12 +40,12 @@ def find_run(daemon: Daemon, eid: int) -> Run:
 
 
 def command(daemon: Daemon, words: str) -> str:
-    """A command as a user types it for the agent that is asked."""
+    """A command as a user types it for the addressed agent."""
     return f"narval {words}" + ("" if daemon.agent.store.is_own else f" --agent {daemon.name}")
 
 
 def active_run(daemon: Daemon, eid: int) -> Run:
-    """The run of that number, which is under way. Raises RequestError."""
+    """The active run of that number. Raises RequestError."""
     run = find_run(daemon, eid)
     if not run.active:
         raise RequestError(f"run {eid} of {run.name} is over already: it is {run.status}")
@@ -53,11 +53,11 @@ def active_run(daemon: Daemon, eid: int) -> Run:
 
 
 MOST_NAMED = 10
-"""The most runs that are named for a choice."""
+"""The most runs that are named as choices."""
 
 
 def active_run_of(daemon: Daemon, name: str) -> Run:
-    """The one run of a definition that is under way. Raises RequestError if there is none, or several."""
+    """The only active run of a definition. Raises RequestError if there is none, or several."""
     active = [run for run in daemon.agent.runs.active.values() if run.name == name]
     if len(active) == 1:
         return active[0]
@@ -80,7 +80,7 @@ def active_run_of(daemon: Daemon, name: str) -> Run:
 def definition_and_state(daemon: Daemon, run: Run, at: int | None = None) -> tuple[Any, Any]:
     """The definition that a run began with and its state, now or after line `at` of its history.
 
-    The current state has the progress of calls under way, if they report it.
+    The current state has the progress of its active calls, if they report it.
     """
     agent = daemon.agent
     if at is None:
@@ -90,7 +90,7 @@ def definition_and_state(daemon: Daemon, run: Run, at: int | None = None) -> tup
 
 
 def _live(daemon: Daemon, run: Run, state: Any) -> Any:
-    """A state with the progress of the calls of its run under way; the same state if none reports any."""
+    """A state with the progress of its run's active calls; the same state if none reports any."""
     for call in run.calls:
         record = daemon.host.dispatcher.find(call)
         if record is not None and record.live is not None:
@@ -114,7 +114,7 @@ def stays(run: Run) -> str:
 
 
 def newer_code(agent: AgentState, run: Run) -> list[str]:
-    """The files of modules that are newer than what a run under way keeps of them, to call it."""
+    """The files of modules that are newer than the versions an active run keeps of them."""
     if run.library is None or run.library is agent.library or run.definition is None:
         return []
     files = dict[str, None]()
@@ -127,7 +127,7 @@ def newer_code(agent: AgentState, run: Run) -> list[str]:
 
 
 def no_element(daemon: Daemon, eid: int) -> str:
-    """The message for an eid that no element has or had."""
+    """The message for an eid that no element has, or ever had."""
     return f"there is no element {eid}; `{command(daemon, 'memory')}` lists those there are"
 
 
@@ -137,7 +137,7 @@ def no_definition(daemon: Daemon, name: str) -> RequestError:
 
 
 def load_fault(daemon: Daemon, name: str) -> str:
-    """The fault of the file that should have a definition; "" without one."""
+    """The fault of the file expected to have a definition; "" without one."""
     return files_of(daemon).loaded.why_missing(name)
 
 
@@ -155,7 +155,7 @@ def _unknown(daemon: Daemon, name: str) -> str:
 
 
 def standing_of(daemon: Daemon) -> dict[str, Any]:
-    """The state of the agent that is asked, and why it is suspended; nothing for the home's own."""
+    """The state of the addressed agent, and why it is suspended; nothing for the home's own."""
     if daemon.agent.store.is_own:
         return {}
     row = daemon.agent.store.identity()
@@ -168,7 +168,7 @@ def standing_of(daemon: Daemon) -> dict[str, Any]:
 def store_away(daemon: Daemon) -> tuple[float, str] | None:
     """Since when the server of the store does not answer (seconds since 1970), and why; None while it does.
 
-    It is known by a commit that waits, a heartbeat that fails, or one that is unanswered for long.
+    A waiting commit, a failed heartbeat, or one unanswered for long reveals it.
     """
     leases, fleet = daemon.store.leases, daemon.fleet
     outages = [daemon.store.away, fleet.members.gate.away if fleet is not None else None]
@@ -176,7 +176,7 @@ def store_away(daemon: Daemon) -> tuple[float, str] | None:
         return min(causes)
     if fleet is None or leases is None or leases.latest is None:
         return None
-    from narval.store.postgresql.leases import LEASE  # here: a store of one daemon has none
+    from narval.store.postgresql.leases import LEASE  # here: only a shared store has leases
 
     answered = leases.latest.at + fleet.members.clocks.apart
     is_late = daemon.rounds.clock.now() - answered > LEASE
@@ -184,20 +184,20 @@ def store_away(daemon: Daemon) -> tuple[float, str] | None:
 
 
 def why_elsewhere(host: AgentHost) -> str | None:
-    """The daemon, for people, of an agent that is shown as the store has it; None for any other."""
+    """The daemon, for people, of an agent shown from the store's rows; None for any other."""
     gone = host.loop.intake.gone
     return str(gone) if isinstance(gone, ElsewhereError) else None
 
 
 def without_effect(daemon: Daemon) -> list[Fault]:
-    """The faults of the settings of agents in the store, which count only if daemons share it."""
+    """The faults of the settings of agents in the store, which apply only in a shared store."""
     if daemon.home is None or daemon.store.is_shared or not len(daemon.agents.rows):
         return []
     return settings_without_effect(daemon.home.path, daemon.store.facts(SETTINGS))
 
 
 def inbox_of(daemon: Daemon) -> dict[str, Any] | None:
-    """The inbox folder of the agent that is asked as it is now; None if it has none."""
+    """The inbox folder of the addressed agent in its current state; None if it has none."""
     place = daemon.home.path if daemon.home is not None else None
     if place is not None and not daemon.agent.store.is_own:
         place = place / AGENTS / daemon.name if daemon.name in daemon.files.snapshot.agents else None
@@ -205,12 +205,12 @@ def inbox_of(daemon: Daemon) -> dict[str, Any] | None:
 
 
 def unconfined_in(daemon: Daemon) -> dict[str, list[str]]:
-    """The names of what came by collections and is not confined, by where it runs."""
+    """The names of unconfined definitions from collections, by where they run."""
     return unconfined(files_of(daemon).loaded.library, asks=daemon.files.settings.grants == ASK)
 
 
 def withheld_in(daemon: Daemon) -> list[RunDefinition]:
-    """The definitions of the agent that is asked that may not begin until their needs are granted, without
+    """The definitions of the addressed agent that may not start until their needs are granted, without
     rejected ones.
     """
     return _withheld(daemon.agent.library) if daemon.files.settings.grants == ASK else []
@@ -248,5 +248,5 @@ def _withheld(library: Library) -> list[RunDefinition]:
 
 
 def files_of(daemon: Daemon) -> AgentFiles:
-    """The files that count for the agent that is asked."""
+    """The files that apply to the addressed agent."""
     return daemon.files.of(daemon.host)

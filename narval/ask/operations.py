@@ -1,4 +1,4 @@
-"""The table of all operations, and `invoke`, by which surfaces ask one by name.
+"""The table of all operations, and `invoke`, with which surfaces ask one by name.
 
 An operation takes plain keyword arguments and returns plain data, in the forms that `docs/reference/cli.md`
 shows.
@@ -105,15 +105,15 @@ OPERATIONS_OF: Mapping[Act, tuple[str, ...]] = {
     ),
     "vouch": ("vouch",),
 }  # fmt: skip
-"""The operations by which something is agreed to, or somebody spoken for."""
+"""The operations that agree to something, or speak in a person's name."""
 
 _ACT_OF: Mapping[str, Act] = {name: act for act, names in OPERATIONS_OF.items() for name in names}
 
 _OF_WORK = frozenset({"worklist", "work_item", "work_log", "reminders"})
-"""The operations that only read, and that show a person their own; anyone may ask them by a chat."""
+"""The operations that only read, and that show a person their own; anyone may ask them by chat."""
 
 AT_ONCE = frozenset({"status", "metrics", "attention", "health", "log", "stop"})
-"""The operations that do not wait until everything is recorded, as the store may be away."""
+"""The operations that do not wait until everything is recorded, since the store may be away."""
 
 LOOKS = 0.25
 """Seconds between two checks whether the store is away, while something is being recorded."""
@@ -139,9 +139,9 @@ OPERATIONS: Mapping[str, Operation[..., Any]] = LazyTable(_MODULE_OF, _operation
 async def invoke(daemon: Daemon, asker: Asker, name: str, arguments: Mapping[str, Any]) -> Any:
     """The answer to an operation.
 
-    Raises RequestError for an unknown name, a scope the asker lacks, a missing agent, and arguments that do
-    not fit. Everything that happened before is recorded first, so that no answer shows what a crash could
-    undo. An answer about another agent than the home's own names it, as `agent`.
+    Raises RequestError for an unknown name, a missing scope or agent, and invalid arguments. All earlier
+    changes are recorded first, so that no answer shows what a crash could undo. An answer about another agent
+    than the home's own names it, as `agent`.
     """
     operation = OPERATIONS.get(name)
     if operation is None:
@@ -173,13 +173,13 @@ async def invoke(daemon: Daemon, asker: Asker, name: str, arguments: Mapping[str
 async def _answered(
     daemon: Daemon, asker: Asker, operation: Operation[..., Any], arguments: Mapping[str, Any]
 ) -> Any:
-    """The answer to an operation, from the agent that is asked."""
+    """The answer to an operation, from the addressed agent."""
     extra = {ASKER: asker} if operation.wants_asker else {}
     if asker.agent in ("", daemon.name):
         with giving(asker):
             return await operation(daemon, **arguments, **extra)
     if stands_for_peer(asker.agent):
-        daemon.agents.rows.find(asker.agent)  # says which there are
+        daemon.agents.rows.find(asker.agent)  # its error lists the agents
     async with daemon.of(asker.agent, reads=operation.scope == "read") as seen:
         with giving(asker):
             return _of_agent(await operation(seen, **arguments, **extra), seen.name)
@@ -206,7 +206,7 @@ async def _recorded(daemon: Daemon, asked: Operation[..., Any]) -> None:
 
 
 def _of_agent(answer: Any, name: str) -> Any:
-    """An answer, each object of which names its agent."""
+    """An answer with the agent's name in each of its objects."""
     if isinstance(answer, list):
         return [_of_agent(item, name) for item in answer]
     return {**answer, "agent": name} if isinstance(answer, dict) else answer

@@ -2,7 +2,7 @@
 
 Without a `limit` a listing has all, oldest first; with one it has the newest, newest first. `before` leaves
 out that eid and all above it, so the last eid of a page is the `before` of the next one. The cost of a page
-is that of the rows it shows and of those that do not match.
+is that of its rows and of those that do not match.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def eids_of(
     oldest_first: Callable[[], Iterable[int]],
     newest_first: Callable[[int | None], Iterable[int]],
 ) -> Iterable[int]:
-    """The eids to look at, in the order of the listing; `newest_first` takes `before`.
+    """The eids to read, in the order of the listing; `newest_first` takes `before`.
 
     Raises RequestError for a limit below 1.
     """
@@ -55,7 +55,7 @@ def moment_from(text: str | None) -> float | None:
 
 
 async def gathered(items: Iterable[T | None], limit: int | None) -> list[T]:
-    """The rows that are not None, at most `limit`, gathered without holding up the loop."""
+    """The rows that are not None, at most `limit`, gathered without blocking the loop."""
     rows: list[T] = []
     time_slice = TimeSlice()
     for row in items:

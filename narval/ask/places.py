@@ -14,8 +14,8 @@ from narval.core.elements.error_element import read_error
 from narval.core.elements.failure_element import FAILURE
 
 _TRACED = re.compile(r"(\S.*:\d+) (?:in [\w<>]+: |[\w-]+\.[\w.-]+(?:: it gave |$))")
-"""A line in the `detail` of an error: of an action that raised, as `conversion.failure` writes it, where the
-last one before any that is indented is the place, or of one that gave what does not fit.
+"""A line with a place in the `detail` of an error, as `conversion.failure` writes it. For an action that
+raised, the place is on the last such line before any indented one; the other form is for invalid results.
 """
 
 

@@ -16,7 +16,7 @@ from narval.core.errors import RequestError
 from narval.store.page import RunsPage
 
 ASKER = "asker"
-"""The parameter that callers do not give: the asker."""
+"""The parameter that callers do not pass: the asker."""
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -30,7 +30,7 @@ PageOf = Callable[[Mapping[str, Any]], RunsPage | None]
 class Operation(Generic[Parameters, Result]):
     """A function of a daemon and plain keyword arguments, called directly or by name through `invoke`.
 
-    `scope` is the right needed to ask it. `page` gives, from the arguments, the page of runs that suffices to
+    `scope` is the right needed to ask it. `page` maps the arguments to the page of runs that suffices for the
     answer; None if everything remembered is needed.
     """
 
@@ -87,8 +87,8 @@ def operation(
 ) -> Callable[[Callable[Parameters, Result]], Operation[Parameters, Result]]:
     """Mark a function as an operation that needs a scope; its first parameter is the daemon.
 
-    A function with a keyword `asker` is given the asker, which is not an argument of requests. `page` is for
-    one that can be answered from a page of runs, and says which.
+    A keyword parameter `asker` receives the asker, and is not an argument of requests. `page` is for an
+    operation that can be answered from a page of runs, and selects it.
     """
     return lambda function: Operation(function, scope, page)
 
@@ -107,7 +107,7 @@ _PLAIN_WORDS: Mapping[Any, tuple[str, str]] = MappingProxyType(
 
 
 def _words(expected: Any, *, several: bool = False) -> str:
-    """The words for a type of a parameter."""
+    """The words for a parameter's type."""
     origin, inner = typing.get_origin(expected), typing.get_args(expected)
     if origin in (typing.Union, UnionType):
         return " or ".join(_words(one, several=several) for one in inner)

@@ -1,4 +1,4 @@
-"""Operations on reminders: set one, list them, forget one, put one off (docs/reference/modules/reminders.md).
+"""Operations on reminders: set, list, forget, snooze (docs/reference/modules/reminders.md).
 
 A reminder is an element, and a recipe that ships waits for its moment. The first reminder starts the recipe.
 """
@@ -46,9 +46,9 @@ _TAKE = "narval take recipes/reminders.xml"
 async def remind(
     daemon: Daemon, text: str, chat: str = "", maybe: bool = False, *, asker: Asker = PROGRAM
 ) -> dict[str, Any]:
-    """Set a reminder by what a person writes, such as `at 17:30: call Ben`, in their zone.
+    """Set a reminder from a person's text, such as `at 17:30: call Ben`, in their zone.
 
-    It is told in the `chat` of that name, by default by the ways of the home's `notify` elements. The recipe
+    It is sent to the `chat` of that name, by default in the ways of the home's `notify` elements. The recipe
     `reminders.tell` is started if it does not wait for reminders yet. With `maybe`, a text about something
     else sets none, and the answer is empty. Raises RequestError for a text that cannot be understood, and if
     no recipe waits for reminders.
@@ -84,7 +84,7 @@ async def remind(
 
 @operation("read")
 async def reminders(daemon: Daemon, of_all: bool = False, *, asker: Asker = PROGRAM) -> list[dict[str, Any]]:
-    """The asker's reminders to come, the next one first; with `of_all` those of all, for operators."""
+    """The asker's upcoming reminders, the next one first; with `of_all` everybody's, for operators."""
     person = onlooker(daemon, asker)
     if of_all and not _may_see_all(daemon, person):
         raise RequestError("only operators see the reminders of others; ask for your own")
@@ -100,9 +100,9 @@ async def reminders(daemon: Daemon, of_all: bool = False, *, asker: Asker = PROG
 
 @operation("people")
 async def forget_reminder(daemon: Daemon, reminder: int, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """Forget a reminder: it is not told, and does not come again.
+    """Forget a reminder: it is not sent, and does not recur.
 
-    A recurring one may be named by any number under which it was told. Raises RequestError for one that is
+    A recurring one may be named by any number under which it was sent. Raises RequestError for one that is
     not the asker's, unless an operator asks.
     """
     person = onlooker(daemon, asker)
@@ -120,10 +120,10 @@ async def forget_reminder(daemon: Daemon, reminder: int, *, asker: Asker = PROGR
 
 @operation("people")
 async def snooze(daemon: Daemon, reminder: int, length: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """Put a reminder off by a length of time, such as "1h".
+    """Snooze a reminder for a length of time, such as "1h".
 
-    One that was told comes again after that time, in addition to its series; one to come is told that much
-    later. Raises RequestError for one that is not the asker's, unless an operator asks.
+    One already sent comes again after that time, in addition to its series; an upcoming one is delayed by
+    that time. Raises RequestError for one that is not the asker's, unless an operator asks.
     """
     person, now = onlooker(daemon, asker), daemon.rounds.clock.now()
     try:
@@ -170,8 +170,8 @@ def _element(reminder: Reminder, person: str, chat: str, zone: str) -> bytes:
 
 
 def _row(daemon: Daemon, element: Element, asker: Asker) -> dict[str, Any]:
-    """A reminder as it is listed; `at` is None if its moment cannot be read, and `shown` says when. A chat is
-    not told the text of one that is secret.
+    """A reminder for a listing; `at` is None if its moment cannot be read, and `shown` says when. A chat does
+    not get the text of a secret one.
     """
     is_untold = asker.way == CHAT and is_withheld(daemon.agent, element.eid, ())
     attributes, now = element.attributes, daemon.rounds.clock.now()
@@ -194,7 +194,7 @@ _NEVER = float("inf")
 
 
 def _moment(text: str | None, zone: str) -> float:
-    """The moment that a reminder names; past all others if it cannot be read."""
+    """The moment that a reminder names; after all others if it cannot be read."""
     try:
         return read_date(text or "", zone)
     except (ValueError, KeyError):
@@ -210,7 +210,7 @@ def _there(daemon: Daemon, eid: int) -> Element:
 
 
 def _own(daemon: Daemon, eid: int, person: str | None, *, follow: bool = True) -> Element:
-    """The reminder of a number that a person may alter, in its current version. Raises RequestError."""
+    """The reminder of a number that a person may change, in its current version. Raises RequestError."""
     element = _there(daemon, eid)
     if not (_is_of(daemon, element, person) or _may_see_all(daemon, person)):
         listed = f"`{command(daemon, 'reminders')}` lists those there are"
@@ -220,7 +220,7 @@ def _own(daemon: Daemon, eid: int, person: str | None, *, follow: bool = True) -
 
 
 def _is_of(daemon: Daemon, element: Element, person: str | None) -> bool:
-    """True for a reminder of a person; those that name nobody belong to the operators."""
+    """True for a reminder of a person; those without a person belong to the operators."""
     owner = element.attributes.get("person", "")
     return owner == person if owner and person is not None else _may_see_all(daemon, person)
 
@@ -235,20 +235,20 @@ def _zone(daemon: Daemon, person: str = "") -> str:
     return who.zone if who is not None and who.zone else daemon.agent.clockwork.zone
 
 
-# --- what waits for it --------------------------------------------------------------------------------------
+# --- the recipe ---------------------------------------------------------------------------------------------
 
 
 async def _look_for_recipe(daemon: Daemon) -> None:
-    """Read the files of the home if no recipe of reminders is loaded: it may have been saved a moment ago."""
+    """Read the files of the home if no recipe of reminders is loaded: it may have just been saved."""
     if daemon.follows_files and runnable(daemon.agent.library, RECIPE) is None:
         await daemon.reloader.reload()
 
 
 def _listen(daemon: Daemon, turn: Turn, xml: bytes, asker: Asker) -> None:
-    """Start the recipe of reminders unless it waits for them. Raises RequestError if nothing then waits."""
+    """Start the recipe of reminders unless it waits for them. Raises RequestError if none waits then."""
     agent = turn.agent
     woken = [agent.runs[run].name for run, _ in agent.watches.index.wakes(Tree(Element(0, xml)))]
-    if turn.transaction.record_only:  # nothing is told to runs, so none has begun to wait
+    if turn.transaction.record_only:  # runs receive no events, so none waits yet
         woken += [run.name for run in agent.runs.active.values() if run.name == RECIPE]
     if RECIPE in woken or any(job.name == RECIPE for job in agent.clockwork.starts.values()):
         return
@@ -262,6 +262,6 @@ def _listen(daemon: Daemon, turn: Turn, xml: bytes, asker: Asker) -> None:
 
 
 def _ways(daemon: Daemon) -> Iterator[int]:
-    """The elements that say how the user of the home is told."""
+    """The elements that say how to notify the user of the home."""
     memory = daemon.agent.memory
     return (eid for eid in memory.named(["notify"]) if eid not in memory.outdated)

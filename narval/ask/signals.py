@@ -32,7 +32,7 @@ async def signal(
     *,
     asker: Asker = PROGRAM,
 ) -> dict[str, Any]:
-    """Tell a run something under a name, with elements and attributes; returns its answer, once recorded."""
+    """Send a named signal with elements and attributes to a run; returns its answer, once recorded."""
     found = active_run(daemon, run)
     if not (name.strip() and name.isprintable()):
         raise RequestError(f"expected the name of a signal, such as approve, got {name!r}")

@@ -1,6 +1,6 @@
 """Words and numbers for people, JSON for programs.
 
-Everything from outside is shown without control characters: the subject of a mail must not command a
+Everything from outside is displayed without control characters: the subject of a mail must not control a
 terminal.
 """
 
@@ -23,7 +23,7 @@ Row = Mapping[str, Any]
 _zone_name: ContextVar[Callable[[], str]] = ContextVar("narval-shown-zone", default=lambda: "")
 
 BIDIRECTIONAL = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-"""The codes of characters that reverse the order of others around them."""
+"""The codes of characters that reverse the display order of others."""
 _VISIBLE = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
 _VISIBLE |= {code: f"\\u{code:04x}" for code in BIDIRECTIONAL}
 _BLANK = dict.fromkeys(map(ord, "\t\n\r\v\f"), " ")
@@ -56,8 +56,8 @@ _HEAD = ("seq", "at", "run", "what", "agent")
 
 
 def details(line: Row, most: int) -> str:
-    """The fields of a line of history behind its head, each cut to a number of characters."""
-    import json  # here: answers for people need none
+    """The fields of a history line after its head, each cut to a number of characters."""
+    import json  # here: answers for people need no JSON
 
     texts = {
         key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -68,9 +68,7 @@ def details(line: Row, most: int) -> str:
 
 
 def person(row: Row) -> str:
-    """The person that a row is by, and in brackets the person who acted in their name, or the session of the
-    monitor.
-    """
+    """The person that a row is by, with the person who acted for them or the monitor session in brackets."""
     actor = f"{row['way']}, session {row['session']}" if row.get("way") else row.get("actor")
     return f"{row.get('by')} ({actor})" if actor else str(row.get("by") or "")
 
@@ -93,7 +91,7 @@ def root_attributes(xml: str) -> dict[str, str]:
 
 def json_bytes(value: Any, *, indent: int | None = 2) -> bytes:
     """A value as JSON in UTF-8."""
-    import json  # here: answers for people need none
+    import json  # here: answers for people need no JSON
 
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     return text.translate(_ESCAPE).encode("utf-8", "backslashreplace")
@@ -110,13 +108,13 @@ def moment(text: str | None) -> str:
 
 
 def moment_in_zone(text: str | None) -> str:
-    """A moment for people with the name of its zone, for a sentence that stands below no heading."""
+    """A moment for people with the name of its zone, for a sentence without a heading."""
     return f"{moment(text)} {zone()}" if text else ""
 
 
 def text_of(said: Iterable[str | Row], when: Callable[[str], str]) -> str:
-    """A sentence as text: elements with their names and numbers, its moments as `when` writes them, and those
-    in texts that it quotes as they are.
+    """A sentence as text: elements with their names and numbers, its moments written by `when`, and moments
+    in quoted texts unchanged.
     """
     return "".join(_text_of(piece, when) for piece in said)
 
@@ -184,7 +182,7 @@ def fault_line(fault: Row) -> str:
 
 
 def size(count: int) -> str:
-    """A number of bytes in the unit that matters."""
+    """A number of bytes in a suitable unit."""
     value, place, units = float(count), 0, ("bytes", "kB", "MB", "GB", "TB")
     while value >= 999.5 and place < len(units) - 1:
         value, place = value / 1000, place + 1
@@ -192,7 +190,7 @@ def size(count: int) -> str:
 
 
 def zone() -> str:
-    """The name of the zone in which moments are shown to people."""
+    """The name of the zone in which moments are displayed to people."""
     name = _shown_zone()
     return name.key if name is not None else zone_of_machine()
 
@@ -206,20 +204,20 @@ def zone_of_machine() -> str:
 
 
 def show_moments_in(zone_name: Callable[[], str]) -> None:
-    """Show moments to people in the zone of that name from now on, with "" in that of the machine.
+    """Display moments in the zone of that name from now on; "" means the zone of the machine.
 
-    The name is asked for when the first moment is shown.
+    The name is requested when the first moment is displayed.
     """
     _zone_name.set(cache(zone_name))
 
 
 def in_shown_zone(moment: datetime) -> datetime:
-    """The same moment, in the zone in which moments are shown to people."""
+    """The same moment, in the zone in which moments are displayed to people."""
     return moment.astimezone(_shown_zone())
 
 
 def _shown_zone() -> ZoneInfo | None:
-    """The zone in which moments are shown to people; None for the machine's."""
+    """The zone in which moments are displayed to people; None for the machine's."""
     name = _zone_name.get()()
     if not name:
         return None
@@ -245,7 +243,7 @@ def counted(count: int, thing: str, things: str | None = None) -> str:
 
 
 class WayIn(NamedTuple):
-    """A label, and the steps by which it comes to parts of a call."""
+    """A label, and the steps by which it reaches parts of a call."""
 
     label: str
     steps: tuple[str, ...]
@@ -256,15 +254,15 @@ MOST_NUMBERS = 100
 
 
 def numbers(eids: Sequence[int]) -> str:
-    """The numbers of elements; of very many their count, the first and the last."""
+    """The numbers of elements; of very many, their count, the first and the last."""
     if len(eids) <= MOST_NUMBERS:
         return ", ".join(map(str, eids))
     return f"{counted(len(eids), 'element')}, {min(eids)} to {max(eids)}: --json tells all"
 
 
 def ways_in(call: Row) -> dict[WayIn, list[str]]:
-    """The ways of labels to the parts of a call of `reach` that keep it from being simply allowed, each with
-    the parts to which it leads.
+    """The ways of labels to those parts of a `reach` call that are not simply allowed, each with the parts it
+    leads to.
     """
     parts: dict[WayIn, list[str]] = {}
     for part in call["parts"]:

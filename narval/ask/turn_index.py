@@ -1,4 +1,4 @@
-"""Indexes over an agent that are kept between requests and updated by the news of its turns."""
+"""Indexes over an agent that are kept between requests and updated by the changes of its turns."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class TurnIndex(ABC):
 
     @abstractmethod
     async def follow(self, changes: Changes) -> None:
-        """Apply what changed since its turn; what changes meanwhile comes with the next changes."""
+        """Apply what changed since its turn; later changes come with the next call."""
 
 
 Index = TypeVar("Index", bound=TurnIndex)
 
 
 async def up_to_date(daemon: Daemon, make: type[Index]) -> Index:
-    """The index of the agent that is asked, as of the last recorded turn. The first use costs a pass over all
-    that the agent has, later ones only what changed.
+    """The index of the addressed agent, as of the last recorded turn. The first use costs a pass over
+    everything that the agent has, later ones only the changes.
     """
     host = daemon.host
     index = host.listings.once(make)

@@ -1,5 +1,5 @@
-"""The operation `why`: the conditions a run waits for, the element nearest to each, what fails on it; and for
-an element, what became of it.
+"""The operation `why`: the conditions a run waits for, the element nearest to each, and what fails on it; or
+the story of an element.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ from narval.daemon.daemon import Daemon
 from narval.store.batch import ACTIVE, AgentRow
 
 STUCK = "stuck"
-"""The type of the error of a run in which nothing could continue (N27); its detail names each transition."""
+"""The error type of a run in which nothing could continue (N27); its detail names each transition."""
 MOST_FOLLOWED = 5
-"""The most agents in a chain of waits, each waiting for the next, that are looked at."""
+"""The most agents that are read in a chain of waits, each waiting for the next."""
 
 
 @operation("read")
 async def why(daemon: Daemon, run: int, id: str | None = None, secrets: Secrets = None) -> dict[str, Any]:
-    """The reason why a run, or a part of it, does not continue, and all it waits for.
+    """The reason why a run, or a part of it, does not continue, and everything it waits for.
 
-    For the number of an element instead: what it was made from, what used it and holds it, what was made of
-    it, what outdated it, and which runs wait for it. With `secrets`, it tells nothing else that is secret.
+    For an element's number instead: what it was made from, what used it and holds it, what was made from it,
+    what outdated it, and which runs wait for it. With `secrets`, no other secret is included.
     """
     check_told(daemon.agent, run, secrets)
     element = daemon.agent.memory.element(run) if run not in daemon.agent.runs else None
@@ -84,9 +84,9 @@ async def _whereabouts(daemon: Daemon, call: Call, left: int) -> dict[str, Any]:
     """The agent that has a call, since when, and the run that answers it, with all that this run waits for,
     at up to `left` more agents.
 
-    `state` is that of the run; without one, `untaken`, `answered`, or `gone` if the agent is. If another
+    `state` is that of the run; without one, `untaken`, `answered`, or `gone` if the agent is gone. If another
     daemon of the store has the agent, `home` is that daemon's, or null while none has it. For an agent of a
-    peer, it says whether the peer has the call, and why the link brings nothing.
+    peer, it says whether the peer has the call, and why the link delivers nothing.
     """
     whereabouts: dict[str, Any] = {"agent": call.agent, "run": None, "since": None}
     row, own = daemon.host.mail.office.addresses.find(call.agent), daemon.agents.own
@@ -174,8 +174,8 @@ def _cancellation(agent: AgentState, run: Run) -> str:
 
 
 def _restart(agent: AgentState, run: Run) -> Words:
-    """The moment when a failed run, or one of a slowed definition, is started again (N28), and why so late;
-    or what keeps it from that; "" if it is not.
+    """The moment when a failed run, or one of a slowed definition, is restarted (N28), and why so late; or
+    what prevents the restart; "" if there is none.
     """
     clockwork, own = agent.clockwork, (run.eid, run.name)
     id, start = next(
@@ -194,7 +194,7 @@ def _restart(agent: AgentState, run: Run) -> Words:
 
 
 def _outcome(agent: AgentState, run: Run, reasons: list[Words]) -> Words:
-    """The error of a run that failed or is about to fail, the reasons given, and when it ended."""
+    """The error of a run that failed or is about to, the given reasons, and when it ended."""
     texts = list[Words]()
     if run.error is not None:
         texts.append(_error(agent, run, run.error))
@@ -208,15 +208,13 @@ def _outcome(agent: AgentState, run: Run, reasons: list[Words]) -> Words:
 
 
 def _in_words(words: Words) -> dict[str, Any]:
-    """A sentence as text, with its moments as in all of JSON, and in pieces; nothing if it has none."""
+    """A sentence as text, with its moments as in all JSON, and in pieces; nothing if it is empty."""
     said = [piece if isinstance(piece, str) else {"moment": moment(piece)} for piece in joined([words], "")]
     return {"reason": text_of(said, str), "said": said} if said else {}
 
 
 def _error(agent: AgentState, run: Run, eid: int) -> str:
-    """An error in one sentence, with its place, and for a run that was stuck, each transition that could not
-    fire.
-    """
+    """An error in one sentence, with its place; for a stuck run, each transition that could not fire."""
     error = error_of(agent, run)
     if error is None:
         return f"failed: the error, element {eid}, has been forgotten"
@@ -228,7 +226,7 @@ def _error(agent: AgentState, run: Run, eid: int) -> str:
 
 
 def _asked(item: Run) -> Iterator[dict[str, Any]]:
-    """The people whom an item asks, what it asks them, and until when; nothing for any other run."""
+    """The people whom an item asks, the question, and the deadline; nothing for any other run."""
     waits = list(waits_of(item))
     ends = next((moment(wait.until) for wait in waits if wait.what == "limit"), None)
     for wait in waits:

@@ -1,4 +1,4 @@
-"""Withholding: neither a chat nor a client of MCP is told what the owner of the home calls secret, unless the
+"""Withholding: neither a chat nor an MCP client receives what the owner of the home calls secret, unless the
 settings of the client name it.
 """
 
@@ -20,34 +20,30 @@ Secrets = list[str] | None
 _NOT_TOLD = "the run holds what its home calls secret, so its error is not told"
 
 _OF_NEAREST: Form = {"nearest": None, "title": "", "failed": None, "value": None}
-"""The parts of a condition that tell of the element that is nearest to it."""
+"""The parts of a condition that describe its nearest element."""
 
 
 def is_withheld(agent: AgentState, eid: int, secrets: Collection[str]) -> bool:
-    """True if an element or a run says something secret besides these, or asks people something that does."""
+    """True if an element or a run contains a secret besides these, or asks people something that does."""
     run = agent.runs.active.get(eid)
     concerned = (eid, *(item.eid for item in (items_of(agent, run) if run is not None else ())))
     return any(not secrets_of(agent.memory.labels, one).issubset(secrets) for one in concerned)
 
 
 def check_told(agent: AgentState, eid: int, secrets: Collection[str] | None) -> None:
-    """Raise RequestError for a run or an element of which an asker who may know these secrets is told
-    nothing.
-    """
+    """Raise RequestError if a run or element must be withheld from one who may know only these secrets."""
     if secrets is not None and is_withheld(agent, eid, secrets):
         what = f"run {eid}" if agent.memory.is_run(eid) else f"element {eid}"
         raise RequestError(f"{what} holds what its home calls secret, so it is not told here")
 
 
 def type_told(type: str) -> str:
-    """The type of an error whose words are not told: that of code of the home may say as much as they do."""
+    """The type of an error whose words are withheld: a type from code of the home may reveal as much."""
     return type if type in OWN_TYPES else OTHER
 
 
 def run_told(agent: AgentState, form: Form, secrets: Collection[str] | None) -> Form:
-    """The form of a run, without what it asks and without the words of its error if it holds a secret besides
-    these.
-    """
+    """The form of a run, without its questions and error words if it holds a secret besides these."""
     if secrets is None or not is_withheld(agent, form["eid"], secrets):
         return form
     form = {key: value for key, value in form.items() if key != "asks"}
@@ -57,7 +53,7 @@ def run_told(agent: AgentState, form: Form, secrets: Collection[str] | None) -> 
 
 
 def waits_told(agent: AgentState, answer: Form, secrets: Collection[str] | None) -> Form:
-    """The reasons of a run, without the elements nearest to its conditions that say another secret."""
+    """The reasons of a run, without elements nearest to its conditions that contain another secret."""
     for condition in (one for wait in answer["waiting"] for one in wait.get("conditions", ())):
         nearest = condition["nearest"]
         if secrets is not None and nearest and is_withheld(agent, nearest, secrets):
@@ -66,7 +62,7 @@ def waits_told(agent: AgentState, answer: Form, secrets: Collection[str] | None)
 
 
 def relatives_told(agent: AgentState, story: Form, secrets: Collection[str] | None) -> Form:
-    """The story of an element, in which no other is named by its words that says a secret besides these."""
+    """The story of an element, without the words of others that contain a secret besides these."""
     others = [*story["made_from"], *story["made_of_it"], *filter(None, [story["outdated_by"]])]
     for other in others if secrets is not None else ():
         if is_withheld(agent, other["eid"], secrets or ()):

@@ -1,1 +1,1 @@
-"""The files of a home as read: settings, schemas, modules, definitions, memory.xml."""
+"""The files of a home, parsed: settings, schemas, modules, definitions, memory.xml."""

@@ -2,8 +2,8 @@
 into a home.
 
 Settings, schemas, recipes, scenarios and modules are compared. A module of the home replaces the shipped one
-as a whole, so it is compared as a whole; where the home has no such module, the shipped one counts. An
-example is a recipe with the other files of its name, and is taken as a whole; a home need not have any.
+as a whole, so it is compared as a whole; without such a module, the home uses the shipped one. An example is
+a recipe with the other files of its name, and is taken as a whole; a home need not have any.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PARTS = ("etc", RECIPES, MODULES, SCENARIOS, AGENTS)
 State = Literal["same", "altered", "own", "not there"]
 
 _LISTED = "; `narval take` lists the examples, `narval diff` all else"
-"""The end of a message about a name that nothing has."""
+"""The end of a message about an unknown name."""
 
 _NO_NEWLINE = "\\ No newline at end of file\n"
 
@@ -51,8 +51,8 @@ _NO_NEWLINE = "\\ No newline at end of file\n"
 class ComparedFile(msgspec.Struct, frozen=True):
     """A file, or a module that the home does not have, compared with what ships.
 
-    `diff` leads from the shipped version to the home's; it is "" where there is no alteration. A file of the
-    home's own is an alteration only within a module that replaces another.
+    `diff` leads from the shipped version to the home's; it is "" if they are equal. A file of the home's own
+    is an alteration only within a module that replaces another.
     """
 
     path: str
@@ -64,7 +64,7 @@ def compare(home: Home, name: str | None = None) -> list[ComparedFile]:
     """All compared files, by path, except examples that the home does not have; with a name, those of a path,
     a folder, a module or an example.
 
-    Raises RequestError where nothing has that name, SurroundingsError where a file cannot be read.
+    Raises RequestError for an unknown name, SurroundingsError if a file cannot be read.
     """
     ours, theirs = _files(home.path), _files(shipped())
     found = sorted(_compared(home.path, ours, theirs), key=lambda file: file.path)
@@ -89,10 +89,10 @@ def takable() -> set[str]:
 
 
 def take(home: Home, *names: str, force: bool = False) -> list[str]:
-    """Copy shipped modules, files or examples into the home, each file whole or not at all; the paths of the
-    copies. A recipe is copied with the shipped recipes that it names and the home does not have.
+    """Copy shipped modules, files or examples into the home, each file whole or not at all; returns the paths
+    of the copies. A recipe is copied with the shipped recipes that it names and the home does not have.
 
-    With `force` it replaces what is there. Raises RequestError, before anything is copied, SurroundingsError.
+    With `force` it replaces existing ones. Raises RequestError, before anything is copied, SurroundingsError.
     """
     there: dict[str, list[str]] = {}
     copies: dict[str, str] = {}
@@ -129,15 +129,15 @@ def is_of_server(path: str) -> bool:
 
 
 def tools_to_take(home: Home, paths: Iterable[str]) -> dict[str, str]:
-    """The files of tools among those of an example, by the path where a home keeps them. None is taken for a
-    server whose tools the home keeps already, for these were accepted.
+    """The files of tools among those of an example, by their path in a home. None is taken for a server whose
+    tools the home has already: those were accepted.
     """
     places = {path_of(Path(path).stem): path for path in paths if is_of_server(path)}
     return {place: path for place, path in places.items() if not (home.path / place).exists()}
 
 
 def _transforms_of(paths: Iterable[str], known: Iterable[str]) -> set[str]:
-    """The files of transforms, among those known, that shipped files of recipes name as a target."""
+    """The files of transforms, among the known ones, that shipped recipe files name as a target."""
     texts = [(shipped() / path).read_text("utf-8") for path in paths if path.endswith(".xml")]
     transforms = {path for path in known if path.endswith(".xsl")}
     return {path for path in transforms if any(f'target="{Path(path).stem}"' in text for text in texts)}
@@ -174,7 +174,7 @@ def _files(root: Path) -> Mapping[str, Path]:
 
 
 def _unit(path: str) -> str:
-    """The file or the folder that is taken as a whole: for a file in the folder of a module, that folder."""
+    """The file or folder that is taken as a whole: for a file in a module's folder, that folder."""
     part, name, *inner = path.split("/")
     return f"{part}/{name}" if part == MODULES and inner else path
 
@@ -228,7 +228,7 @@ def _lines(file: Path | None) -> list[str]:
 
 
 def _diff(their: str | None, our: str, before: list[str], after: list[str]) -> str:
-    """The unified diff, in the form for the program `patch`, which looks for the file by either name."""
+    """The unified diff, in the form for the program `patch`, which finds the file by either name."""
     old = f"{SHIPPED}/{their}" if after else our
     lines = difflib.unified_diff(before, after, old if their else "/dev/null", our if after else "/dev/null")
     return "".join(line if line.endswith("\n") else f"{line}\n{_NO_NEWLINE}" for line in lines)
@@ -252,7 +252,7 @@ def _names(paths: Iterable[str]) -> set[str]:
 
 
 def put_copies(home: Home, copies: Mapping[str, Path | str], there: Mapping[str, list[str]]) -> list[str]:
-    """Put copies of files and folders, or texts, into a home, each in the place of what is `there`; their
+    """Put copies of files and folders, or texts, into a home, each in place of what is `there`; returns their
     paths. Raises SurroundingsError.
     """
     for path, source in copies.items():

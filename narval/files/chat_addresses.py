@@ -1,4 +1,4 @@
-"""Addresses at chats in `etc/people.toml`: adds or removes one of a person, and leaves all else unchanged."""
+"""Addresses at chats in `etc/people.toml`: add or remove one of a person, and leave all else unchanged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEY = "chat"
 
 
 def line_of(addresses: list[str]) -> str:
-    """The line that a person has with these addresses."""
+    """The line of a person with these addresses."""
     return f"{KEY} = [{', '.join(map(quoted, addresses))}]"
 
 
@@ -46,7 +46,7 @@ def without_addresses(text: str, person: str, address: str = "") -> tuple[str, l
 
 
 def read_people_text(home: Path) -> str:
-    """The text of the file of a home. Raises RequestError where there is none."""
+    """The text of the file of a home. Raises RequestError if there is none."""
     try:
         return (home / PEOPLE_FILE).read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -59,7 +59,7 @@ def write_people_text(home: Path, text: str) -> None:
 
 
 def _altered(text: str, person: str, alter: Callable[[list[str]], list[str]]) -> str:
-    """The text with other addresses of a person, as a readable file."""
+    """The text with other addresses of a person; it is valid."""
     toml = TomlText(Source(PEOPLE_FILE, text.encode()))
     text = toml.source.text
     tables = toml.table.get("people", {})

@@ -1,4 +1,4 @@
-"""Check of a home: finds all faults without running anything (`narval check`, N13)."""
+"""Check of a home: find all faults without running anything (`narval check`, N13)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from narval.system.unexpected import unexpected
 
 
 def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
-    """The faults of definitions, modules, schemas, memory, people and settings; faults caused by others come
+    """The faults of definitions, modules, schemas, memory, people and settings, consequences of other faults
     last. With `paths`, only those of these paths.
 
     A file outside the home is checked as if it were added to it.
@@ -100,12 +100,12 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
 
 
 def _causes_first(fault: Fault) -> tuple[bool, Fault]:
-    """The place of a fault in a list: after all others if a file with faults is its cause."""
+    """The sort key of a fault: after all others if another faulty file is its cause."""
     return SET_FIRST in fault.message, fault
 
 
 def _unusable_store(home: Home, settings: Settings) -> Iterator[Fault]:
-    """The fault of a store that cannot be opened, whatever its server says: the server is not asked."""
+    """The fault of a store that can never be opened; its server is not contacted."""
     if settings.store is None:
         return
     try:
@@ -116,7 +116,7 @@ def _unusable_store(home: Home, settings: Settings) -> Iterator[Fault]:
 
 
 def _traces_without_sdk(home: Home, settings: Settings) -> Iterator[Fault]:
-    """The warning that the settings ask for traces without the packages that export them."""
+    """The warning that the settings enable traces while the packages that export them are missing."""
     packages = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
     if settings.traces and (missing := next((name for name in packages if not is_installed(name)), "")):
         place = TomlText(read_source(home.path / FILE, FILE)).value("traces")
@@ -125,18 +125,18 @@ def _traces_without_sdk(home: Home, settings: Settings) -> Iterator[Fault]:
 
 
 def _settings_without_effect(home: Home, settings: Settings) -> list[Fault]:
-    """The faults of settings that the home's own file of a store has, as a server had them."""
+    """The faults of settings in the home's own SQLite store that only apply to a shared store."""
     if settings.store is not None or not home.store.exists():
         return []
     try:
         with look_into(home.store, home.is_held) as store:
             return settings_without_effect(home.path, store.facts(SETTINGS))
-    except StoreError:  # whatever opens it says so
+    except StoreError:  # whatever opens the store reports it
         return []
 
 
 def _open_to_others(home: Path) -> Iterator[Fault]:
-    """One warning that others than the owner of the home may alter what runs as the owner, or its rules."""
+    """One warning that other users may alter what runs as the home's owner, or its rules."""
     owner = home.stat().st_uid
     looked = [home / "etc", *(home / "etc").glob("*.toml")]
     for folder in (home / "modules", home / "recipes"):
@@ -150,20 +150,20 @@ def _open_to_others(home: Path) -> Iterator[Fault]:
 
 def _may_be_altered(path: Path, owner: int) -> bool:
     """True if a file or folder belongs to neither the owner nor root, or others may write to it. A group
-    that is called by the number of its user has nobody else.
+    whose number is its user's number has no other members.
     """
     try:
         status = path.stat()
-    except OSError:  # not there; what cannot be read is told elsewhere
+    except OSError:  # missing; unreadable files are reported elsewhere
         return False
-    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):  # a pipe or a device is not read
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):  # pipes and devices are not read
         return False
     by_group = status.st_mode & stat.S_IWGRP and status.st_gid != status.st_uid
     return status.st_uid not in (owner, 0) or bool(by_group or status.st_mode & stat.S_IWOTH)
 
 
 def _unasked(home: Home, models: Iterable[str]) -> Iterator[Fault]:
-    """Warnings about language models, where no work asks a person after one has answered."""
+    """Warnings about language models after whose answers no work asks a person."""
     for name in models:
         place = TomlText(read_source(home.path / FILE, FILE)).key("models", name)
         why = f"there is no work {AFTER_A_MODEL}, so no call goes outside that an answer led to"
@@ -172,9 +172,7 @@ def _unasked(home: Home, models: Iterable[str]) -> Iterator[Fault]:
 
 
 def _without_a_cluster(library: Library, settings: Settings) -> Iterator[Fault]:
-    """Warnings about actions that run on a cluster, where the settings name no cluster, or its client is not
-    installed.
-    """
+    """Warnings about actions for a cluster, if the settings name none or its client is not installed."""
     why = ""
     if not settings.cluster.address:
         why = f'{FILE} names none; write cluster = "local", or the address of a scheduler'
@@ -187,7 +185,7 @@ def _without_a_cluster(library: Library, settings: Settings) -> Iterator[Fault]:
 
 
 def _without_who_agrees(library: Library) -> Iterator[Fault]:
-    """Warnings about tools that the owner has to agree to, where nothing asks the owner."""
+    """Warnings about tools that need the owner's agreement while nothing asks the owner."""
     for definition in library:
         tool = definition.tool if isinstance(definition, RunDefinition) else None
         if tool is not None and tool.approve == "owner" and library.find(ASKS_FOR_A_CLIENT) is None:
@@ -208,9 +206,9 @@ def faults_beside(
 
 
 def check_alone(paths: Iterable[Path]) -> list[Fault]:
-    """The faults of files outside any home, checked together, as far as they can be told.
+    """The faults of files outside any home, checked together, as far as possible.
 
-    A name that is in none of them, and does not ship, may be another file's: it is a warning.
+    An unknown name that does not ship may be in another file: it is a warning.
     """
     with tempfile.TemporaryDirectory(prefix="narval-check-") as folder:
         loaded = load(Path(folder))
@@ -280,7 +278,7 @@ def _faults_declared(file: Path, library: Library, *, starts: bool) -> list[Faul
 
 
 def _ways_served(settings: Settings) -> tuple[str, ...]:
-    """The ways by which a home can write to people."""
+    """The ways in which a home can write to people."""
     served = {MAIL: settings.mail is not None, CHAT: bool(settings.chats)}
     return tuple(way for way, is_served in served.items() if is_served)
 
@@ -296,7 +294,7 @@ def _is_well_written(text: Source) -> bool:
 def _warnings(
     definitions: Iterable[Definition], library: Library, people: Directory | None, by: Collection[str]
 ) -> list[Fault]:
-    """Warnings about definitions of a library; a definition over which narval fails affects no other."""
+    """Warnings about definitions of a library; a definition on which narval fails affects no other."""
     definitions = list(definitions)
     try:
         return _doubtful(definitions, library, people, by)
@@ -310,8 +308,8 @@ def _doubtful(
     definitions: list[Definition], library: Library, people: Directory | None, by: Collection[str]
 ) -> list[Fault]:
     """Warnings about definitions of a library: their own, those of their kind, about dates (N25), about
-    limits that cannot be kept on this system (A19), about calls to other agents without a time limit (G35),
-    and about the people they ask, to whom a home can write `by` some ways.
+    limits that this system cannot enforce (A19), about calls to other agents without a time limit (G35), and
+    about the people they ask, to whom a home can write `by` some ways.
     """
     now = time.time()
     limiting = [(found, line) for found in definitions for line in getattr(found, "limits_processes", ())]
@@ -359,7 +357,7 @@ def _unknown_agents(home: Home, definitions: Iterable[Definition]) -> Iterator[F
 
 
 def _agents(home: Home) -> set[str]:
-    """The names of the agents of a home, by its folders and its store; none where that cannot be read."""
+    """The names of the agents of a home, by its folders and its store; none if that cannot be read."""
     try:
         settings = Settings.load(home.path)
         where = settings.store or home.store

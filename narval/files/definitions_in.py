@@ -1,4 +1,4 @@
-"""Definitions of files as far as they can be read, whatever the faults of what they name."""
+"""Definitions of files as far as they can be read, whatever the faults of the names they use."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from narval.system.regular_file import read_file
 
 
 class FoundDefinitions(NamedTuple):
-    """The definitions of some files, in their order; the library that they belong to; the faults of what
-    could not be read.
+    """The definitions of some files, in order; the library that they belong to; the faults of what could not
+    be read.
     """
 
     definitions: list[Definition]

@@ -1,4 +1,4 @@
-"""Examples that ship: the list of them, and making one into the user's own files under another group."""
+"""Examples that ship: list them, and copy one into the user's own files under another group."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def examples(about: str = "") -> list[Example]:
     """All examples that ship, by subject; with `about` those of a subject, or with some words in their
     descriptions.
 
-    Raises RequestError where there is none.
+    Raises RequestError if there is none.
     """
     named = [_example(name, paths) for name, paths in alterations.example_files().items()]
     order = {subject: at for at, subject in enumerate(SUBJECTS)}
@@ -56,8 +56,8 @@ def examples(about: str = "") -> list[Example]:
 
 
 def _example(name: str, paths: list[str]) -> Example:
-    """An example, from its own file: its subject, and the first sentence of its description. For one of
-    several agents the description is its scenario's.
+    """An example, from its own file: its subject, and the first sentence of its description. An example with
+    several agents has its description in its scenario.
     """
     stem = name.removeprefix(f"{EXAMPLES}/")
     own = sorted(path for path in paths if path.startswith(RECIPES) and PurePath(path).stem == stem)
@@ -71,7 +71,8 @@ def _example(name: str, paths: list[str]) -> Example:
 
 
 def take_as(home: Home, name: str, group: str, *, force: bool = False) -> list[str]:
-    """Make an example into the user's own recipes and scenarios, with all names in a group; the paths.
+    """Copy an example into the user's own recipes and scenarios, with all names in a group; returns the
+    paths.
 
     Raises RequestError, SurroundingsError.
     """
@@ -105,7 +106,7 @@ class _Renamed:
     """The names of an example in another group: those of its definitions, and those of its files.
 
     Most definitions have their group in the text. That of tasks, dataflows and transforms is the first part
-    of the file name; it becomes GROUP, or GROUP-PART where two would have the same name.
+    of the file name; it becomes GROUP, or GROUP-PART if two would have the same name.
     """
 
     def __init__(self, paths: list[str], group: str) -> None:

@@ -1,4 +1,4 @@
-"""Exploration of a home: its definitions one after the other, each within its own bounds."""
+"""Exploration of a home: its definitions one after the other, each within its own limits."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ PAUSE = 0.5
 """Seconds between two reports of progress."""
 
 Progress = Callable[[str, int], None]
-"""A function called now and then with the name of a definition and the number of states found so far."""
+"""A function called periodically with a definition's name and the number of states found so far."""
 
 
 class ExplorationReport(msgspec.Struct, frozen=True):
     """The findings about one definition; `complete` if nothing was left out.
 
-    `walked` is False if only its graph was examined, and not its possible runs.
+    `walked` is False if only its graph was examined, not its possible runs.
     """
 
     name: str
@@ -53,7 +53,7 @@ def explore_home(
     seconds: float = SECONDS,
     progress: Progress = lambda name, states: None,
 ) -> Iterator[ExplorationReport]:
-    """Report on each definition that loads; on those of some files or folders, if given."""
+    """Report on each definition that loads; with files or folders, only on theirs."""
     reading = Reading(home.path)
     libraries = list(reading.libraries(reading.snapshot()))
     for library, definition in _chosen(home, libraries, [path.resolve() for path in paths]):
@@ -67,7 +67,7 @@ def explore_home(
 
 
 def _patience(name: str, until: float, progress: Progress) -> Callable[[int], bool]:
-    """Make the test that ends a search after its time, and reports progress meanwhile."""
+    """Make the test that ends a search after its time, and reports progress until then."""
     reported = time.monotonic()
 
     def enough(states: int) -> bool:

@@ -20,10 +20,10 @@ RECIPES, MODULES = "recipes", "modules"
 BACKUPS = ("~", ".bak", ".orig", ".rej", ".swp", ".tmp")
 
 MOST_OF_CODE = 1024 * 1024
-"""The most bytes of a Python file: while Python compiles one, the program does nothing else."""
+"""The most bytes of a Python file: the program is blocked while Python compiles it."""
 
 Reader = Callable[[Path, str], Source | Fault]
-"""A function that reads a file, with the name under which people see it."""
+"""A function that reads a file, given its name for people."""
 
 
 class FoundFiles(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class FoundFiles(msgspec.Struct, frozen=True):
 
 
 def find_files(home: Path, within: str = "") -> FoundFiles:
-    """The files of a home; with `within`, the path of a folder in it with a slash at its end, its own."""
+    """The files of a home; with `within`, the path of a folder in it with a trailing slash, the folder's."""
     inside, folder, endings = home.resolve(), home / within / RECIPES, tuple(suffixes())
 
     def read(path: Path, shown: str) -> Source | Fault:
@@ -56,7 +56,7 @@ def find_files(home: Path, within: str = "") -> FoundFiles:
 
 
 def modules_in(folder: Path, shown: str) -> Iterator[tuple[Path, str]]:
-    """The modules in a folder, and their names for people: files, and folders that hold any."""
+    """The modules in a folder, and their names for people: Python files, and folders that contain any."""
     for name in names_in(folder):
         path = folder / name
         if is_ours(name) and is_module(path):
@@ -64,7 +64,7 @@ def modules_in(folder: Path, shown: str) -> Iterator[tuple[Path, str]]:
 
 
 def is_module(path: Path) -> bool:
-    """True of a path named like a Python file, and of a folder that holds one."""
+    """True of a path named like a Python file, and of a folder that contains one."""
     return path.suffix == ".py" or ("." not in path.name and path.is_dir() and bool(_files_in(path)))
 
 
@@ -83,7 +83,7 @@ def read_module(path: Path, shown: str, read: Reader = _read_code) -> ModuleText
 
 
 def names_in(folder: Path) -> list[str]:
-    """The names of all that is in a folder, sorted; none where it cannot be read."""
+    """The names of all entries of a folder, sorted; none if it cannot be read."""
     try:
         return sorted(os.listdir(folder))
     except OSError:

@@ -1,4 +1,4 @@
-"""`etc/grants.toml`: what was granted to each definition, and which definitions may therefore begin."""
+"""`etc/grants.toml`: the grants of each definition, and the definitions that may therefore start."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ from narval.system.whole_file import write_whole
 GRANTS = "etc/grants.toml"
 
 ASK = "ask"
-"""The value of the setting `grants` by which a home asks."""
+"""The value of the setting `grants` with which a home asks."""
 
 WAITING = ("asked", "rejected")
-"""The standings of definitions that may not begin."""
+"""The standings of definitions that may not start."""
 
 _HEAD = "# What was granted to which definition: narval grants, narval grant, narval revoke.\n"
 
@@ -62,7 +62,7 @@ def read_grants(home: Path) -> tuple[Mapping[str, Grant] | None, list[Fault]]:
 
 
 def grants_of(home: Path) -> Mapping[str, Grant]:
-    """The grants of a home, to be altered. Raises RequestError where the file has faults."""
+    """The grants of a home, to be altered. Raises RequestError if the file has faults."""
     grants, faults = read_grants(home)
     if grants is None:
         raise RequestError(f"{GRANTS} has faults, set them right first: {faults[0]}")
@@ -106,7 +106,7 @@ _READERS: Mapping[str, Reader] = {
 }  # fmt: skip
 
 
-# --- what may begin -----------------------------------------------------------------------------------------
+# --- definitions that may start -----------------------------------------------------------------------------
 
 
 def table_of(definition: Definition) -> str:
@@ -115,7 +115,7 @@ def table_of(definition: Definition) -> str:
 
 
 class Standing(NamedTuple):
-    """A definition of a library, its needs, and whether it may begin."""
+    """A definition of a library, its needs, and whether it may start."""
 
     definition: RunDefinition
     needs: list[Need]
@@ -127,17 +127,15 @@ class Standing(NamedTuple):
         return table_of(self.definition)
 
     def grant(self, library: Library, by: str, at: float, *, rejected: bool = False) -> Grant:
-        """The grant of its present needs, or with `rejected` their refusal, at a moment (seconds since
-        1970).
-        """
+        """The grant, or with `rejected` the refusal, of its needs at a moment (seconds since 1970)."""
         needs = tuple(need.text for need in self.needs if need.is_outside)
         digest, sentences = digest_of(self.definition, library), told_of(self.definition, library)
         return Grant(by, in_utc(at), needs, digest, sentences, rejected=rejected)
 
 
 def granted(snapshot: Snapshot, before: Snapshot | None = None) -> Snapshot:
-    """The same snapshot with definitions withheld whose needs are not granted, where the home asks; where it
-    asks no more, definitions withheld `before` are released.
+    """The same snapshot with definitions withheld whose needs are not granted, if the home asks; if it no
+    longer asks, definitions withheld `before` are released.
     """
     was_asked = before is not None and any(loaded.is_limited for loaded in before.libraries)
     if snapshot.settings.grants != ASK and not was_asked:
@@ -147,7 +145,7 @@ def granted(snapshot: Snapshot, before: Snapshot | None = None) -> Snapshot:
 
 
 def standings(files: AgentFiles, snapshot: Snapshot, name: str | None = None) -> Iterator[Standing]:
-    """The runnable definitions of an agent's files, or the one of a name, and whether each may begin."""
+    """The runnable definitions of an agent's files, or the one of a name, and whether each may start."""
     places, library = named_places(files, snapshot.settings), files.loaded.library
     for definition in library:
         if isinstance(definition, RunDefinition) and name in (None, definition.full_name):
@@ -170,8 +168,8 @@ def _withholding(loaded: Loaded, files: AgentFiles, snapshot: Snapshot) -> Loade
 
 
 def limits_of_earlier(definition: Definition, grants: Mapping[str, Grant]) -> tuple[str, ...] | None:
-    """The needs to which calls of a run are limited if its definition no longer counts, or has another
-    version; None where they may reach anything.
+    """The needs to which calls of a run are limited if its definition is no longer loaded, or has another
+    version; None if they may reach anything.
     """
     ships = (definition.kind, definition.full_name) in shipped_definitions()
     return granted_to(definition, grants, folder=folder_of(definition.path).rstrip("/"), ships=ships)
@@ -198,7 +196,7 @@ def _decided(
 def _are_as_shipped(definitions: Iterable[Definition], loaded: Loaded) -> bool:
     """True if these come from shipped modules, or from unchanged shipped files.
 
-    Most do: the hundred shipped files are parsed only for others.
+    Usually they do; the hundred shipped files are parsed only if not.
     """
     digests = {file.path: file.digest for file in loaded.files if file.error is None}
     return all(
@@ -209,14 +207,14 @@ def _are_as_shipped(definitions: Iterable[Definition], loaded: Loaded) -> bool:
 
 @cache
 def _digest_as_shipped(path: str) -> str:
-    """The digest of the shipped file of definitions at a path of a home; "" where there is none."""
+    """The digest of the shipped file of definitions at a path of a home; "" if there is none."""
     is_there = path.startswith(("recipes/", f"{MODULES}/", f"{AGENTS}/"))
     source = read_file(shipped() / path, path) if is_there else None
     return source.digest if isinstance(source, Source) else ""
 
 
 def _needs_as_shipped(definition: RunDefinition, library: Library, places: NamedPlaces) -> list[str] | None:
-    """The needs of the shipped definition of a name; None where there is none."""
+    """The needs of the shipped definition of a name; None if there is none."""
     original = shipped_definitions().get((definition.kind, definition.full_name))
     if original is None:
         return None

@@ -1,7 +1,7 @@
 """Home: the folder of a daemon (`etc/ recipes/ modules/ data/ var/`; surfaces, "Home").
 
 People write to the first four; files dropped into `inbox/` become elements. `var/` is for the daemon's user
-alone: store, socket, log, and the lock that says which program holds the home. This module imports little, as
+alone: store, socket, log, and the lock of the program that holds the home. This module imports little, as
 every command needs it.
 """
 
@@ -30,18 +30,18 @@ SCENARIOS = "scenarios"
 """The folder of scenarios for simulation; it is optional."""
 
 _TRACES = ("var/narval.log", "var/mail", "var/outbox")
-"""The traces that a daemon alone leaves in a home, beside its store."""
+"""The traces, beside its store, that only a daemon leaves in a home."""
 
 _LONGEST_SOCKET = 107
 """The most bytes in the path of a Unix socket, on Linux."""
 
 
 class Holder(NamedTuple):
-    """The program that holds a home, since a moment (seconds since 1970, UTC); 0 where that is unknown.
+    """The program that holds a home, since a moment (seconds since 1970, UTC); 0 if unknown.
 
     A daemon holds it until it is stopped, any other program until its task is done. A standby daemon waits
     for the end of another daemon of this home, on another machine. A daemon that starts while the server of
-    its store is `away` waits for that: the text says why it does not answer.
+    its store is `away` waits for it: the text says why the server does not answer.
     """
 
     pid: int = 0
@@ -52,7 +52,7 @@ class Holder(NamedTuple):
 
     @property
     def waits(self) -> bool:
-        """True of a daemon that has not begun, and does not listen yet."""
+        """True of a daemon that has not started its work, and does not listen yet."""
         return self.is_standby or bool(self.away)
 
     def __str__(self) -> str:
@@ -71,7 +71,8 @@ def _part(*names: str) -> cached_property[Path]:
 class Home:
     """The paths of one home; making a Home touches nothing.
 
-    What a command needs to ask a daemon is done without `pathlib`, which takes a tenth of such a command.
+    The code with which a command asks a daemon avoids `pathlib`, which would take a tenth of the command's
+    time.
     """
 
     settings, schemas = _part("etc", "narval.toml"), _part("etc", "schemas")
@@ -120,27 +121,27 @@ class Home:
 
     @property
     def run_command(self) -> str:
-        """The command that starts its daemon, as one types it: with `--home` unless it is the usual home."""
+        """The command that starts its daemon, as a user types it: with `--home` unless it is the default."""
         usual = Home(os.environ.get("NARVAL_HOME") or "~/.narval")
         return "narval run" if self.folder == usual.folder else f"narval --home {self.quoted} run"
 
     def exists(self) -> bool:
-        """True if any of a home's folders is there."""
+        """True if any of a home's folders exists."""
         return any(os.path.isdir(self._at(part)) for part in PARTS)
 
     def zone_name(self) -> str:
-        """The zone in the settings; "" where they name none, and the machine's zone counts."""
+        """The zone in the settings; "" if they name none, and the machine's zone applies."""
         with suppress(OSError, ValueError):
             data = read_regular(self._at("etc", "narval.toml"))
             if any(b"timezone" in line for line in data.splitlines() if not line.lstrip().startswith(b"#")):
-                import tomllib  # here: most homes name none, and most commands need no more of the settings
+                import tomllib  # here: most homes name none, and most commands need no other setting
 
                 named = tomllib.loads(data.decode()).get("timezone")
                 return named if isinstance(named, str) else ""
         return ""
 
     def prepare(self) -> None:
-        """Make `var/`, for the owner alone. Raises OperatorError when it belongs to another user."""
+        """Make `var/`, for the owner alone. Raises OperatorError if it belongs to another user."""
         try:
             self.var.mkdir(mode=0o700, exist_ok=True)
             found = self.var.stat()
@@ -158,7 +159,7 @@ class Home:
 
     @contextmanager
     def lock(self, *, as_daemon: bool = False) -> Iterator[Callable[..., None]]:
-        """Hold the home within the block: gives a function that notes its present state, by fields of a
+        """Hold the home within the block; yields a function that notes its current state, by fields of a
         `Holder`.
 
         Raises HomeHeldError, which names the holder. The operating system releases the lock when its holder
@@ -216,10 +217,10 @@ class Home:
             fcntl.flock(file, fcntl.LOCK_SH)
 
     def known_holder(self) -> Holder | None:
-        """The program that noted itself as the holder, and holds the home; None also where it has not noted
+        """The program that noted itself as the holder, and holds the home; None also if it has not noted
         itself yet.
 
-        The lock is tried only where the number of a killed holder is another program's by now.
+        The lock is tried only if a process with the noted id is alive: it may be another program's by now.
         """
         try:
             handle = os.open(self._at("var", "lock"), os.O_RDONLY | os.O_CLOEXEC)
@@ -242,7 +243,7 @@ class Home:
 
         The short one is in a private folder of its own under XDG_RUNTIME_DIR or the system's folder for
         temporary files. `var/socket` has its path, so that every program of this home finds it, and the
-        identity of the folder `var`: a copy of a home has its own socket.
+        identity of the folder `var`, so that a copy of a home has its own socket.
         """
         from pathlib import Path
 
@@ -255,7 +256,7 @@ class Home:
         return folder / "control.sock"
 
     def known_socket(self) -> str | None:
-        """The path of the control socket; None where it is a short one that no daemon has made yet."""
+        """The path of the control socket; None if it is a short one that no daemon has made yet."""
         usual = self._at("var", "control.sock")
         if len(os.fsencode(usual)) <= _LONGEST_SOCKET:
             return usual
@@ -268,7 +269,7 @@ class Home:
 
 
 def lost_store(home: Home) -> str:
-    """The sentence on a home that has had a store in `var/`, if that is gone; "" otherwise."""
+    """The sentence on a home whose store in `var/` is gone; "" otherwise."""
     trace = next((trace for trace in _TRACES if os.path.lexists(home.path / trace)), "")
     if not trace or home.store.exists():
         return ""
@@ -279,7 +280,7 @@ def lost_store(home: Home) -> str:
 
 
 def refuse_lost_store(home: Home) -> None:
-    """Raise StoreError if a home has had a store in `var/` that is gone."""
+    """Raise StoreError if a home's store in `var/` is gone."""
     if lost := lost_store(home):
         raise StoreError(f"{lost}; to begin with an empty memory, start the daemon: {home.run_command}")
 
@@ -299,7 +300,7 @@ def _lock(handle: int, how: int, attempts: int = 1) -> bool:
 
 
 def _noted(holder: Holder) -> bytes:
-    import json  # here and below: asking a daemon needs none
+    import json  # here and below: asking a daemon needs no JSON
 
     return json.dumps(holder._asdict()).encode()
 
@@ -337,7 +338,7 @@ def _note(path: Path, text: str) -> None:
 
 
 def _identity(folder: str) -> str:
-    """The device and the inode of a folder, which a copy of it does not share."""
+    """The device and inode of a folder, which a copy of it does not share."""
     found = os.stat(folder)
     return f"{found.st_dev}:{found.st_ino}"
 

@@ -1,4 +1,4 @@
-"""The places of imports: where one is that takes long, and where one failed, with what helps."""
+"""The places of imports: where a slow one is, and where one failed, with the remedy."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _OF_HOME = re.compile(r"narval_[a-z]+_\d+\.(.+)")
 _IN_CONTAINER = ("/run/.containerenv", "/.dockerenv")
 
 LONG = 10.0
-"""Seconds after which it is logged where an import is."""
+"""Seconds after which the place of an import is logged."""
 
 
 @contextlib.contextmanager
 def telling_when_long(folder: str) -> Iterator[None]:
-    """Log, once the block has lasted `LONG` seconds, at which place of a module of the folder it is."""
+    """Log, once the block has lasted `LONG` seconds, at which place of the folder's modules it is."""
     ended = threading.Event()
     threading.Thread(target=_tell_place, args=(ended, threading.get_ident(), folder), daemon=True).start()
     try:
@@ -54,8 +54,8 @@ def _tell_place(ended: threading.Event, thread: int, folder: str) -> None:
 
 
 def fault_of(error: BaseException, file: str, source: Source, beside: Callable[[str], str]) -> Fault:
-    """The fault of a file that could not be imported, at its place in the file. `beside` gives the statement
-    that imports a module of the home by its name, "" where there is none.
+    """The fault of a file that could not be imported, at its place in the file. `beside` returns the
+    statement that imports a module of the home by its name, "" if there is none.
     """
     if isinstance(error, SyntaxError) and error.filename in (file, source.path):
         line, column = max(error.lineno or 1, 1), max(error.offset or 1, 1)
@@ -80,7 +80,7 @@ def fault_of(error: BaseException, file: str, source: Source, beside: Callable[[
 
 
 def _to_install(name: str) -> str:
-    """The way to give narval a library of this name, in the environment in which it runs."""
+    """The command that installs a library of this name into narval's environment."""
     pip, home = f"{sys.prefix}/bin/python -m pip install {name}", Path(sys.prefix)
     if "pipx" in home.parts and home.parent.name == "venvs":
         how = f"pipx inject {home.name} {name}"

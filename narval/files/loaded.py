@@ -26,7 +26,7 @@ from narval.system.regular_file import read_file
 
 
 class FileState(msgspec.Struct, frozen=True):
-    """A file of the home: its digest, since when its definitions are loaded (None: none are), its fault."""
+    """A file of the home: its digest, since when its definitions are loaded (None: not loaded), its fault."""
 
     path: str
     digest: str
@@ -61,14 +61,14 @@ class Loaded(msgspec.Struct, frozen=True):
     texts: Mapping[str, ModuleText] = {}
     """The texts of the modules by group."""
     faults: tuple[Fault, ...] = ()
-    """All that is wrong with the files."""
+    """All faults of the files."""
     files: tuple[FileState, ...] = ()
     """The files."""
     leases: frozenset[Lease] = frozenset()
     """The leases that keep the modules importable."""
     broken: Mapping[tuple[str, str], str] = {}
-    """The files that did not load, by the kind and name that they should define, or by kind and group where
-    no name is known.
+    """The files that did not load, by the kind and name that they should define, or by kind and group if no
+    name is known.
     """
     collections: tuple[Collection, ...] = ()
     """The collections from which it was made."""
@@ -77,7 +77,7 @@ class Loaded(msgspec.Struct, frozen=True):
     is_limited: bool = False
     """True if the reach of definitions was checked: some are withheld, or limited by a grant."""
     kept: frozenset[str] = frozenset()
-    """The groups of shipped modules that runs name, whatever the files name (N31)."""
+    """The groups of shipped modules that runs use, whatever the files name (N31)."""
     servers: frozenset[str] = frozenset()
     """The MCP servers of the settings with which its files were read."""
 
@@ -132,8 +132,8 @@ class Loaded(msgspec.Struct, frozen=True):
         return self._with_all_parsed([(source, parsed)])
 
     def with_fitting(self, sources: Iterable[Source]) -> tuple[Loaded, dict[str, DefinitionError]]:
-        """The same with the faultless ones of some texts added, which may name one another; the faults of the
-        others, by path.
+        """The same with the faultless ones of some texts added, which may name one another; and the faults of
+        the others, by path.
         """
         left, faulty = dict[str, tuple[Source, Parsed]](), dict[str, DefinitionError]()
         for source in sources:
@@ -164,25 +164,25 @@ class Loaded(msgspec.Struct, frozen=True):
         return here._with(definitions, [source for source, _ in parsed])
 
     def with_shipped(self, references: Iterable[Reference]) -> Loaded:
-        """The same with the shipped modules that references name, where there are none of their names.
+        """The same with the shipped modules that references name, unless there are modules of these names.
 
         Raises DefinitionError.
         """
         return self._with_imported(self._shipped(shipped_modules().named(references)))
 
     def _shipped(self, groups: frozenset[str]) -> Iterable[Module]:
-        """The shipped modules of some groups for which there are none. Raises DefinitionError."""
+        """The shipped modules of some groups without a module. Raises DefinitionError."""
         imported = shipped_modules().load(groups - self.texts.keys())
         if imported.faults:
             raise DefinitionError([fault for found in imported.faults.values() for fault in found])
         return imported.modules.values()
 
     def keeping(self, groups: frozenset[str]) -> Loaded:
-        """The same with shipped modules, whatever the files name at any later time (N31)."""
+        """The same with shipped modules, which stay whatever the files name later (N31)."""
         if groups <= self.kept:
             return self
         kept = msgspec.structs.replace(self, kept=self.kept | groups)
-        with suppress(DefinitionError):  # a call of a module that does not load says so
+        with suppress(DefinitionError):  # a call of a module that does not load reports it
             return kept._with_imported(kept._shipped(groups))
         return kept
 
@@ -232,7 +232,7 @@ class Loaded(msgspec.Struct, frozen=True):
 
 
 def _path_of(text: str | Path) -> Path | None:
-    """The path that a value stands for, itself or by name; None for a text, which begins as XML does.
+    """The path that a value stands for, itself or by name; None for a text of XML.
 
     Raises DefinitionError for any other text.
     """

@@ -1,6 +1,6 @@
-"""Clients of MCP: the files `etc/mcp/NAME.toml`, each with the rights of one assistant elsewhere.
+"""MCP clients: the files `etc/mcp/NAME.toml`, each with the rights of one assistant elsewhere.
 
-Anything not named is refused. Changes of a file count from the client's next call on.
+Anything not named is refused. Changes of a file apply from the client's next call.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from narval.files.tokens import new_token, read_digest, token_digest
 from narval.system.whole_file import write_whole
 
 CLIENTS = "etc/mcp"
-"""The folder of the files of clients."""
+"""The folder of the clients' files."""
 
 TOOLS = (
     "add", "elements", "count", "start", "signal", "cancel", "show", "why", "history", "simulate", "check",
@@ -72,14 +72,14 @@ _recipe = toml.fitting(
 
 
 class McpClient(msgspec.Struct, frozen=True, kw_only=True):
-    """A client of MCP, and all its rights; an empty list allows nothing."""
+    """An MCP client, and all its rights; an empty list allows nothing."""
 
     name: str
     """Its name, which is that of its file."""
     sha256: Annotated[str, partial(read_digest, made=", as `narval mcp client add` writes it")] = ""
     """The SHA-256 of its token, in hex; without one it has no access over HTTP."""
     agents: Annotated[tuple[str, ...], toml.listed(_agent, "names of agents")] = ()
-    """The agents that it may ask; if it names none, the first is asked."""
+    """The agents that it may ask; a request that names none asks the first."""
     tools: Annotated[tuple[str, ...], toml.listed(_tool, "names of tools")] = ()
     """The tools that it may use."""
     add: Annotated[tuple[str, ...], toml.listed(_element, "names of elements")] = ()
@@ -89,7 +89,7 @@ class McpClient(msgspec.Struct, frozen=True, kw_only=True):
     recipes: Annotated[tuple[str, ...], toml.listed(_recipe, "names of definitions")] = ()
     """The definitions that it may start; those with a `tool` are tools of their own."""
     secrets: Annotated[tuple[str, ...], toml.secret_names] = ()
-    """The names of `[secret]` whose elements it may read, and be given by runs."""
+    """The names of `[secret]` whose elements it may read, and receive from runs."""
     calls: Annotated[int, toml.count(6_000)] = 60
     """The most calls in a minute."""
     bytes: Annotated[int, toml.size_up_to("64M")] = 1024 * 1024
@@ -121,20 +121,20 @@ def client_names(home: Path) -> list[str]:
 
 
 def faults_of_clients(home: Path) -> list[Fault]:
-    """All the faults of the files of clients."""
+    """All the faults of the clients' files."""
     return [fault for name in client_names(home) for fault in read_client(home, name)[1]]
 
 
 def clients_of(home: Path) -> tuple[McpClient, ...]:
-    """The clients of a home whose files have no faults, in the order of their names."""
+    """The clients of a home whose files have no faults, sorted by name."""
     clients = (read_client(home, name)[0] for name in client_names(home))
     return tuple(client for client in clients if client is not None)
 
 
 def make_client(home: Path, name: str, agent: str) -> str:
-    """Make the file of a client without rights; its token, which is not stored.
+    """Make the file of a client without rights; returns its token, which is not stored.
 
-    Raises OperatorError where there is such a file, or the name is invalid, and OSError.
+    Raises OperatorError if there is such a file, or the name is invalid, and OSError.
     """
     if not CLIENT_NAME.fullmatch(name):
         raise OperatorError(f"expected {_NAMED}, got {name!r:.80}")

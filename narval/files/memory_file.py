@@ -26,7 +26,7 @@ from narval.system.regular_file import read_source
 from narval.system.unexpected import unexpected
 
 DEFAULTS = AgentSettings()
-"""The limits that count where no file sets others."""
+"""The limits that apply if no file sets others."""
 
 SHOWN = "data/memory.xml"
 """The name of the file of declarations in faults."""
@@ -44,7 +44,7 @@ def read_memory(
 ) -> tuple[list[bytes] | None, list[Fault]]:
     """The elements that a `memory.xml` declares, or None and its faults: then its former declarations stay.
 
-    With a library, attributes must hold what the inputs of its actions say. Unless `starts` is False,
+    With a library, attributes must hold what the inputs of its actions require. Unless `starts` is False,
     starting an unknown definition is then a fault, and an attribute that nothing reads gets a warning. The
     elements must be within the `limits` of the agent (G16). `broken` are the files that did not load, by the
     kind and name that they should define. `shown` is the path of the file for people.
@@ -114,7 +114,7 @@ def _doubles(root: XmlNode, source: Source) -> Iterator[Fault]:
 
 
 def _ill_held(root: XmlNode, source: Source, library: Library) -> Iterator[Fault]:
-    """Faults of attributes that do not hold what an action with such inputs requires."""
+    """Faults of attributes whose values are not what an action with such inputs requires."""
     inputs = [
         slot
         for definition in library
@@ -141,9 +141,9 @@ _READERS: Mapping[str, Callable[[str], object]] = MappingProxyType(
 
 
 def _wrong(value: str, held: str | tuple[str, ...], root: XmlNode) -> tuple[str, int] | None:
-    """The reason why a value is not one of the required kind, and where in it; None if it is.
+    """The reason why a value is not of the required kind, and where in it; None if it is.
 
-    An element that is named must be declared beside it, under the same `root`.
+    A named element must be declared beside it, under the same `root`.
     """
     if isinstance(held, tuple):
         found = f"expected {' or '.join(held)}, found {value!r:.80}{closest(value, held)}"

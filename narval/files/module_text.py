@@ -26,7 +26,7 @@ _COMMENT = re.compile(r"#[^\n]*")
 
 @dataclass(frozen=True)
 class ModuleText:
-    """A module as text: its path, and its files by their names within it, "" where it is one file.
+    """A module as text: its path, and its files by their names within it, "" if it is one file.
 
     `path` is the one shown in faults: `modules/mail.py`, or `modules/mail` for a folder. `faults` are those
     of files that could not be read.
@@ -64,7 +64,7 @@ class ModuleText:
 
     @property
     def _only(self) -> Source:
-        """The only file of a module; an empty text where it could not be read, which is a fault."""
+        """The only file of a module; an empty text if it could not be read, which is a fault."""
         return self.files.get("", Source(self.path, b""))
 
     def place_of(self, function: str) -> str:
@@ -76,8 +76,8 @@ class ModuleText:
         return ""
 
     def place_before(self, path: str, line: int, text: str) -> tuple[int, int]:
-        """The line and column of a text in one of its files, the last one up to a line; the line itself where
-        it is not there.
+        """The line and column of a text in one of its files, the last one up to a line; that line itself if
+        the text is not there.
         """
         source = next((source for source in self.files.values() if source.path == path), None)
         lines = source.text.splitlines()[:line] if source is not None else []
@@ -88,7 +88,7 @@ class ModuleText:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of all of it, in hexadecimal."""
+        """The SHA-256 of all of it, in hexadecimal."""
         return hashlib.sha256(self.data).hexdigest()
 
     @cached_property
@@ -122,7 +122,7 @@ class ModuleText:
         for part, source in self.parts.items():
             if b"from" not in source.data or b"." not in source.data:
                 continue
-            # beside `mail.py` is one dot away; beside the folder `mail`, two dots from a file directly in it
+            # a sibling of `mail.py` is one dot away, one of the folder `mail` two dots from a file in it
             dots = part.count(".") + (2 if is_package(source) else 1)
             for found in _RELATIVE.finditer(source.data.decode("utf-8", "replace")):
                 if len(found[1]) == dots:

@@ -1,10 +1,10 @@
 """Modules: Python files imported from their text, under private names, so that a faulty one affects no other
 (N30).
 
-The modules of a home are one package, whose name is private and new each time, so that `from .mail import
-send` finds a sibling and two versions of a module live side by side. Nothing is put on `sys.path`; nothing is
-written. A module is good as a whole, the files of a folder together. A module that does not import, or whose
-actions have faults, is replaced by its last good version, and no other is affected.
+The modules of a home are one package with a new private name each time. So `from .mail import send` finds a
+sibling, and two versions of a module coexist. Nothing is put on `sys.path`; nothing is written. A module is
+good as a whole, the files of a folder together. A module that cannot be imported, or whose actions have
+faults, is replaced by its last good version, and no other is affected.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Module(msgspec.Struct, frozen=True):
     """A module as imported; `text` is the imported version, `found` the definitions in it.
 
     `functions` are their Python functions and classes, by `key_of` the definition. `lease` is also held by
-    all that may still call them.
+    everything that may still call them.
     """
 
     text: ModuleText
@@ -70,30 +70,30 @@ class Imported(msgspec.Struct, frozen=True):
     faults: Mapping[str, tuple[Fault, ...]] = {}
 
     def joined(self, other: Imported) -> Imported:
-        """Both together; where both have a group, the module of `other`."""
+        """Both together; if both have a group, the module of `other` wins."""
         return Imported({**self.modules, **other.modules}, {**self.faults, **other.faults})
 
 
 ModuleVersions = Callable[[str], Iterator[ModuleText] | None]
-"""A function that gives the versions of a group's module, the one to try first in front; None without one."""
+"""A function that returns the versions of a group's module, in the order to try; None without one."""
 
 Lender = Callable[[str], Module | None]
-"""A function that gives the module of a group from elsewhere, where the package has no good one."""
+"""A function that returns the module of a group from elsewhere, if the package has no good one."""
 
 
 Compile = Callable[[Source], CodeType]
-"""A function that gives the code of a file. Raises SyntaxError."""
+"""A function that returns the code of a file. Raises SyntaxError."""
 
 
 def _nothing(group: str) -> None:
-    """Give nothing: no versions, once a package is complete, and no module to lend."""
+    """Return nothing: no versions, once a package is complete, and no module to lend."""
 
 
 class ModulePackage:
     """Modules that import each other as siblings.
 
-    `folder` is put before the path of a file to form its file name, shown in tracebacks. `compiled` gives the
-    code of a file.
+    `folder` is prepended to the path of a file to form its file name, shown in tracebacks. `compiled` returns
+    the code of a file.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class ModulePackage:
             for group in groups:
                 self._finder.attempt(group)
         faults = dict(self._finder.faults)
-        # a module knows its finder as its loader, which must not lead to the lease: that would never end then
+        # a module refers to its finder as its loader; if that led to the lease, the lease would never end
         own = {
             group: Module(trial.text, trial.module, *trial.declared(), self._lease)
             for group, trial in self._finder.good.items()
@@ -126,7 +126,7 @@ class ModulePackage:
 def without_doubles(
     modules: Mapping[str, Module], faults: dict[str, tuple[Fault, ...]]
 ) -> Mapping[str, Module]:
-    """Give a key used by several modules only to the first of them: some code is known by its bare name."""
+    """Give a key that several modules use only to the first of them: some code is known by its bare name."""
     first: dict[str, ModuleDefinition] = {}
     kept = {}
     for group in sorted(modules):
@@ -185,7 +185,7 @@ def _together(text: ModuleText, definition: Definition) -> str:
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
-    """Finds the modules of one package, whose files are texts."""
+    """The finder of the modules of one package, whose files are texts."""
 
     def __init__(self, name: str, folder: str, lender: Lender, compiled: Compile) -> None:
         self._name, self._folder, self._lender, self._compiled = name, folder, lender, compiled
@@ -197,7 +197,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 
     @contextlib.contextmanager
     def importable(self, versions: ModuleVersions) -> Iterator[None]:
-        """Let modules of the package be found within the block; imported ones stay importable as long as
+        """Make modules of the package importable within the block; imported ones stay importable as long as
         their lease.
         """
         package = ModuleType(self._name, "Modules of narval.")
@@ -207,7 +207,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         refuse_exits_of(_Finder)
         self._versions = versions
         try:
-            # the prints of a module during import must not get into the output of a command
+            # a module's prints during import must not end up in a command's output
             with contextlib.redirect_stdout(sys.stderr):
                 yield
         finally:
@@ -298,7 +298,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
             if ends_program(error):
                 raise
             if isinstance(error, _NotGoodError) and error.group == trial.text.group:
-                return False  # for the faults of another file of this module, which are noted
+                return False  # because of noted faults of another file of this module
             beside = partial(self._beside, module.__package__ or "", trial)
             if isinstance(error, _NotGoodError):
                 error = ImportError(*error.args).with_traceback(error.__traceback__)
@@ -306,8 +306,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         return len(trial.faults) == known
 
     def _beside(self, package: str, trial: _Trial, name: str) -> str:
-        """The statement by which a file of a package imports one beside it, or further out, of this name; ""
-        where there is none.
+        """The statement with which a file of a package imports one of this name beside it, or further out; ""
+        if there is none.
         """
         inner, dots = package.partition(".")[2], "."
         while inner:

@@ -98,7 +98,7 @@ def load_people(home: Path | None) -> Directory:
 
 
 def read_people(home: Path | None, *, was_there: bool = False) -> tuple[Directory | None, list[Fault]]:
-    """The directory of a home, or all the faults of its file, which is to be there if it `was_there`."""
+    """The directory of a home, or all the faults of its file, which must exist if it `was_there`."""
     if home is None:
         return Directory.of_owner(_owner(home)), []
     file = toml.TomlFile.of(home / PEOPLE_FILE, PEOPLE_FILE, was_there=was_there)

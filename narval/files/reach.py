@@ -41,11 +41,11 @@ class ReachSources(NamedTuple):
     offers: Mapping[str, Sequence[str]] = {}
     """The agents that may call definitions of any agent here, by their full names."""
     people: Directory = Directory()
-    """The directory of people, which says by which ways all work asks, and what is asked before a call."""
+    """The directory of people, which says in which ways all work asks, and what is asked before a call."""
 
     @property
     def given(self) -> set[str]:
-        """The labels given by webhooks, callers, language models, actions and clients of MCP."""
+        """The labels from webhooks, callers, language models, actions and MCP clients."""
         actions = (action for library in self.libraries for action in library.of(Action.kind).values())
         return {
             *self.settings.labels,
@@ -55,7 +55,7 @@ class ReachSources(NamedTuple):
 
     @property
     def writes(self) -> frozenset[str]:
-        """The ways by which people can be written to."""
+        """The ways in which people can be written to."""
         has = {MAIL: self.settings.mail is not None, CHAT: bool(self.settings.chats)}
         return frozenset(way for way in WRITTEN if has[way])
 
@@ -100,7 +100,7 @@ class ReachSources(NamedTuple):
 
 @lru_cache(maxsize=2)
 def reach_of(snapshot: Snapshot, clients: tuple[McpClient, ...]) -> Reach:
-    """The reach of labels in a home, by a snapshot of its files and its clients of MCP."""
+    """The reach of labels in a home, by a snapshot of its files and its MCP clients."""
     libraries = tuple(loaded.library for loaded in snapshot.libraries)
     return sources_of(snapshot, libraries, clients).reach
 

@@ -1,4 +1,4 @@
-"""Files that an element may name: those of a home, but for the ones that say what it does, or of a folder
+"""Files that an element may name: those of a home, except for the ones that control it, or those of a folder
 that the element names. This is what `[home]` and `{NAME/@folder}` mean in the needs of an action.
 """
 
@@ -12,21 +12,21 @@ from unicodedata import normalize
 from narval.core.errors import ActionError
 
 CLOSED = ("agents", "etc", "inbox", "modules", "proposals", "recipes", "work")
-"""The folders of a home that an element reaches only by naming them: a file there says what narval does, or
-answers for a person.
+"""The folders of a home that an element reaches only by naming them: a file there controls narval, or answers
+for a person.
 """
 
 RECORDS = ("calendars", "edits", "feeds", "files", "link-codes", "listen", "mcp", "trials", "web")
 """The folders of `var` that are closed: records of sources and files, edits, logins and codes."""
 
 DOCUMENTS = (".html", ".xml", ".txt", ".md", ".csv", ".json")
-"""The endings of files that are open right in `var`; the daemon's own files there have others."""
+"""The suffixes of files that are open directly in `var`; the daemon's own files there have others."""
 
 OUTSIDE = "outside"
 
 
 def reachable(attributes: Mapping[str, str], home: Path | None) -> Path:
-    """The file of the attributes `path` and `folder` of an element, links in its folders followed.
+    """The file of the attributes `path` and `folder` of an element, with links in its folders followed.
 
     For a home in memory, inside is the working folder of the program. Raises ActionError for a file outside.
     """
@@ -38,7 +38,7 @@ def reachable(attributes: Mapping[str, str], home: Path | None) -> Path:
 
 
 def check_words(attributes: Mapping[str, str], home: Path | None) -> None:
-    """Refuse a path that leads out of the home by its words alone; one with a `folder` is not judged. Raises
+    """Refuse a path whose words alone lead out of the home; one with a `folder` is not judged. Raises
     ActionError.
 
     Links in it are not followed, because a disk that an element names may not answer.
@@ -72,8 +72,8 @@ def _absolute(path: str, home: Path) -> Path:
 
 
 def closed_part(path: Path, home: Path) -> str:
-    """The closed folder of a home in which a file lies, links followed; "" if a definition may write there.
-    Of `data` only `memory.xml` is closed.
+    """The closed folder of a home in which a file lies, with links followed; "" if a definition may write
+    there. Of `data` only `memory.xml` is closed.
     """
     return _closed_part(path, Path(os.path.realpath(home)))
 
@@ -89,12 +89,12 @@ def _closed_part(path: Path, home: Path) -> str:
 
 
 def _within(path: Path, home: Path) -> tuple[str, ...]:
-    """The parts of a path below the home. There are disks on which `Etc` is `etc`, so case does not count."""
+    """The parts of a path below the home, without regard to case: on some disks `Etc` is `etc`."""
     depth = len(home.parts)
     is_within = [*map(str.casefold, path.parts[:depth])] == [*map(str.casefold, home.parts)]
     return path.parts[depth:] if is_within else ()
 
 
 def _folded(name: str) -> str:
-    """A name by its letters of ASCII alone: a disk may ignore case, accents, and what cannot be seen."""
+    """A name reduced to its ASCII letters: a disk may ignore case, accents, and invisible characters."""
     return normalize("NFKD", name).casefold().encode("ascii", "ignore").decode()

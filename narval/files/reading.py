@@ -1,4 +1,4 @@
-"""Reading: the present files of a home, from which a snapshot is made (N13, N30, N31)."""
+"""Reading: the current files of a home, from which a snapshot is made (N13, N30, N31)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from narval.files.snapshot import AgentFiles, Snapshot
 from narval.files.trust_file import TRUST_FILE, read_trust
 
 PROTECTING = (FILE, PEOPLE_FILE, TRUST_FILE)
-"""The files that say what must be asked: that one of them is away for a moment permits nothing."""
+"""The files that say what must be asked: if one of them is missing for a moment, that permits nothing."""
 
 HOME_ALONE = ("",)
 """The collections of an agent that follows only the home, by their paths in the home."""
@@ -57,7 +57,7 @@ class Reading:
     def __init__(
         self,
         home: Path,
-        before: Snapshot = Snapshot(),  # noqa: B008 - nothing can alter it
+        before: Snapshot = Snapshot(),  # noqa: B008 - it is immutable
         stored: Stored = nothing_stored,
         *,
         starts: bool = False,
@@ -71,7 +71,7 @@ class Reading:
         self._schemas: dict[str, Schemas] = {}
 
     def library(self, follows: tuple[str, ...] = HOME_ALONE) -> Loaded:
-        """The library that some collections make together, given by their paths in the home."""
+        """The library of some collections together, given by their paths in the home."""
         if follows not in self._libraries:
             new = [self._collection(within) for within in follows]
             old = self._old.get(follows, Loaded())
@@ -79,8 +79,8 @@ class Reading:
         return self._libraries[follows]
 
     def followed(self, follows: tuple[str, ...], beneath: Schemas, limits: AgentSettings) -> AgentFiles:
-        """The files that count for followers of some collections, given by their paths in the home. Where two
-        collections have schemas for elements of one name, that of the first counts; `beneath` are those for
+        """The files that apply to followers of some collections, given by their paths in the home. If two
+        collections have schemas for elements of one name, the first one's applies; `beneath` are those for
         all other elements.
         """
         loaded, schemas, faults = self.library(follows), beneath, set[Fault]()
@@ -94,8 +94,8 @@ class Reading:
         return AgentFiles(loaded, schemas, None, declared, tuple(sorted(faults | {*loaded.faults})))
 
     def snapshot(self) -> Snapshot:
-        """All files of the home. Where one of those in `etc/` has faults, or one that protects the home is
-        gone, what it said `before` counts.
+        """All files of the home. If one of those in `etc/` has faults, or one that protects the home is gone,
+        its content `before` stays in effect.
         """
         before, wrong = self._before, set[Fault]()
         there = before.protecting.union(path for path in PROTECTING if (self._home / path).exists())
@@ -163,7 +163,7 @@ class Reading:
         return self._collections[within]
 
     def _schemas_over(self, beneath: Schemas, within: str, faults: set[Fault]) -> Schemas:
-        """The schemas of a folder, over those that count for elements for which it has none."""
+        """The schemas of a folder, over those for elements for which it has none."""
         if not (folder := self._home / within / SCHEMAS).is_dir():
             return beneath
         if within not in self._schemas:
@@ -201,7 +201,7 @@ class Reading:
         shown, known = f"{within}{AGENT_FILE}", CollectionsOf(self._home)
         given, faults = read_agent_file(self._home / shown, shown, known, callers)
         if given is None and before is not None:
-            given = before.given or None  # a file that was empty or missing gives nothing to continue with
+            given = before.given or None  # an empty or missing file leaves nothing to continue with
         settings = AgentSettings().with_given(given or {})
         followed = self.followed(paths_of(self._home, settings, name), schemas, settings)
         loaded, wrong = followed.loaded, {*faults, *followed.faults}
@@ -214,5 +214,5 @@ class Reading:
 
 
 def load(home: Path) -> Loaded:
-    """The library of a home, for agents that follow only that."""
+    """The library of a home, for agents that follow only the home."""
     return Reading(home).library()

@@ -2,8 +2,8 @@
 
     python -m narval.files.schema_trial
 
-A schema of forty lines can take gigabytes and minutes, and libxml2 blocks the interpreter meanwhile. One
-child tries all the schemas of a folder; the outcomes are remembered by digest.
+A schema of forty lines can take gigabytes and minutes, and libxml2 blocks the interpreter for that time. One
+child tries all the schemas of a folder; the outcomes are cached by digest.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from narval.core.errors import ElementError
 from narval.system.memory_limit import bounded, peak_memory
 
 SECONDS, MEGABYTES = 1.0, 128
-"""The most processor time and memory for one schema: a daemon does nothing else meanwhile."""
+"""The most processor time and memory for one schema: it blocks the daemon."""
 
 _ROOM = 4 * MEGABYTES * 2**20
-"""The growth at which the child gets no more memory. It is above the bound, because libxml2 conceals that an
-array could not grow; what it had taken by then shows that the bound was passed."""
+"""The growth at which the child gets no more memory. It is above the limit, because libxml2 conceals that an
+array could not grow; the memory used by then shows that the limit was exceeded."""
 
 _MOST_REMEMBERED = 4_096
 _PASSED, _TOO_LARGE = b".", b"m"
@@ -50,7 +50,7 @@ class SchemaTrials:
         self._outcomes: OrderedDict[str, str] = OrderedDict()
 
     def excess(self, schema: SchemaText, others: Iterable[SchemaText]) -> str:
-        """The reason not to compile a schema, or an empty text; `others` are tried by the same child."""
+        """The reason not to compile a schema, or an empty text; the same child tries `others`."""
         wanted = _digest(schema)
         if wanted not in self._outcomes:
             untried = {_digest(each): each for each in (schema, *others)}
@@ -84,7 +84,7 @@ def _digest(schema: SchemaText) -> str:
 
 
 def tried_by_child(schemas: Sequence[SchemaText]) -> tuple[bytes, int]:
-    """The answer of a child about schemas, a byte for each, and its exit status."""
+    """A child's answer about schemas, a byte for each, and its exit status."""
     child = subprocess.run(
         [sys.executable, "-m", __name__],
         input=msgspec.msgpack.encode(schemas),
@@ -96,11 +96,11 @@ def tried_by_child(schemas: Sequence[SchemaText]) -> tuple[bytes, int]:
     return child.stdout[: len(schemas)], child.returncode
 
 
-# --- what is compiled -------------------------------------------------------------------------------------
+# --- compiling --------------------------------------------------------------------------------------------
 
 
 def compiled(suffix: str, text: bytes) -> Any:
-    """The compiled schema of a text, which tells if a root fits it. Raises ElementError."""
+    """The compiled schema of a text, which says if a root satisfies it. Raises ElementError."""
     return _relax_ng(text) if suffix == ".rng" else _dtd(text)
 
 
@@ -135,7 +135,7 @@ def _dtd(data: bytes) -> etree.DTD:
 
 
 def main() -> None:
-    """Compile the given schemas, each within its bounds; the system ends one that takes too much time."""
+    """Compile the given schemas, each within its limits; the system ends one that takes too much time."""
     for suffix, text in msgspec.msgpack.decode(sys.stdin.buffer.read(), type=list[SchemaText]):
         before = peak_memory()
         signal.setitimer(signal.ITIMER_PROF, SECONDS)

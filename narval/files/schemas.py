@@ -1,8 +1,8 @@
 """Schemas: `etc/schemas/NAME.rng` or `NAME.dtd` describes the elements of a name (N7).
 
-The files are read at once, and compiled when they are first needed, after a trial in a bounded child. Where a
-file cannot be used, its last good version stays in use; without one, elements of its name are refused, and
-the reason names the file.
+The files are read at once, and compiled on first use, after a trial in a bounded child. For an invalid file
+its last good version stays in use; without one, elements of its name are refused, and the reason names the
+file.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Schemas:
         return None if schema(root) else self._reason(schema, name, text)
 
     def faults(self) -> list[Fault]:
-        """The faults of the schemas themselves; all of them are compiled."""
+        """The faults of the schemas themselves; this compiles all of them."""
         for name in self._names:
             self._schema(name)
         return [self._faults[name] for name in sorted(self._faults)]
@@ -112,14 +112,14 @@ class Schemas:
         return good
 
     def _reason(self, schema: Any, name: str, text: bytes) -> Fault:
-        """The first error of a log; the place of its tag is searched for, as libxml2 has no columns here."""
+        """The first error of a log; its tag is searched for, as libxml2 reports no columns here."""
         reason = f"<{name}> is not valid by {self._shown}/{self._names[name].name}"
         for entry in schema.error_log:
             return Fault("", *_place(text, max(entry.line, 1)), f"{reason}: {entry.message}")
         return Fault("", 1, 1, reason)
 
     def _schema(self, name: str) -> Any:
-        """The compiled schema of a name, which tells if a root fits it; or the fault of the file."""
+        """The compiled schema of a name, which says if a root satisfies it; or the fault of the file."""
         if name not in self._read:
             made = self._compiled(self._names[name], self._texts[name])
             if isinstance(made, Fault):
@@ -152,7 +152,7 @@ class Schemas:
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """The schemas by element name; a `.rng` goes before a `.dtd` of the same name."""
+    """The schemas by element name; a `.rng` takes precedence over a `.dtd` of the same name."""
     for suffix in reversed(SUFFIXES):
         for name in names_in(folder):
             if name.endswith(suffix) and not name.startswith("."):
@@ -167,11 +167,11 @@ def _text(path: Path, shown: str) -> bytes | Fault:
 
 _TAG = re.compile(rb"""<[^\s<>!?/](?:[^<>"']|"[^"<]*"|'[^'<]*')*>""")
 _NEAR = 16_384
-"""Bytes before a line within which a tag that reaches it is searched for."""
+"""Bytes before a line to search for a tag that reaches it."""
 
 
 def _place(text: bytes, line: int) -> tuple[int, int]:
-    """The line and column of the tag that covers a line: libxml2 only has the lines where tags end."""
+    """The line and column of the tag that covers a line: libxml2 only reports the lines where tags end."""
     begin = 0
     for _ in range(line - 1):
         begin = text.find(b"\n", begin) + 1

@@ -63,7 +63,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "told": ("way", "run", "at"),
     }
 )
-"""The attributes that tables show of the elements that ship, unless the settings say otherwise."""
+"""The attributes of shipped elements that tables show, unless the settings say otherwise."""
 
 
 def _is_url(text: str) -> bool:
@@ -78,7 +78,7 @@ _url = toml.fitting(_is_url, "the URL of a database, such as postgresql://user@h
 
 
 def _columns(value: object) -> Mapping[str, tuple[str, ...]]:
-    """The attributes by root name; for elements that are not named, the shipped ones."""
+    """The attributes by root name; the shipped ones for elements that are not named."""
     if not isinstance(value, dict) or not all(
         isinstance(names, list) and all(isinstance(name, str) for name in names) for names in value.values()
     ):
@@ -92,7 +92,7 @@ class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
     threads: Annotated[int, toml.count(1_000_000)] = min(32, 4 + (os.cpu_count() or 1))
     """The most calls at once in threads, and in programs of their own."""
     workers: Annotated[int, toml.count(1_000_000)] = max(2, os.cpu_count() or 1)
-    """The most workers: programs that answer calls of actions which run apart."""
+    """The most workers: programs for calls of actions that run apart."""
     worker_memory: Annotated[int | None, toml.or_none(toml.size)] = None
     """The bytes by which a worker may grow after its start; None: no limit."""
     xslt_folders: Annotated[tuple[str, ...], toml.listed(toml.text, "folders")] = ()
@@ -100,17 +100,17 @@ class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
     fetch_allow: Annotated[tuple[str, ...], toml.places] = ()
     """The places of this machine and its networks that actions may fetch."""
     services: tuple[AnyService, ...] = ()
-    """The places outside that actions may ask by name, from all tables of services."""
+    """The places outside that actions may use by name, from all tables of services."""
     mcp: tuple[McpServer, ...] = ()
     """The MCP servers whose tools are actions."""
     cluster: ClusterSettings = ClusterSettings()
-    """The place where heavy calls are answered."""
+    """The place for heavy calls."""
     worker_start: float = 60.0
     """The seconds that a worker has to start."""
     worker_idle: float = 120.0
     """The seconds after which an unused worker ends."""
     patience: float = 1.0
-    """The seconds that a cancelled coroutine has to end before it is given up."""
+    """The seconds that a cancelled coroutine has to end before it is abandoned."""
     transform_memory: int = 1024 * 1024 * 1024
     """The bytes that a transform may add to its worker."""
 
@@ -130,15 +130,15 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
     timezone: Annotated[str | None, toml.or_none(toml.zone), toml.AT_START] = None
     """The zone of the calendar (IANA); None: that of the machine."""
     durability: Annotated[Literal["crash", "power"], toml.one_of("crash", "power"), toml.AT_START] = "crash"
-    """The fault that confirmed work survives."""
+    """The fault that committed work survives."""
     store: Annotated[str | None, toml.or_none(_url), toml.AT_START] = None
     """The URL of the database; None: SQLite in `var/store.db`."""
     store_patience: Annotated[float | None, toml.or_none(toml.duration), toml.AT_START] = None
     """The time for which a daemon waits for a server that does not answer; None: for ever."""
     listen: Annotated[bool, toml.flag, toml.AT_START] = True
-    """True if daemons of one database tell one another of messages at once; else within a heartbeat."""
+    """True if daemons of one database notify one another of messages at once; else within a heartbeat."""
     fleet_weight: Annotated[int, toml.count(100), toml.AT_START] = 10
-    """Its part of the agents that any daemon of one database may have, compared with the other daemons."""
+    """Its share of the agents that any daemon of one database may have, compared with the other daemons."""
     call_timeout: Annotated[float, toml.duration] = 300.0
     """The time that a call without a time limit of its own may take."""
     stop_grace: Annotated[float, toml.duration] = 10.0
@@ -148,9 +148,9 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
     active_memory: Annotated[int | None, toml.or_none(toml.size)] = None
     """The bytes that all active agents may take; None: half of the machine's."""
     forget_after: Annotated[float | None, toml.or_none(toml.duration), toml.AT_START] = None
-    """The time for which an element that was not used, or a run that has ended, is kept; None: for ever."""
+    """The time for which an unused element, or an ended run, is kept; None: for ever."""
     work_kept: Annotated[float, toml.duration, toml.AT_START] = 365 * 86400.0
-    """The least time for which an ended item of work is kept."""
+    """The least time for which an ended work item is kept."""
     turn_limit: Annotated[int, toml.count(1_000_000)] = 1000
     """The most events of a turn."""
     history_entries: Annotated[int, toml.count(1_000_000)] = 10_000
@@ -158,19 +158,19 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
     run_depth: Annotated[int, toml.count(1_000_000)] = 100
     """The depth to which runs may call one another."""
     run_family: Annotated[int, toml.count(1_000_000)] = 10_000
-    """The most runs under way that one outermost run has called, directly or not."""
+    """The most active runs that one outermost run has called, directly or not."""
     run_chain: Annotated[int, toml.count(1_000_000)] = 100
     """The most runs of a definition that may follow one another, each caused only by the one before, until
-    they begin later and later.
+    their starts are delayed more and more.
     """
     traces: Annotated[bool, toml.flag, toml.AT_START] = False
     """True if traces are exported by OpenTelemetry, as the variables OTEL_* of the environment say."""
     log_level: Annotated[str, toml.one_of("debug", "info", "warning", "error")] = "info"
-    """The lowest level that the log has."""
+    """The lowest level that is logged."""
     grants: Annotated[Literal["ask", "trust"], toml.one_of("ask", "trust")] = "trust"
     """The word that says whether a definition needs a grant to reach outside the home."""
     columns: Annotated[Mapping[str, tuple[str, ...]], _columns] = COLUMNS
-    """The attributes that tables show of elements, by root name."""
+    """The attributes of elements that tables show, by root name."""
     mail: Mapping[str, str] | None = None
     """The server and the address for mails to people; None: no mails."""
     dataflows: FlowLimits = FlowLimits()
@@ -180,17 +180,17 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
     hooks: Mapping[str, Webhook] = MappingProxyType({})
     """The webhooks, by name."""
     callers: Mapping[str, Caller] = MappingProxyType({})
-    """The programs that call by HTTP, by name."""
+    """The programs that call over HTTP, by name."""
     chats: tuple[ChatSettings, ...] = ()
-    """The accounts by which people write to the home."""
+    """The accounts with which people write to the home."""
     web: WebSettings = WebSettings()
-    """The settings of what `narval web` serves beside the pages."""
+    """The settings of what `narval web` serves besides the pages."""
     link: LinkSettings = LinkSettings()
     """The settings for peers that ask this home."""
     propose: ProposeSettings = ProposeSettings()
     """The settings of the model that drafts definitions."""
     agent: Given = MappingProxyType({})
-    """The settings of only the home's own agent."""
+    """The settings of the home's own agent only."""
 
     @classmethod
     def load(cls, home: Path) -> Settings:
@@ -237,7 +237,7 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class CurrentSettings:
-    """The settings of a home as they are `now`: their users read them there when needed."""
+    """The settings of a home as they are `now`: users read them there when needed."""
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.now = settings or Settings()
@@ -248,7 +248,7 @@ class CurrentSettings:
 
 
 def read_settings(home: Path, *, was_there: bool = False) -> tuple[Settings | None, list[Fault]]:
-    """The settings of a home, or all the faults of their file, which is to be there if it `was_there`."""
+    """The settings of a home, or all the faults of their file, which must exist if it `was_there`."""
     return toml.outcome(toml.TomlFile.of(home / FILE, FILE, was_there=was_there), partial(_settings, home))
 
 

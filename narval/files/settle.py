@@ -1,5 +1,5 @@
-"""Settle: decides which version of each file is active in some collections, for one file may make another bad
-(N13).
+"""Settle: chooses the active version of each file of some collections, since a fault in one file can
+invalidate another (N13).
 
 A file is good as a whole or not at all, and so is a module that is a folder. For a file with faults the last
 good version stays active: the former one, else the one in the store, else, for a module, the shipped one. All
@@ -28,7 +28,7 @@ from narval.files.shipped import is_shipped, shipped_modules, unloaded
 from narval.system.unexpected import unexpected
 
 LastGood = Callable[[str], tuple[Definition, ...]]
-"""A function that gives the definitions of the last good version of a file."""
+"""A function that returns the definitions of the last good version of a file."""
 
 
 def settle(
@@ -38,10 +38,10 @@ def settle(
     stored: Stored = nothing_stored,
     servers: frozenset[str] = frozenset(),
 ) -> Loaded:
-    """The library that some collections make together, with the active version of each of their files; `old`
-    itself where none of them has changed.
+    """The library of some collections together, with the active version of each of their files; `old` itself
+    if none of them has changed.
 
-    `old` is the former library, `stored` has still earlier versions; both decide for files with faults.
+    `old` is the former library, `stored` has still earlier versions; both provide versions for faulty files.
     `servers` are the MCP servers of the settings.
     """
     if old.collections and old.servers == servers and all(map(is_, old.collections, new)):
@@ -80,7 +80,7 @@ def settle(
 
 
 def _parsed(path: str, kept: Iterable[bytes]) -> tuple[Definition, ...]:
-    """The definitions of a file in the store, without those that cannot be read any more."""
+    """The definitions of a file in the store, without those that can no longer be read."""
     definitions = list[Definition]()
     for data in kept:
         with suppress(DefinitionError):
@@ -95,9 +95,7 @@ def _settle(
     last_good: LastGood,
     servers: frozenset[str],
 ) -> tuple[_Settlement, Imported]:
-    """Settle what is good, with the shipped modules that something names, and of which the home has no good
-    version.
-    """
+    """Settle the good files, with the named shipped modules of which the home has no good version."""
     ships, tried = shipped_modules(), frozenset(imported.modules)
     names = old.kept | ships.named(found for parsed in read.values() for found in parsed.references)
     while True:
@@ -106,7 +104,7 @@ def _settle(
         names = ships.named(settlement.undoing)
         if not settlement.faults and names <= tried:
             return settlement, imported
-        # last good versions may name what their files do not name any more
+        # last good versions may name what their files no longer name
         names |= ships.named(reference for known in settlement.library for reference in known.references)
         if names <= tried:
             return settlement, imported
@@ -115,8 +113,7 @@ def _settle(
 class _Settlement:
     """The library of all good files, and of the last good versions of the others.
 
-    `read` are files by path, `before` is the library of the last settlement. `faults` has the files that are
-    not good.
+    `read` are files by path, `before` is the library of the last settlement. `faults` has the bad files.
     """
 
     def __init__(
@@ -137,7 +134,7 @@ class _Settlement:
         self._told: list[Fault] = []
         """The faults of files that are good nevertheless."""
         self.undoing = [*self._undoing()]
-        """The names of what undoes the calls of actions."""
+        """The names of the actions that undo calls of other actions."""
         self.library = self._settle()
         for reference in self.undoing:
             self._told += self._checked(reference.path, [reference], self.library, self.broken_files())
@@ -167,7 +164,7 @@ class _Settlement:
         for path in own:
             parsed = self._read[path]
             seen = library.replace(parsed.definitions)
-            # a definition of this very file that has faults is reported already
+            # a faulty definition of this very file is reported already
             references = [
                 reference
                 for reference in parsed.references
@@ -205,7 +202,7 @@ class _Settlement:
         return module.text.place_of(name) if module is not None else ""
 
     def _composed(self) -> tuple[Library, list[Fault]]:
-        """The library with definitions composed of others; a file over which that fails is left out."""
+        """The library with definitions composed of others; a file for which that fails is left out."""
         while True:
             try:
                 return compose(self._incomplete())
@@ -216,7 +213,7 @@ class _Settlement:
                 self.faults[path] = [unexpected(path, error)]
 
     def _first_failing(self) -> str | None:
-        """The first file with which those up to it can no longer be composed."""
+        """The first file after which the files so far can no longer be composed."""
         without = [path for path in self._read if path not in self.faults]
         while without:
             path = without.pop(0)
@@ -227,7 +224,7 @@ class _Settlement:
         return None
 
     def _incomplete(self, without: Container[str] = ()) -> Library:
-        """All that is left, except some files, as written."""
+        """Everything that is left, except some files, as written."""
         definitions: list[Definition] = list(self._code)
         for path, parsed in self._read.items():
             if path not in without:
@@ -238,7 +235,7 @@ class _Settlement:
         """The files that did not load, by what they should define: names, or a group if no name is known."""
         broken = {("action", stem): faults[0].path for stem, faults in self._module_faults.items()}
         for path in self.faults:
-            group = Path(path).stem.partition(".")[0]  # the group that such a file should probably have
+            group = Path(path).stem.partition(".")[0]  # the group that such a file probably has
             named = self._read[path].names or {(kind, group) for kind in KINDS if KINDS[kind].suffixes}
             broken.update((name, path) for name in named)
         return broken
@@ -246,7 +243,7 @@ class _Settlement:
     def _refuse_doubles(self) -> None:
         """Give a name that two files use for definitions of one kind only to the first of them.
 
-        Where they are in two collections, both get a fault.
+        If they are in two collections, both get a fault.
         """
         first: dict[tuple[str, str], Definition] = {}
         for path, parsed in self._read.items():
@@ -260,7 +257,7 @@ class _Settlement:
 
 
 def _cannot_undo(action: Action, line: int, column: int, undo: Action) -> list[Fault]:
-    """The faults of an action that is to undo the calls of another, and cannot be given what it needs."""
+    """The faults of an action that is to undo the calls of another, but cannot be given what it needs."""
     here = [slot.condition for slot in action.prototype.inputs]
     here += [slot.condition for slot in action.prototype.outputs]
     wish = f"undo of {action.full_name}: expected {undo.full_name} to take what the call was given and gave"
@@ -275,7 +272,7 @@ def _cannot_undo(action: Action, line: int, column: int, undo: Action) -> list[F
 
 
 def _may_share(one: Condition, other: Condition) -> bool:
-    """True if an element may fit both, by its name."""
+    """True if, judging by its name, an element may satisfy both."""
     return one.names is None or other.names is None or not one.names.isdisjoint(other.names)
 
 
@@ -286,7 +283,7 @@ def _again(definition: Definition, other: Definition) -> Fault:
 
 
 def _reuse(library: Library, before: Library) -> Library:
-    """The same, with the former definitions where composing would give the same again."""
+    """The same, with the former definitions where composing would yield the same again."""
     same = [
         known
         for definition in library
@@ -299,7 +296,7 @@ def _reuse(library: Library, before: Library) -> Library:
 
 
 def _files(collections: Sequence[Collection], imported: Imported) -> Iterator[tuple[str, str, str]]:
-    """The paths and digests of the files that count, each with the path of the whole that it belongs to."""
+    """The paths and digests of the effective files, each with the path of the whole that it belongs to."""
     for collection in collections:
         yield from ((source.path, source.path, source.digest) for source in collection.files.sources)
         yield from ((fault.path, fault.path, "") for fault in collection.files.faults)
@@ -312,7 +309,7 @@ def _files(collections: Sequence[Collection], imported: Imported) -> Iterator[tu
 def _good(
     imported: Imported, read: Mapping[str, Parsed], settlement: _Settlement, now: float
 ) -> Iterator[tuple[str, GoodVersion]]:
-    """The present good versions; what they import is fixed before they are kept."""
+    """The current good versions; what they import is fixed before they are stored."""
     for path, parsed in read.items():
         if path not in settlement.faults:
             pinned = tuple(_pinned(found, settlement.library) for found in parsed.definitions)

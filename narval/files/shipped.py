@@ -1,8 +1,8 @@
-"""Shipped: the sample home, and the modules that count in any home that names them.
+"""Shipped: the sample home, and the modules that any home can use by naming them.
 
-A module that ships is read from the package, and shown as `<narval>/modules/mail`. It counts where something
-names its group, and the home has no module of that name; modules that a home does not name are not even
-imported. Modules that ship import each other, even if the home has modules of their names.
+A shipped module is read from the package, and shown as `<narval>/modules/mail`. It is used if something names
+its group, and the home has no module of that name; modules that a home does not name are not even imported.
+Shipped modules import each other, even if the home has modules of their names.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from narval.files.module_text import ModuleText
 from narval.files.modules import Imported, Module, ModulePackage, compiled_text
 
 OF_THE_EXAMPLES = ("orders",)
-"""Modules used only by a definition that ships beside them: a new home has them if it has that."""
+"""Modules used only by a definition that ships beside them: a new home has them if it has that one."""
 
 EXAMPLES = "examples"
 """The folder of recipes, and their scenarios, that a new home does not have: each is copied on request."""
@@ -34,7 +34,7 @@ _ACTION = re.compile(r"^@action\b.*?^(?:async )?def (\w+)", re.MULTILINE | re.DO
 
 
 class ShippedModules:
-    """The modules of a folder that ships; each is read once, when it is first needed."""
+    """The modules of a folder that ships; each is read on first use."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -83,12 +83,12 @@ class ShippedModules:
         return Imported(modules, {group: found for group, found in known.faults.items() if group in wanted})
 
     def lend(self, group: str) -> Module | None:
-        """The module of a group for the modules of a home; None if none of that name ships, or is good."""
+        """The module of a group for the modules of a home; None if no good one of that name ships."""
         return self.load([group]).modules.get(group) if group in self.names else None
 
     def _compiled(self, source: Source) -> CodeType:
-        """The code of a shipped file, as Python keeps it beside the file: to compile those of a new home
-        takes a twelfth of a short command's time.
+        """The code of a shipped file, from Python's cache beside the file: compiling it takes a twelfth of a
+        short command's time in a new home.
         """
         path = str(self._folder / source.path.removeprefix(f"{SHIPPED}/{MODULES}/"))
         loader = SourceFileLoader(path, path)
@@ -121,9 +121,9 @@ def shipped_modules() -> ShippedModules:
 
 
 def importable(group: str, texts: Mapping[str, ModuleText]) -> Iterator[tuple[str, Source]]:
-    """All files that the module of a group may import, its own first, by the names that they have then.
+    """All files that the module of a group may import, its own first, by the names that they then have.
 
-    Shipped files have names within a shipped module that no module of a home can have: modules that ship
+    Shipped files have names within a shipped module that no module of a home can have, since shipped modules
     import each other.
     """
     wanted, seen = [texts.get(group)], set[str]()

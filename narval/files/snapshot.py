@@ -1,4 +1,4 @@
-"""Snapshot: the files of a home as of one moment, and for which agents each counts."""
+"""Snapshot: the files of a home at one moment, and the agents to which each applies."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from narval.files.settings import Settings
 
 
 class AgentFiles(msgspec.Struct, frozen=True, eq=False):
-    """The files that count for an agent, or for all followers of some collections.
+    """The files that apply to an agent, or to all followers of some collections.
 
-    `given` is what the settings of the agent say (None: its file never was without faults). `declared` are
-    the elements to be in memory (None: memory stays unchanged, N4). `faults` are those of its own files and
-    of what it follows.
+    `given` are the settings in the agent's file (None: it was never without faults). `declared` are the
+    elements to be in memory (None: memory stays unchanged, N4). `faults` are those of its own files and of
+    what it follows.
     """
 
     loaded: Loaded = Loaded()
@@ -47,11 +47,11 @@ class AgentFiles(msgspec.Struct, frozen=True, eq=False):
 
 
 class Snapshot(msgspec.Struct, frozen=True, eq=False):
-    """All files that take effect while a home is at work; settings and people are the last faultless ones."""
+    """All effective files of an active home; settings and people are the last faultless ones."""
 
     own: AgentFiles = AgentFiles()
-    """The files that count for the home's own agent, and for those that follow nothing else; the faults of
-    the home."""
+    """The files that apply to the home's own agent, and to those that follow nothing else; the faults of the
+    home."""
     settings: Settings = Settings()
     """The settings of the home."""
     people: Directory = Directory()
@@ -65,9 +65,9 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
     schemas: Mapping[str, Schemas] = {}
     """The schemas of the home, of collections and of agents, by their paths in the home."""
     protecting: frozenset[str] = frozenset()
-    """The files that say what must be asked and have been there since the home began its work."""
+    """The files that say what must be asked and have existed since the home started."""
     trust: Rules | None = None
-    """The rules of what may go where; None for a home without rules."""
+    """The rules about what may go where; None for a home without rules."""
     grants: Mapping[str, Grant] = {}
     """The grants, by the names of the tables of `etc/grants.toml`."""
     peers: Peers = NO_PEERS
@@ -75,16 +75,16 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def all(self) -> Iterator[AgentFiles]:
-        """The files that count for any agent, those of the home's own agent first."""
+        """The files that apply to any agent, those of the home's own agent first."""
         yield from (self.own, *self.agents.values(), *self.followed.values())
 
     @property
     def libraries(self) -> list[Loaded]:
-        """All that is loaded, once each, that of the home's own agent first."""
+        """All libraries, once each, that of the home's own agent first."""
         return list({id(files.loaded): files.loaded for files in self.all}.values())
 
     def of(self, name: str) -> AgentFiles:
-        """The files that count for an agent that follows no published collections."""
+        """The files that apply to an agent that follows no published collections."""
         return self.agents.get(name) or msgspec.structs.replace(self.own, given={}, declared=None)
 
     @property
@@ -106,11 +106,11 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def own_state(self) -> tuple[object, ...]:
-        """Equal for equal contents of what counts for the home's own agent."""
+        """Equal for equal contents of what applies to the home's own agent."""
         return self.own.state, self.settings, self.people, self.trust, self.grants
 
     def with_libraries(self, change: Callable[[Loaded], Loaded]) -> Snapshot:
-        """The same with other libraries in place of those there are."""
+        """The same with every library replaced by a changed one."""
         made = {id(loaded): change(loaded) for loaded in self.libraries}
 
         def changed(files: AgentFiles) -> AgentFiles:
@@ -127,7 +127,8 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
 
 class Changes(msgspec.Struct, frozen=True):
     """The differences of two snapshots: whether they concern all agents, else which `agents`; the code of
-    modules; the settings; for people, a line for each file; the new faults, and the files without faults now.
+    modules; the settings; for people, a line for each file; the new faults, and the files that no longer have
+    faults.
     """
 
     concerns_all: bool
@@ -140,7 +141,7 @@ class Changes(msgspec.Struct, frozen=True):
 
 
 def changes(old: Snapshot, new: Snapshot) -> Changes:
-    """The changes between two snapshots, and the agents for which they count."""
+    """The changes between two snapshots, and the agents to which they apply."""
     names = old.agents.keys() | new.agents.keys()
     before, now = old.faults, new.faults
     return Changes(
@@ -170,7 +171,7 @@ def differences(before: Iterable[Loaded], after: Iterable[Loaded]) -> Iterator[s
 
 
 def first_loaded(libraries: Iterable[Loaded]) -> Iterator[str]:
-    """Describe for people what libraries have, a line for each file of the home, and one for what ships."""
+    """Describe the content of libraries for people, a line for each file, and one for what ships."""
     libraries = list(libraries)
     paths = dict.fromkeys(file.path for loaded in libraries for file in loaded.files if file.error is None)
     ships = [path for path in paths if path.startswith(SHIPPED)]

@@ -1,4 +1,4 @@
-"""Tokens by which programs elsewhere prove themselves: the files of a home have only the SHA-256 of each."""
+"""Tokens with which programs elsewhere authenticate: the files of a home have only the SHA-256 of each."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def is_token(token: str, digest: str | None) -> bool:
 
 def owner_of(token: str, digests: Mapping[str, str | None]) -> str | None:
     """The name of the owner of a token, by the digests of all; None if there is none."""
-    owners = [name for name, digest in digests.items() if is_token(token, digest)]  # all are compared
+    owners = [name for name, digest in digests.items() if is_token(token, digest)]  # always compares all
     return owners[0] if owners else None
 
 
 def same_tokens(digests: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
-    """The names that share a token with another, each with that one: they cannot be told apart."""
+    """The names that share a token with another, each with that one: they cannot be distinguished."""
     names: dict[str, str] = {}
     for name, digest in digests.items():
         if digest and (other := names.setdefault(digest, name)) != name:

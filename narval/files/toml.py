@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from narval.core.patterns.pattern import Pattern
 
 Reader = Callable[[object], Any]
-"""A function that reads a value; it raises ValueError with what was expected, InnerError with the place
-within the value, and MisfitsError with several of these.
+"""A function that reads a value. It raises ValueError with what was expected, InnerError with the place
+within the value, or MisfitsError with several of these.
 """
 
 Readers = Mapping[str, Reader] | type[msgspec.Struct]
@@ -35,10 +35,10 @@ Readers = Mapping[str, Reader] | type[msgspec.Struct]
 Value = TypeVar("Value")
 
 _COMMENTED = re.compile(r"#\s*(\[[\w.-]+\]|\[\[[\w.-]+\]\])")
-"""A line that would begin a table, were it not commented out."""
+"""A commented-out line that would begin a table."""
 
 AT_START = "at the next start"
-"""Marks a setting that a running daemon does not take over when the file is changed."""
+"""The mark of a setting whose change a running daemon does not apply."""
 
 
 @cache
@@ -61,7 +61,7 @@ GONE = (
     "the file is gone; its content stays active until it is back or narval restarts: "
     "put it back, or an empty file in its place to drop its content"
 )
-"""The fault of a file that was there: rules and approvals do not end because a file is away."""
+"""The fault of a file that is missing now: rules and approvals do not end because a file is gone."""
 
 
 class InnerError(ValueError):
@@ -98,7 +98,7 @@ class TomlFile:
 
     @classmethod
     def of(cls, path: Path, shown: str, *, was_there: bool = False) -> TomlFile:
-        """A file, or an empty text where there is none; a fault if it `was_there`."""
+        """A file, or an empty text if there is none; a fault if it `was_there`."""
         try:
             return cls(read_source(path, shown))
         except FileNotFoundError:
@@ -171,7 +171,7 @@ class TomlFile:
         return 1 if self._text is None else self._text.key(*path)[0]
 
     def _commented_table(self, *key: str | int) -> str:
-        """The end of a message on a key below the head of a table that is commented out; "" for any other."""
+        """The end of a message on a key below the commented-out head of a table; "" for any other."""
         lines = self._text.source.text.splitlines() if self._text is not None else []
         for number in range(self.line(*key) - 1, 0, -1):
             line = lines[number - 1].strip()
@@ -223,7 +223,7 @@ def duration(value: object) -> float:
 
 
 def or_none(read: Reader) -> Reader:
-    """Read as `read` does, and an empty text as None, for which TOML has no word."""
+    """Read as `read` does, and an empty text as None, which TOML lacks."""
     return lambda value: None if value == "" else read(value)
 
 
@@ -253,7 +253,7 @@ def one_of(*words: str) -> Reader:
 
 
 def fitting(fits: Callable[[str], object], expected: str) -> Callable[[object], str]:
-    """Read a text that fits."""
+    """Read a text that `fits` accepts."""
 
     def read(value: object) -> str:
         if not isinstance(value, str) or not fits(value):
@@ -264,7 +264,7 @@ def fitting(fits: Callable[[str], object], expected: str) -> Callable[[object], 
 
 
 def listed(read: Callable[[str], Any], expected: str, *, or_one: bool = False) -> Reader:
-    """Read a list of texts, each by `read`; with `or_one` of at least one, which may be a text alone."""
+    """Read a list of texts, each by `read`; with `or_one`, a non-empty list, or one text alone."""
 
     def read_all(value: object) -> tuple[Any, ...]:
         items = [value] if or_one and not isinstance(value, list) else value
@@ -302,7 +302,7 @@ def pattern(*variables: str) -> Reader:
     """Read a pattern, which may have these variables."""
 
     def read(value: object) -> Pattern:
-        from narval.core.patterns.pattern import compile_pattern  # here: most files have none
+        from narval.core.patterns.pattern import compile_pattern  # here: most files have no patterns
 
         try:
             made = compile_pattern(text(value))
@@ -374,7 +374,7 @@ def zone(value: object) -> str:
 
 
 def _within(value: Any, at: Inner) -> Any:
-    """The value at a path; an empty table where there is none."""
+    """The value at a path; an empty table if there is none."""
     for part in at:
         value = value.get(part, {}) if isinstance(value, dict) else value[part]
     return value

@@ -40,7 +40,7 @@ from narval.system.whole_file import write_whole
 TRUST_FILE = "etc/trust.toml"
 
 _CALLED = ("action", *(name for name, kind in KINDS.items() if FLOW in kind.preparers))
-"""The kinds of definitions that a rule may name as `action`: what they do is judged by their name."""
+"""The kinds of definitions that a rule may name as `action`: their effects are judged by their name."""
 
 MOST_RULES = 1_000
 """The most rules of a home: each label of a call is tested against them."""
@@ -51,7 +51,7 @@ _TARGET = re.compile(r"[^\s*]{1,200}\*?")
 
 
 def _labels(expected: str) -> toml.Reader:
-    """Read labels of a rule, without the sign of a secret, for which there is `secret`."""
+    """Read labels of a rule, without the sign of a secret, which has its own key `secret`."""
 
     def is_label(text: str) -> bool:
         return _LABEL.fullmatch(text) is not None and not text.startswith(SECRET)
@@ -88,8 +88,8 @@ def load_trust(home: Path | None) -> Rules | None:
 
 
 def read_trust(home: Path | None, *, was_there: bool = False) -> tuple[Rules | None, list[Fault]]:
-    """The rules of a home, None where it has no file of rules; and all the faults of that file, which is to
-    be there if it `was_there`.
+    """The rules of a home, None if it has no file of rules; and all the faults of that file, which must exist
+    if it `was_there`.
     """
     if home is None:
         return None, []
@@ -129,7 +129,7 @@ def doubts_of_trust(rules: Rules, library: Library, given: Iterable[str]) -> Ite
 
 
 def _shipped(word: str) -> Collection[str]:
-    """The names of the actions, or the definitions, that ship: a rule may name them before they are here."""
+    """The names of the shipped actions or definitions: a rule may name them before a home has them."""
     if word == "action":
         return {*unloaded("action"), *(name for kind, name in shipped_definitions() if kind in _CALLED)}
     return {name for _, name in shipped_definitions()}
@@ -139,8 +139,8 @@ def add_rules(home: Path, text: str) -> bool:
     """Add rules to the file of a home, before the first that would ask about the same; False if they are
     there already.
 
-    All other text stays, comments included, and others see the whole file or none of it. Raises SettingsError
-    where the file cannot be read, or the rules would be invalid there, and OSError.
+    All other text stays, comments included, and readers see the whole file or none of it. Raises
+    SettingsError if the file cannot be read, or the rules would be invalid there, and OSError.
     """
     path = home / TRUST_FILE
     source = read_source(path, TRUST_FILE)
@@ -171,7 +171,7 @@ def add_rules(home: Path, text: str) -> bool:
 
 
 def _overlaps(rule: Rule, other: Rule) -> bool:
-    """True if another rule may judge the subject of a rule with one part, action and recipe."""
+    """True if another rule may judge what this rule judges, with one part, action and recipe."""
     part = Part("x" if rule.part != "whether" else "", where=rule.part == "where")
     labels = (*rule.origins, *(f"{SECRET}{name}" for name in rule.secrets))
     return any(other.is_about(rule.actions[0], rule.recipes[0], part, label) for label in labels)

@@ -43,13 +43,13 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of what `narval web` serves besides the pages."""
 
     mcp: Annotated[str | None, toml.or_none(_address)] = None
-    """The address where clients of MCP are served over HTTP; None: nowhere."""
+    """The address that serves MCP clients over HTTP; None: nowhere."""
     mcp_certificate: Annotated[str | None, toml.or_none(toml.text)] = None
     """The file with the certificate, and those above it (PEM); without one there is no TLS."""
     mcp_key: Annotated[str | None, toml.or_none(toml.text)] = None
     """The file with its key (PEM)."""
     mcp_names: Annotated[tuple[str, ...], _NAMES] = ()
-    """The names by which clients may call this machine, besides the address and those of loopback."""
+    """The names with which clients may call this machine, besides the address and those of loopback."""
     edit: Annotated[bool, toml.flag] = False
     """True if operators may edit the files of definitions in the browser."""
     metrics_sha256: Annotated[str | None, toml.or_none(read_digest)] = None

@@ -1,1 +1,1 @@
-"""The store: what is recorded, on a disk, on a server, or in memory."""
+"""The store: the persistent records of a home, on a disk, on a server, or in memory."""

@@ -1,6 +1,6 @@
-"""Bring a store that no daemon uses to a version: `python -m narval.store PATH_OR_URL VERSION`.
+"""Migrate a store that no daemon uses to a version: `python -m narval.store PATH_OR_URL VERSION`.
 
-So an older narval can be started on it again. A copy of a store in a file is kept beside it.
+An older narval can then be started on it again. A copy of a store in a file is kept beside it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from narval.store.sqlite import File, refuse_other
 
 
 def bring(where: str, to: int) -> None:
-    """Bring the store at a path or URL to a version. Raises StoreError."""
+    """Migrate the store at a path or URL to a version. Raises StoreError."""
     driver = driver_of(where, "power", 5.0)
     try:
         if isinstance(driver, File):

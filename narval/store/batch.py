@@ -22,17 +22,18 @@ HOME_AGENT = 1
 
 
 Eid = Annotated[int, msgspec.Meta(ge=0)]
-"""The number of an element or run; 0 stands for none."""
+"""The number of an element or run; 0 means none."""
 
 
 ACTIVE, PASSIVE, SUSPENDED = "active", "passive", "suspended"
-"""The states of an agent: at work while a daemon is; only rows; only rows until it is resumed."""
+"""The states of an agent: active while a daemon runs; only rows; only rows until it is resumed."""
 
 
 class AgentRow(NamedTuple):
     """An agent under its number: a random id of 128 bits, as 32 hex digits, made once (G1), and a name.
 
-    `why` it is suspended. A passive one is to be activated at `wake_at` (seconds since 1970), if at all.
+    `why` is the reason why it is suspended. `wake_at` is when a passive one must be activated (seconds since
+    1970), if at all.
     """
 
     agent: int
@@ -56,11 +57,11 @@ def new_agent(number: int, name: str) -> AgentRow:
 
 
 class Advance(msgspec.Struct, frozen=True, gc=False):
-    """One advance of a run for the journal: the event, the changes and the commands that followed.
+    """One advance of a run for the journal: the event, and the changes and commands that followed.
 
     `seq` numbers the lines of the whole agent: an advance takes one for its event, and one for each change
     and command. A store on disk encodes it; a store in memory need not. The garbage collector does not track
-    it, for it is in no cycle.
+    it, since it is in no cycle.
     """
 
     run: int
@@ -71,7 +72,7 @@ class Advance(msgspec.Struct, frozen=True, gc=False):
 
 
 class KeptElement(NamedTuple):
-    """An element as the store has it; `fault` says why its origin could not be read, if so."""
+    """An element as stored; `fault` says why its origin could not be read, if so."""
 
     element: Element
     declared: str
@@ -83,8 +84,8 @@ class RunRow(NamedTuple):
     """A run; `state` is its kind's own word, `phase` one of active, done, failed, cancelled.
 
     `parent_run` called it from `parent_step` by `parent_call`; `error` is the eid of the element that says
-    why it failed, `by` who began it from outside, `actor` who did so in that person's name (P39). The moment
-    at which it is forgotten is among the moments.
+    why it failed, `by` who started it from outside, `actor` who did so in that person's name (P39). The
+    moment when it is forgotten is among the moments.
     """
 
     eid: Eid
@@ -105,7 +106,7 @@ class RunRow(NamedTuple):
 
 
 class JournalRow(NamedTuple):
-    """An advance as the journal has it; `codec.decode_entry` and `codec.describe_entry` read `data`."""
+    """An advance as stored in the journal; `codec.decode_entry` and `codec.describe_entry` read `data`."""
 
     run: int
     seq: int
@@ -130,8 +131,8 @@ class QueuedRow(NamedTuple):
 
 
 class Offer(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """A new element, offered to the runs that watch for it when it is told; or one that was replaced
-    (`gone`), which is told to the runs that watch for that.
+    """A new element for the runs that watch for it, or a replaced one (`gone`) for those that watch for
+    that.
     """
 
     eid: int
@@ -139,7 +140,7 @@ class Offer(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False)
 
 
 class MomentRow(NamedTuple):
-    """Something to be done at a moment."""
+    """A job that is due at a moment."""
 
     id: str
     at: float
@@ -147,7 +148,7 @@ class MomentRow(NamedTuple):
 
 
 class WithdrawalRow(NamedTuple):
-    """A withdrawn element, and why; or one that is doubtful because it was made from a withdrawn one."""
+    """A withdrawn element and the reason, or a doubtful one that was made from a withdrawn one."""
 
     eid: Eid
     why: str
@@ -168,9 +169,9 @@ class MarkRow(NamedTuple):
 
 
 class DefinitionRow(NamedTuple):
-    """A version of a definition; a new current one takes the place of the one before.
+    """A version of a definition; a new current one replaces the one before.
 
-    `current` is a number if SQLite gives it.
+    `current` is a number if SQLite returns it.
     """
 
     digest: str
@@ -189,8 +190,8 @@ LETTERS_KEPT = 30 * 86_400.0
 class MessageRow(NamedTuple):
     """A message that is not taken yet (G23): `agent` is its receiver, `number` counts from 1 for each pair.
 
-    `id` is that of the call that sent it, `kind` says what `data` is; after `until` it is no longer to be
-    taken. `origin` is the envelope, as `narval.daemon.messages.envelope` writes it.
+    `id` is that of the call that sent it, `kind` is the type of `data`; after `until` it has expired.
+    `origin` is the envelope, as `narval.daemon.messages.envelope` writes it.
     """
 
     agent: int
@@ -205,7 +206,7 @@ class MessageRow(NamedTuple):
 
 
 class TakenRow(NamedTuple):
-    """The number of the last message that an agent has taken of a sender (G25)."""
+    """The number of the last message that an agent has taken from a sender (G25)."""
 
     agent: int
     sender: int
@@ -213,7 +214,7 @@ class TakenRow(NamedTuple):
 
 
 class ResultRow(NamedTuple):
-    """A result that calls keep by key beside the journal: of their work, or an item that they remember.
+    """A result that calls store by key beside the journal: of their work, or an item that they remember.
 
     A `scope`, such as that of a session, is dropped as a whole.
     """
@@ -225,7 +226,7 @@ class ResultRow(NamedTuple):
 
 
 class DeadLetterRow(NamedTuple):
-    """A message of `agent` that could not be taken (G32), and why not; `receiver` is a name."""
+    """A message from `agent` that could not be taken (G32), and why; `receiver` is a name."""
 
     agent: int
     receiver: str
@@ -240,7 +241,7 @@ class DeadLetterRow(NamedTuple):
 
 
 class _Rows:
-    """A slot of a batch: its list is made when it is first asked for, because a turn fills few of them."""
+    """A slot of a batch: its list is made on first use, because a turn fills few of them."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -250,7 +251,7 @@ class _Rows:
 
 
 class _Keyed(_Rows):
-    """A slot whose rows have keys: of what is said of one the last counts."""
+    """A slot whose rows have keys: the last row of a key replaces earlier ones."""
 
     def __get__(self, batch: Batch, owner: type) -> Any:
         return batch.__dict__.setdefault(self._name, {})
@@ -261,8 +262,8 @@ _keyed: Any = _Keyed
 
 
 class Batch:
-    """The record of one turn of `agent`. A slot has rows; they are written slot by slot in this order, first
-    all that comes and then what goes, whatever the order of filling.
+    """The record of one turn of `agent`. A slot has rows. They are written slot by slot in this order,
+    additions before removals, whatever the order of filling.
     """
 
     __slots__ = ("__dict__", "agent")
@@ -276,7 +277,7 @@ class Batch:
     retired: list[tuple[str, str, str]] = _rows()
     """Digest, kind, name of versions of definitions that are no longer current."""
     shared: list[Added] = _rows()
-    """New elements whose bytes other agents have too: they are kept once (G4)."""
+    """New elements whose bytes other agents have too: these are stored once (G4)."""
     elements: list[Added] = _rows()
     outdated: list[int] = _rows()
     undeclared: list[int] = _rows()
@@ -284,7 +285,7 @@ class Batch:
     """Run, eid."""
     marks: list[MarkRow] = _rows()
     withdrawals: dict[int, WithdrawalRow | None] = _keyed()
-    """The last that the turn said of an element, by eid: its row, or None if it is no longer doubtful."""
+    """The turn's last row of an element, by eid; None if it is no longer doubtful."""
     labels: list[tuple[int, str]] = _rows()
     """Eid of an element or a run, a label that it gets."""
     keys: list[tuple[str, str, str]] = _rows()
@@ -297,16 +298,16 @@ class Batch:
     moments: list[MomentRow] = _rows()
     meta: list[tuple[str, str]] = _rows()
     results: dict[tuple[str, str], ResultRow | None] = _keyed()
-    """The last that the turn said of a result, by scope and key: its row, or None if it goes."""
+    """The turn's last row of a result, by scope and key; None if it is removed."""
     messages: list[MessageRow] = _rows()
     """The messages that it sends."""
     taken: list[TakenRow] = _rows()
-    """Taken by it, or by one that is not at work; the rows of these messages, and of all before, go."""
+    """The last messages taken by it, or by an inactive agent; their rows and all earlier ones are removed."""
     dead_letters: list[DeadLetterRow] = _rows()
     trimmed: list[tuple[int, int, int]] = _rows()
-    """Run, seq, how many: of its entries up to that line, all but the last that many are dropped."""
+    """Run, seq, count: of the run's entries up to that line, all but the last `count` are dropped."""
     dropped_scopes: list[str] = _rows()
-    """The scopes whose results all go."""
+    """The scopes whose results are all removed."""
     dequeued: list[int] = _rows()
     moments_done: list[str] = _rows()
     letters_settled: list[int] = _rows()
@@ -314,17 +315,17 @@ class Batch:
     unheld: list[tuple[int, int]] = _rows()
     """Run, eid."""
     forgotten_elements: list[int] = _rows()
-    """Their marks and labels go with them; their keys stay (N37)."""
+    """Their marks and labels are removed with them; their keys stay (N37)."""
     forgotten_runs: list[int] = _rows()
-    """Their contexts, entries and snapshots go with them; the marks they made stay (N18)."""
+    """Their contexts, entries and snapshots are removed with them; the marks they made stay (N18)."""
     removed_agents: list[int] = _rows()
-    """The numbers of agents that go, with all that they have."""
+    """The numbers of removed agents, whose rows are all removed."""
 
     def __bool__(self) -> bool:
         return any(self.__dict__.values())
 
     def share(self, eids: Container[int]) -> None:
-        """Keep the bytes of some of its new elements once for all agents."""
+        """Store the bytes of some of its new elements once for all agents."""
         self.shared += (added for added in self.elements if added.element.eid in eids)
         self.elements[:] = [added for added in self.elements if added.element.eid not in eids]
 
@@ -337,11 +338,11 @@ class Batch:
         self.results[scope, key] = None
 
     def results_in(self, scope: str) -> dict[str, ResultRow | None]:
-        """The new results of a scope, by key; None for one that goes."""
+        """The new results of a scope, by key; None for a removed one."""
         return {key: row for (of, key), row in self.results.items() if of == scope}
 
     def record(self, change: Change) -> None:
-        """Put a change of memory into its slot; reservations are left out, for they follow from the calls."""
+        """Put a change of memory into its slot, without reservations, which follow from the calls."""
         put = _PUT.get(type(change))
         if put is not None:
             put(self, change)

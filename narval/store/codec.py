@@ -1,9 +1,9 @@
-"""Plain data to msgpack and back: what the journal, the queue and the snapshots hold (design, "One turn").
+"""Plain data to msgpack and back: the format of journal, queue and snapshots (design, "One turn").
 
-An *entry* is one event of one run with the changes and commands that followed. It leaves out what is kept
-elsewhere or never needed again: an element in `Add` is its eid (the element itself is in its own table), and
-the elements that came with an event are only counted, since a decision is never made again. Structs are
-written as maps with names, so that older entries stay readable when fields are added or removed.
+An *entry* is one event of one run with the changes and commands that followed. It leaves out what is stored
+elsewhere or never needed again. An element in `Add` is its eid, since the element is in its own table; the
+elements of an event are only counted, since a decision is never made again. Structs are written as maps with
+names, so that older entries stay readable when fields are added or removed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Lookup = Callable[[int], Element | None]
 
 
 class JournalEntry(NamedTuple):
-    """An entry read back: the event if it settles something in force, the changes, the tracked commands.
+    """An entry read back: the event if it settles an active command, the changes, the tracked commands.
 
     *Tracked* commands have an effect that outlives the turn and is in no table: recovery needs them back.
     `lines` is the number of its lines of history: one for the event, and one for each change and command.
@@ -41,7 +41,7 @@ class JournalEntry(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """A state, and the tracked commands that are still in force."""
+    """A state, and the tracked commands that are still active."""
 
     state: Any
     commands: list[Command]
@@ -64,8 +64,8 @@ def _counted(event: Any) -> Any:
 
 
 _SLIM: dict[type, Callable[[Any], Any]] = {
-    # The copies hold plain data where their types promise more; they are written and dropped. Made by
-    # `replace`, they cannot miss a field that is added to an event or a command one day.
+    # The copies hold plain data where their types promise more; they are encoded and dropped. Since `replace`
+    # makes them, they include any field added to an event or a command later.
     Returned: _counted,
     Produced: _counted,
     Signalled: _counted,
@@ -91,8 +91,8 @@ _Read = TypeVar("_Read")
 
 
 def encode_entry(event: Event, changes: Sequence[Any], commands: Sequence[Command]) -> bytes:
-    """An event and all that followed from it, for the journal."""
-    slim = _SLIM.get(type(event))  # this runs for each step recorded, so it makes no avoidable call
+    """An event and everything that followed from it, for the journal."""
+    slim = _SLIM.get(type(event))  # runs for each recorded step, so it avoids calls
     slimmed = [
         command if (shorten := _SLIM.get(type(command))) is None else shorten(command) for command in commands
     ]
@@ -132,7 +132,7 @@ def describe_entry(data: bytes, run: int | None = None, seq: int = 0) -> list[di
         for line, fact in zip(lines, [event, *changes, *commands], strict=True):
             line["what"] = fact.pop("type")
             if fact.get("at") == head["at"] and line["what"] not in _KNOWN:
-                fact.pop("at")  # a change that repeats the moment of its event
+                fact.pop("at")  # a change repeats the moment of its event
             line.update((_RENAMED.get(name, name), _shown(value)) for name, value in fact.items())
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise _unreadable("an entry of the journal", error) from None
@@ -143,7 +143,7 @@ _RENAMED = {"at": "due", "run": "of_run", "seq": "of_seq", "what": "of_what"}
 
 
 def _shown(value: Any) -> Any:
-    """A value as JSON can show it: bytes are text for people."""
+    """A value in a form that JSON can represent: bytes become text for people."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, list):
@@ -162,13 +162,13 @@ def encode_queued(event: Event | Offer) -> bytes:
 
 
 def decode_queued(data: bytes) -> Event | Offer:
-    """An event that waited. Raises UnreadableError."""
+    """A waiting event. Raises UnreadableError."""
     event: Event | Offer = read("a waiting event", _decode_queued, data)
     return event
 
 
 def encode_snapshot(state: Any, commands: Iterable[Command]) -> bytes:
-    """The state of a run, and the tracked commands still in force."""
+    """The state of a run, and the tracked commands still active."""
     return _encode((state, [_slim(command) for command in commands]))
 
 
@@ -211,7 +211,7 @@ def _state_decoder(state_type: Any) -> Callable[[Any], Any]:
 
 
 def _settling(event: dict[str, Any]) -> Event | None:
-    """An event as its type, but without its elements, if it settles something in force."""
+    """An event as its type, but without its elements, if it settles an active command."""
     kind = _SETTLING.get(str(event.get("type")))
     if kind is None:
         return None

@@ -1,7 +1,7 @@
 """Damage: rows of the store that cannot be read and belong to no single run (N35).
 
-A run that cannot be read fails (`Turn.fail_unreadable`). If an origin is unreadable, its element stays
-without one; if an offer is, every element is offered again; if a job is, it is not done.
+An unreadable run fails (`Turn.fail_unreadable`). With an unreadable origin, an element stays without one;
+with an unreadable offer, every element is offered again; an unreadable job is not done.
 `daemon/agents/damage_report.py` reports each once, by an `error` element of type `unreadable`.
 """
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class LostOrigin(NamedTuple):
-    """The origin of an element, which stays."""
+    """The origin of an element; the element stays."""
 
     why: str
     eid: int

@@ -11,8 +11,8 @@ from narval.store.rows import LastRow, Row, typed
 
 
 class WaitingRow(NamedTuple):
-    """The messages of a pair that are not taken: how many, their bytes, the earliest moment at which one
-    expires, the earliest later than the one that was asked about, the number of the last.
+    """The waiting messages of a pair: their count and bytes, the earliest moment at which one expires, the
+    earliest after the requested moment, the number of the last.
     """
 
     agent: int
@@ -25,8 +25,8 @@ class WaitingRow(NamedTuple):
 
 
 class PairRow(NamedTuple):
-    """The messages of a pair: the number of the last that was sent and of the last that was taken (they count
-    from 1), how many are not taken, and when the first of these was sent.
+    """The messages of a pair: the numbers of the last one sent and the last one taken (counted from 1), how
+    many wait, and when the first of those was sent.
     """
 
     agent: int
@@ -61,25 +61,25 @@ class Letters(Protocol):
     """Reading of recorded messages."""
 
     def waiting(self, at: float = 0.0) -> list[WaitingRow]:
-        """The pairs that have messages not yet taken, asked about a moment."""
+        """The pairs with waiting messages, for a requested moment."""
 
     def pairs(self, agent: int, most: int) -> list[PairRow]:
-        """The pairs with an agent (0: all pairs) that have sent anything: those with the most messages not
-        taken first, then those that have sent most.
+        """The pairs with an agent (0: all pairs) that have sent anything: those with the most waiting
+        messages first, then those that have sent most.
         """
 
     def messages(self, receiver: int, *, at_start: bool = False) -> list[MessageRow]:
-        """The messages that an agent has not taken, of each sender in order.
+        """The waiting messages to an agent, of each sender in order.
 
         With `at_start`, those that were read ahead: the latest may be missing.
         """
 
     def messages_of(self, receivers: Collection[int]) -> list[MessageRow]:
-        """The messages that several agents have not taken, of each pair in order."""
+        """The waiting messages to several agents, of each pair in order."""
         return [row for receiver in receivers for row in self.messages(receiver)]
 
     def sent(self, sender: int) -> list[MessageRow]:
-        """The messages of an agent that are not taken, of each receiver in order."""
+        """The waiting messages of an agent, of each receiver in order."""
 
     def strays(self) -> list[MessageRow]:
         """The messages to agents that no longer exist, removed while a message was being sent; by sender."""
@@ -88,13 +88,13 @@ class Letters(Protocol):
         """The last message that an agent has taken from each sender."""
 
     def ids(self, receiver: int, sender: int) -> list[str]:
-        """The ids of the messages of a pair that are not taken."""
+        """The ids of the waiting messages of a pair."""
 
     def last_sent(self, receiver: int, sender: int) -> int:
         """The number of the last message of a pair; 0 before the first."""
 
     def last_correspondent(self) -> int:
-        """The highest number of an agent, existing or not, that messages or their receipts name; or 0."""
+        """The highest number of an agent, existing or not, in messages or their receipts; or 0."""
 
     def dead(self, sender: int) -> list[KeptLetter]:
         """The dead letters of an agent, oldest first."""
@@ -110,7 +110,7 @@ class DatabaseLetters(Letters):
         return typed(row, self._read(query, *given), query, self._name)
 
     def waiting(self, at: float = 0.0) -> list[WaitingRow]:
-        """The pairs that have messages not yet taken."""
+        """The pairs with waiting messages."""
         return self._typed(WaitingRow, "waiting messages", at)
 
     def pairs(self, agent: int, most: int) -> list[PairRow]:
@@ -118,15 +118,15 @@ class DatabaseLetters(Letters):
         return self._typed(PairRow, "message pairs", agent, most)
 
     def messages(self, receiver: int, *, at_start: bool = False) -> list[MessageRow]:
-        """The messages that an agent has not taken."""
+        """The waiting messages to an agent."""
         return self._typed(MessageRow, "messages at the start" if at_start else "messages", receiver)
 
     def sent(self, sender: int) -> list[MessageRow]:
-        """The messages of an agent that are not taken."""
+        """The waiting messages of an agent."""
         return self._typed(MessageRow, "messages of sender", sender)
 
     def strays(self) -> list[MessageRow]:
-        """The messages to agents that are not there."""
+        """The messages to agents that do not exist."""
         return self._typed(MessageRow, "stray messages")
 
     def taken(self, receiver: int) -> list[TakenRow]:
@@ -134,7 +134,7 @@ class DatabaseLetters(Letters):
         return self._typed(TakenRow, "taken", receiver)
 
     def ids(self, receiver: int, sender: int) -> list[str]:
-        """The ids of the messages of a pair that are not taken."""
+        """The ids of the waiting messages of a pair."""
         return [row.id for row in self._typed(_IdRow, "ids of pair", receiver, sender)]
 
     def last_sent(self, receiver: int, sender: int) -> int:
@@ -142,7 +142,7 @@ class DatabaseLetters(Letters):
         return self._highest("last sent", receiver, sender, receiver, sender)
 
     def last_correspondent(self) -> int:
-        """The highest number of an agent that messages or their receipts name."""
+        """The highest number of an agent in messages or their receipts."""
         return self._highest("last correspondents")
 
     def dead(self, sender: int) -> list[KeptLetter]:
@@ -163,7 +163,7 @@ class VolatileLetters(Letters):
         self._lines = 0
 
     def keep(self, batch: Batch) -> None:
-        """Keep what a batch says of messages."""
+        """Record the messages of a batch."""
         for row in batch.messages:
             self._messages[row[:3]] = row
         for agent, sender, number in batch.taken:
@@ -190,7 +190,7 @@ class VolatileLetters(Letters):
         self._dead = {line: row for line, row in self._dead.items() if row.agent != agent}
 
     def waiting(self, at: float = 0.0) -> list[WaitingRow]:
-        """The pairs that have messages not yet taken."""
+        """The pairs with waiting messages."""
         counts: Counter[tuple[int, int]] = Counter()
         sizes: Counter[tuple[int, int]] = Counter()
         first: dict[tuple[int, int], float] = {}
@@ -234,11 +234,11 @@ class VolatileLetters(Letters):
         return sorted(rows, key=lambda row: (-row.many, -row.sent, row.agent, row.sender))[:most]
 
     def messages(self, receiver: int, *, at_start: bool = False) -> list[MessageRow]:
-        """The messages that an agent has not taken."""
+        """The waiting messages to an agent."""
         return sorted(row for row in self._messages.values() if row.agent == receiver)
 
     def sent(self, sender: int) -> list[MessageRow]:
-        """The messages of an agent that are not taken."""
+        """The waiting messages of an agent."""
         return sorted(row for row in self._messages.values() if row.sender == sender)
 
     def strays(self) -> list[MessageRow]:
@@ -251,7 +251,7 @@ class VolatileLetters(Letters):
         return [TakenRow(*pair, number) for pair, number in known if pair[0] == receiver]
 
     def ids(self, receiver: int, sender: int) -> list[str]:
-        """The ids of the messages of a pair that are not taken."""
+        """The ids of the waiting messages of a pair."""
         return [row.id for row in self.messages(receiver) if row.sender == sender]
 
     def last_sent(self, receiver: int, sender: int) -> int:
@@ -260,7 +260,7 @@ class VolatileLetters(Letters):
         return max(waiting, default=self._taken.get((receiver, sender), 0))
 
     def last_correspondent(self) -> int:
-        """The highest number of an agent that messages or their receipts name."""
+        """The highest number of an agent in messages or their receipts."""
         named = [number for key in (*self._messages, *self._taken) for number in key[:2]]
         return max(named, default=0)
 

@@ -1,5 +1,5 @@
-"""Links in a store: what is kept for the row that stands for a peer, and its new incarnation when a backup is
-put back.
+"""Links in a store: the records for the row that represents a peer, and its new incarnation when a backup is
+restored.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import msgspec
 from narval.store.store import AgentStore
 
 LINK = "link"
-"""The scope of results with the progress of each sender of the peer, by its id, and, as `MET`, what the peer
-was when the link last began.
+"""The scope of results with the progress of each sender of the peer, by its id, and, as `MET`, the peer's
+identity when the link last began.
 """
 
 MET = "met"
@@ -24,7 +24,7 @@ FORMER = "former links"
 
 RESTORED = "restored"
 """The scope of results by incarnation that a restored backup has begun: the number of the last message of
-each sender here, by its id, as it was in the backup.
+each sender here, by its id, according to the backup.
 """
 
 SENT = "sent"
@@ -33,14 +33,14 @@ answered, each with its kind and its receiver there.
 """
 
 INCARNATION = "incarnation"
-"""The fact with the incarnation of the store once a backup was put back; until then it is the row's id."""
+"""The fact with the incarnation of the store after a restore; before that, it is the row's id."""
 
 ANSWERED = b""
-"""The data of a waiting message once it is answered, or its time has ended."""
+"""The data of a waiting message after it is answered or has expired."""
 
 encode_numbers = msgspec.msgpack.Encoder().encode
 decode_numbers = msgspec.msgpack.Decoder(dict[str, int]).decode
-"""Write and read the numbers of a row of `RESTORED`."""
+"""The encoder and the decoder of the numbers in a row of `RESTORED`."""
 
 _PEERS = "SELECT agent FROM agents WHERE substr(name, 1, 1) = '@'"
 
@@ -63,7 +63,7 @@ def set_links_apart(target: Any, mark: str) -> None:
 
     for (agent,) in target.execute(_PEERS).fetchall():
         sent = target.execute(_SENT.replace("?", mark), (agent, agent)).fetchall()
-        later = f"{time.time_ns():016x}{secrets.token_hex(8)}"  # the other side orders them by it
+        later = f"{time.time_ns():016x}{secrets.token_hex(8)}"  # the other side orders incarnations by it
         row = agent, RESTORED, later, time.time(), encode_numbers(dict(sent))
         target.execute(_RESULT.replace("?", mark), row)
         set_fact(target, mark, agent, INCARNATION, later)
@@ -76,5 +76,5 @@ def set_fact(target: Any, mark: str, agent: int, key: str, value: str) -> None:
 
 
 def answered(store: AgentStore) -> frozenset[str]:
-    """The ids of the waiting messages to a peer that are answered, or whose time has ended."""
+    """The ids of the waiting messages to a peer that are answered or have expired."""
     return frozenset(row.key for row in store.results(SENT) if row.data == ANSWERED)

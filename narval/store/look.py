@@ -1,10 +1,10 @@
 """A store opened read-only: no byte of it is altered, and all rows are of one moment.
 
-A SQLite file is read in place. With a log beside it, SQLite finds what is committed, and `readonly_shm` keeps
-it from registering the reader. Without one, as after a clean stop, it is read as `immutable`, for otherwise
-SQLite would make a log. A daemon that is started meanwhile may fold its own log into the file, and `is_still`
-tells if that has happened. A file that cannot be read in place (a log without its index, or older tables that
-need a migration) is read in a copy. On a server, a transaction serves.
+A SQLite file is read in place. With a log beside it, SQLite finds the committed rows, and `readonly_shm`
+keeps it from registering the reader. Without one, as after a clean stop, the file is read as `immutable`,
+since SQLite would otherwise make a log. A daemon that starts during the read may fold its own log into the
+file; `is_still` detects that. A file that cannot be read in place (a log without its index, or older tables
+that need a migration) is read in a copy. On a server, a transaction serves.
 """
 
 from __future__ import annotations
@@ -42,26 +42,26 @@ from narval.store.sql import open_database
 from narval.store.sqlite import READING, File, refuse_other, refuse_remains
 from narval.store.store import ALL, AgentStore, Store
 
-if TYPE_CHECKING:  # a store of one daemon has none
+if TYPE_CHECKING:  # only a shared store has owners
     from narval.store.postgresql.leases import DaemonRow, Ownership
 
 PATIENCE = 5.0
-"""Seconds to wait for a lock of SQLite's own, which a daemon holds for a moment as it starts or ends."""
+"""Seconds to wait for SQLite's own lock, which a daemon holds for a moment as it starts or ends."""
 
 ATTEMPTS = 5
-"""The times a look begins again because a daemon that starts or ends has moved the files."""
+"""The tries of a look that starts over because a daemon that starts or ends has moved the files."""
 
 MOST_EID = (1 << 63) - 1
-"""The greatest number that a column takes."""
+"""The greatest number that a column can hold."""
 
 _ONE_MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 Stamp = tuple[tuple[int, int, int] | None, ...]
-"""Inode, size and time of change of files; None for one that is not there."""
+"""Inode, size and time of change of files; None for a missing one."""
 
 
 class Look(ReadTables):
-    """A store read on one connection. What is committed to it can be read back, and is written nowhere."""
+    """A store read on one connection. What is committed to it can be read back, but is written nowhere."""
 
     def __init__(self, driver: Driver, connection: Any, is_still: Callable[[], bool] = lambda: True) -> None:
         super().__init__(Tables(driver, lambda: nullcontext(connection)))
@@ -79,7 +79,7 @@ class Look(ReadTables):
         return self._is_still()
 
     def of(self, agent: int | None = None) -> AgentStore:
-        """The store as one agent sees it, with what was committed to the look."""
+        """The store as one agent sees it, with the batches committed to the look."""
         number = self.own if agent is None else agent
         decided = self._decided.of(number)
         if self._page is not None:
@@ -91,8 +91,8 @@ class Look(ReadTables):
         return PastReader(self._tables, agent, self.own)
 
     def fork(self, listen: Callable[[Batch], None]) -> Fork:
-        """An independent continuation of the store as it is now: what is committed to it is in no other look;
-        `listen` is given each batch.
+        """An independent continuation of the store from now: what is committed to it is in no other look;
+        `listen` is called with each batch.
         """
         fork = Fork(self.driver, self.connection, listen)
         fork.use_own(self.own)
@@ -119,7 +119,7 @@ class Fork(Look):
         self._listen = listen
 
     def commit(self, *batches: Batch) -> None:
-        """Keep the batches, and give them to the listener."""
+        """Keep the batches, and pass them to the listener."""
         super().commit(*batches)
         for batch in batches:
             self._listen(batch)
@@ -141,7 +141,7 @@ class ServerLook(Look):
         return owners_of(self._connection)
 
     def daemons(self) -> tuple[DaemonRow, ...]:
-        """The daemons that are at work on the store."""
+        """The daemons that run on the store."""
         from narval.store.postgresql.ownership import daemons_of
 
         return daemons_of(self._connection)
@@ -193,8 +193,8 @@ class PastReader(DatabaseAgent):
 
 
 class _AgentPage(AlwaysNew, _AgentLook):
-    """The rows of one agent that a page of its runs shows, and those that are compared with its files. All
-    else that a start reads is empty, for a listing tells no run and does nothing.
+    """The rows of one agent for a page of its runs, and those that are compared with its files. Everything
+    else that a start reads is empty, since a listing sends no events and does nothing.
     """
 
     def __init__(self, tables: Tables, agent: int, own: int, decided: AgentStore, page: RunsPage) -> None:
@@ -219,20 +219,20 @@ class _AgentPage(AlwaysNew, _AgentLook):
         return self._shown
 
     def elements(self) -> Iterator[KeptElement]:
-        """The errors of these runs, and what the files are compared with, oldest first."""
+        """The errors of these runs, and the elements compared with the files, oldest first."""
         known = dict(self._of_files)
         for eid in {row.error for row in self._shown if row.error is not None} - known.keys():
             known.update((eid, kept_element(row)) for row in self._typed(ElementRow, "element", eid))
         return (known[eid] for eid in sorted(known))
 
     def marks(self) -> Iterator[MarkRow]:
-        """The uses of what the files are compared with."""
+        """The uses of the elements compared with the files."""
         for eid in self._of_files:
             yield from self._typed(MarkRow, "marks of element", eid)
 
     @property
     def meta(self) -> Mapping[str, str]:
-        """Small facts about the agent; new numbers come behind all existing ones."""
+        """Small facts about the agent; new numbers come after all existing ones."""
         known, last = super().meta, self._typed(LastRow, "last eids", self.agent)
         following = max(number(known, "next_eid", 1), *(1 + (row.eid or 0) for row in last))
         return {**known, "next_eid": str(following)}
@@ -240,7 +240,7 @@ class _AgentPage(AlwaysNew, _AgentLook):
 
 @contextmanager
 def look(where: Path | str, is_held: Callable[[], bool], page: RunsPage | None = None) -> Iterator[Store]:
-    """The store at a path or URL, to be read; an empty one in memory if there is none yet. Raises StoreError.
+    """The store at a path or URL, read-only; an empty one in memory if there is none yet. Raises StoreError.
 
     After an unclean stop the file is checked, unless `is_held` says that a daemon is running on it. With a
     `page` only what the page needs is read.
@@ -291,7 +291,7 @@ def _look_into_file(file: File, is_held: Callable[[], bool], ends: ExitStack) ->
         except (sqlite3.DatabaseError, StoreError):
             if _stamp(file.path) == before:
                 raise
-            continue  # it was read while a daemon wrote it
+            continue  # read while a daemon wrote it
         if store is not None:
             return store
     raise StoreError(
@@ -323,7 +323,7 @@ def _in_place(file: File, is_held: Callable[[], bool], ends: ExitStack) -> Look 
 
 
 def _in_a_copy(file: File, ends: ExitStack) -> Look | None:
-    """A look at a copy, checked and migrated; None if the file was written meanwhile."""
+    """A look at a copy, checked and migrated; None if the file was written during the copy."""
     log, _ = _beside(file.path)
     folder = Path(ends.enter_context(TemporaryDirectory(prefix="narval-")))
     copy, before = folder / file.path.name, _stamp(file.path, log)

@@ -1,4 +1,4 @@
-"""A store in memory, which is gone when it is closed."""
+"""A store in memory, lost when it is closed."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ class AlwaysNew(AgentStore):
 
 
 _OF_AGENTS = frozenset({"messages", "taken", "dead_letters", "letters_settled", "agents", "removed_agents"})
-"""The slots about agents and what they send one another."""
+"""The slots about agents and their messages to one another."""
 
 _SELDOM = frozenset(SLOTS) - {"elements", "held", "runs", "journal"} - _OF_AGENTS
-"""The slots that most turns leave unused; their lists need not be made to see that."""
+"""The slots that most turns leave unused; testing for that need not make their lists."""
 
 
 class VolatileAgent(AlwaysNew):
@@ -125,7 +125,7 @@ class VolatileAgent(AlwaysNew):
         self.drop(batch.forgotten_runs)
 
     def drop(self, runs: Iterable[int]) -> None:
-        """Drop everything of these runs."""
+        """Drop all rows of these runs."""
         for run in runs:
             self._runs.pop(run, None)
             self._journals.pop(run, None)
@@ -203,10 +203,10 @@ class VolatileAgent(AlwaysNew):
 
 
 class VolatileStore(Store):
-    """A store in memory, for a home that has no disk: quick, and gone when it is closed.
+    """A store in memory, for a home without a disk: fast, and lost when it is closed.
 
-    It has the agents that are asked for, each with a new id, so that ids which its calls use outside are
-    unique.
+    It has the agents that are requested, each with a new id, so that the ids of their calls are unique
+    outside.
     """
 
     is_volatile = True
@@ -236,7 +236,7 @@ class VolatileStore(Store):
             known.follow(agent)
 
     def agents(self) -> Iterator[AgentRow]:
-        """All agents that were asked for, by number."""
+        """All requested agents, by number."""
         return (self._agents[number].identity() for number in sorted(self._agents))
 
     def held(self) -> list[tuple[int, int, int]]:
@@ -265,7 +265,7 @@ class VolatileStore(Store):
                 self._letters.forget(number)
 
     def make_room(self) -> None:
-        """Nothing to have ready."""
+        """Do nothing: there is nothing to prepare."""
 
     def close(self) -> None:
-        """Nothing to end."""
+        """Do nothing: there is nothing to close."""

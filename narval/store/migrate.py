@@ -1,8 +1,8 @@
 """Migration of a store to another version of the tables, by the steps under `migrations`.
 
-Each version has a file for each database, with the statements that lead to it from the one before, and those
-that lead back. Its first line is `-- additive` if programs that know the version before can work on the new
-one, which only adds a table, or a column with a default.
+Each version has a file for each database, with the statements that lead to it from the version before, and
+those that lead back. Its first line is `-- additive` if programs that know the version before can work on the
+new one, which only adds a table, or a column with a default.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def keep_before(file: File, connection: Any, version: int) -> Path:
     """Write a backup of a store beside it, before its tables are migrated from `version`, and return its
     path.
 
-    The backup is whole or not there. An earlier one stays. Raises errors of the driver, such as for a full
+    The backup is whole or missing. An earlier one stays. Raises errors of the driver, such as for a full
     disk, and OSError.
     """
     names = {path.name for path in file.path.parent.iterdir()}
@@ -41,7 +41,7 @@ def keep_before(file: File, connection: Any, version: int) -> Path:
         number += 1
         backup = file.path.with_name(f"{first}-{number}")
     new = file.path.with_name(f".{backup.name}.new")
-    new.unlink(missing_ok=True)  # left by a start that was killed
+    new.unlink(missing_ok=True)  # left by a killed start
     try:
         os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         connection.execute("VACUUM INTO ?", (str(new),))
@@ -55,7 +55,7 @@ def keep_before(file: File, connection: Any, version: int) -> Path:
 
 
 def migrate(driver: Driver, connection: Any, version: int, to: int | None = None) -> None:
-    """Bring a store from one version to another (without `to`, to that of this narval), all or nothing.
+    """Migrate a store from one version to another (without `to`, to that of this narval), all or nothing.
 
     Raises StoreError for a version that is too old, and errors of the driver.
     """

@@ -1,4 +1,4 @@
-"""Opening of a home's store: in memory, in a file, or at a URL. Each kind is imported when it is needed."""
+"""Opening a home's store: in memory, in a file, or at a URL. Each kind is imported on first use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def open_store(
     *,
     patience: float = 5.0,
 ) -> Store:
-    """The store at a path or URL, made or brought up to date; for None, one in memory.
+    """The store at a path or URL, made or migrated as needed; for None, one in memory.
 
     `patience` is the seconds to wait for another program that holds it locked, `away_for` the seconds that a
     commit waits for a server that does not answer (None: for ever). Raises StoreError.
@@ -45,7 +45,7 @@ def open_store(
 def look_into(
     where: Path | str, is_held: Callable[[], bool], page: RunsPage | None = None
 ) -> AbstractContextManager[Store]:
-    """The store at a path or URL as it is at one moment, read-only (`look.py`).
+    """The store at a path or URL at one moment, read-only (`look.py`).
 
     `is_held` says if a daemon is running on it. With a `page` it has only what the page needs. Raises
     StoreError.

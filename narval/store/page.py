@@ -1,4 +1,4 @@
-"""RunsPage: the part of a listing of runs that is asked for, so that a look need not read the rest."""
+"""RunsPage: the requested part of a listing of runs, so that a look need not read the rest."""
 
 from __future__ import annotations
 

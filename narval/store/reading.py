@@ -1,4 +1,4 @@
-"""Reading of the rows of an agent, in the tables of `tables.py`, through the driver of a database."""
+"""Reading the rows of an agent, in the tables of `tables.py`, through a database's driver."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Driver(Protocol):
         """A connection for the duration of a read."""
 
     def tables(self, connection: Any, /) -> set[str]:
-        """The names of the tables that are there."""
+        """The names of the existing tables."""
 
     def trouble(self, error: BaseException, /) -> StoreError:
         """The meaning of an error of a connection, and what to do next."""
@@ -59,7 +59,7 @@ class Driver(Protocol):
 
 
 class Tables:
-    """The tables of `tables.py`, read on connections of the driver, or on the one that `reading` gives."""
+    """The tables of `tables.py`, read on connections of the driver, or on the one that `reading` yields."""
 
     def __init__(
         self, driver: Driver, reading: Callable[[], AbstractContextManager[Any]] | None = None

@@ -2,12 +2,12 @@
 
 The tables have a version of their own. The contents of their rows (events, changes, commands, states) may
 gain a kind that an older release does not know. A release writes such a record only after the store says that
-it needs this release, and the store says so only while no daemon of an older one is at work on it. An older
+it needs this release, and the store says so only while no daemon of an older one is running on it. An older
 release refuses the store from then on, by name, and never meets a record that it cannot read.
 
 A migration that only adds to the tables says so in its first line, `-- additive`: a release that knows the
 earlier tables also works on the new ones, beside a newer release or after it. The store records the oldest
-version for which that holds.
+version that can work on them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MIGRATIONS = Path(__file__).with_name("migrations")
 """The folder of the migrations from one version of the tables to the next."""
 
 OLDEST = 4
-"""The oldest version that can be brought up to date."""
+"""The oldest version that can be migrated."""
 
 _ADDITIVE = "-- additive\n"
 

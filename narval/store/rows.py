@@ -1,4 +1,4 @@
-"""Rows as they are read: each has values of its columns' types, or the damage is reported (N35)."""
+"""Rows as read: each has values of its columns' types, or the damage is reported (N35)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHORTEST = len(b"<a/>")
 
 
 class ElementRow(NamedTuple):
-    """An element; `codec.decode_origin` reads `origin`, and says what is wrong with it."""
+    """An element; `codec.decode_origin` reads `origin`, and reports a fault in it."""
 
     eid: Eid
     name: str
@@ -52,7 +52,7 @@ class LabelRow(NamedTuple):
 
 
 class KeyRow(NamedTuple):
-    """A value that an output with `unique` has given (N37)."""
+    """A value that an output with `unique` has produced (N37)."""
 
     name: str
     expression: str
@@ -99,7 +99,7 @@ def _typed(row: type[Row], values: Any, table: str, store: str, error: type[Stor
 
 
 SEQUENCE = "sequence"
-"""The fact with a number that an agent's journal and queue have not gone beyond."""
+"""The fact with an upper bound of the numbers in an agent's journal and queue."""
 
 
 def number(facts: Mapping[str, str], key: str, otherwise: int) -> int:

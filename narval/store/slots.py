@@ -1,4 +1,4 @@
-"""The table of slots: the rows that a batch writes, in order, and what is done with each.
+"""The table of slots: the rows that a batch writes, in order, and their effects.
 
 A slot has the columns of its rows, and the effects of a row. The statements of both databases follow from it:
 SQLite applies each effect to each row, a server to all rows of a call at once.
@@ -23,17 +23,15 @@ TRIMMED_AT_ONCE = 5_000
 
 
 class Insert(NamedTuple):
-    """Insertion of the row into a table with its columns; an existing row of its key stays, or is
-    replaced.
-    """
+    """Insertion of the row into a table with its columns; an existing row of its key stays or is replaced."""
 
     table: tables.Table
     conflict: Literal["refuse", "keep", "replace"] = "refuse"
 
 
 class Alter(NamedTuple):
-    """Alteration (without `change`, removal) of the rows of a table, `old`, for which a condition on them and
-    on the row of the slot, `new`, holds.
+    """Alteration (without `change`, removal) of the rows of a table, `old`, that satisfy a condition on them
+    and on the row of the slot, `new`.
     """
 
     table: tables.Table
@@ -51,9 +49,7 @@ Effect = Insert | Alter | Each
 
 
 class Slot(NamedTuple):
-    """The rows of a slot and their effects; `made` has the functions that make them, by field of
-    the batch.
-    """
+    """The rows of a slot and their effects; `made` maps fields of the batch to functions that make rows."""
 
     name: str
     columns: tables.Columns
@@ -86,9 +82,7 @@ def _into(
 
 
 def _same(names: str) -> str:
-    """The condition that a row has the same agent, and the same values of columns such as `eid`, or
-    `eid=run`.
-    """
+    """The condition that a row has the same agent and equal columns, such as `eid`, or `eid=run`."""
     pairs = (name.partition("=") for name in ("agent", *names.split()))
     return " AND ".join(f'old."{name}" = new."{other or name}"' for name, _, other in pairs)
 
@@ -101,7 +95,7 @@ def _set(table: tables.Table, change: str, names: str, more: str = "") -> Alter:
     return Alter(table, _same(names) + more, change)
 
 
-# --- rows that are not as a batch has them --------------------------------------------------------------
+# --- rows that differ from those of a batch -------------------------------------------------------------
 
 
 def _digest(data: bytes) -> bytes:
@@ -191,9 +185,7 @@ DELETE FROM journal WHERE line IN (
 		SELECT line FROM journal WHERE agent = new.agent AND run = new.run
 		ORDER BY line DESC LIMIT 1 OFFSET new.keep)
 	ORDER BY line LIMIT {TRIMMED_AT_ONCE})"""
-"""Remove the oldest entries of a run, a limited number at once: a run that kept more until now may have more
-than one turn should drop.
-"""
+"""Remove the oldest entries of a run, limited, since an old run may have more than a turn should drop."""
 
 WRITTEN: tuple[Slot, ...] = (
     _into(tables.AGENTS, "replace"),
@@ -278,7 +270,7 @@ WRITTEN: tuple[Slot, ...] = (
         removed_agents=_removed,
     ),
 )
-"""All that a batch can make the writer do, in order: first additions, then removals."""
+"""All effects of a batch, in order: first additions, then removals."""
 
 
 def filled(batches: Iterable[Batch]) -> list[str]:
@@ -288,6 +280,6 @@ def filled(batches: Iterable[Batch]) -> list[str]:
 
 
 def by_field(told: Callable[[Slot], Any]) -> dict[str, list[tuple[RowsOf, Any]]]:
-    """By field of a batch, the functions that make its rows, each with what `told` says of their slot."""
+    """By field of a batch, the functions that make its rows, each with `told` applied to their slot."""
     known = [(slot, told(slot)) for slot in WRITTEN]
     return {field: [(slot.made[field], of) for slot, of in known if field in slot.made] for field in SLOTS}

@@ -31,7 +31,7 @@ from narval.store.store import Store
 logger = logging.getLogger("narval.store")
 
 UNNOTICED = 1.0
-"""Seconds in which commits do not look again whether the file is in its place."""
+"""Seconds between two checks by commits whether the file is in its place."""
 
 KEEP_IT = "to save what it has: narval backup FILE, or narval stop, which writes it again"
 """The ways to save a store whose file is gone."""
@@ -40,8 +40,8 @@ _NOT_PERFORMED = "nothing of this turn was performed"
 
 
 def open_database(file: File, *, is_copy: bool = False) -> Store:
-    """The store in a file, made, checked and brought up to date as it needs, after a backup unless the file
-    `is_copy`. Raises StoreError.
+    """The store in a file, made, checked or migrated as needed, after a backup unless the file `is_copy`.
+    Raises StoreError.
     """
     try:
         file.ensure()
@@ -83,7 +83,7 @@ class Database(ReadTables):
             self._commit(batches)
 
     def loss(self) -> str:
-        """The fate of its file, which is logged once; "" while it is in its place."""
+        """The loss of its file, logged once; "" while it is in its place."""
         self._looked = monotonic()
         loss = "" if self._closed else self._driver.loss()
         if loss and not self._loss:
@@ -92,7 +92,7 @@ class Database(ReadTables):
         return loss
 
     def keep(self) -> Path | None:
-        """Write all that it has to a file beside its place, if its own file is gone from there."""
+        """Write the whole store to a file beside its place, if its own file is gone from there."""
         if not self.loss():
             return None
         with self._writing:
@@ -143,7 +143,7 @@ class Database(ReadTables):
 
     def _work(self, batches: Sequence[Batch]) -> list[tuple[str, Rows]]:
         """The statements that record the batches, and their rows: slot by slot for all batches at once, but
-        batch by batch if an agent is removed, for what others send it afterwards stays.
+        batch by batch if an agent is removed, since what others send it afterwards stays.
         """
         names = filled(batches)
         if len(batches) > 1 and "removed_agents" in names:
@@ -173,7 +173,7 @@ class Database(ReadTables):
         self._closed = True
         if not self._refusal:
             self._refusal = f"the store is closed: {self._name}"
-            with suppress(*self._driver.errors):  # unmarked, the next start checks it: nothing is lost
+            with suppress(*self._driver.errors):  # unmarked, the next start checks the file: nothing is lost
                 self._execute(self._sql["put meta"], (STORE, "clean", "1"))
         saved = self._kept_at_the_end() if loss else None
         self.writer.close()
@@ -193,7 +193,7 @@ class Database(ReadTables):
 
 
 def _begin(driver: File, writer: Any, *, is_copy: bool) -> None:
-    """Check, bring up to date, and mark as in use."""
+    """Check, migrate, and mark as in use."""
     version, known = version_of(driver, writer)
     lost = driver.lost_pages(writer)
     with closing(writer.cursor()) as cursor:
@@ -206,7 +206,7 @@ def _begin(driver: File, writer: Any, *, is_copy: bool) -> None:
             try:
                 migrate(driver, writer, version)
             except BaseException:
-                if backup is not None:  # nothing has changed, and the next start keeps another
+                if backup is not None:  # nothing has changed, and the next start makes another
                     backup.unlink(missing_ok=True)
                 raise
         driver.shrink(writer)

@@ -1,9 +1,9 @@
 """The file of a SQLite store: made whole or not at all, checked when opened, its errors explained (N35).
 
-It uses WAL, so that a commit is one append and readers never wait. `synchronous` is NORMAL for `crash`: a
-commit is with the operating system and survives the daemon; FULL for `power`: it is on the disk. The file is
-not mapped into memory, because a mapped file that shrinks kills its reader. docs/reference/store.md tells the
-rest.
+It uses WAL, so that a commit is one append and readers never wait. `synchronous` is NORMAL for `crash`: the
+operating system has the commit, which survives the daemon. It is FULL for `power`: the commit is on the disk.
+The file is not mapped into memory, because a mapped file that shrinks kills its reader. For the rest see
+docs/reference/store.md.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from narval.store.tables import SQLITE
 logger = logging.getLogger("narval.store")
 
 WORTH_SHRINKING = 64 * 1024 * 1024
-"""Bytes of a file below which it is not shrunk."""
+"""The size of a file in bytes below which it is not shrunk."""
 
 PAGE = 2048
 LOG_PAGES = 4096
 LOG_BYTES = LOG_PAGES * (PAGE + 24) + 32
-"""The length of a log of `LOG_PAGES` pages: each has a head of 24 bytes, and the whole one of 32."""
+"""The length of a log of `LOG_PAGES` pages: each has a head of 24 bytes, and the log one of 32."""
 
 _SYNCHRONOUS: dict[Durability, str] = {"crash": "NORMAL", "power": "FULL"}
 READING = {
-    "cache_size": "-4096",  # KiB a connection: the daemon keeps memory itself, and reads a row once
+    "cache_size": "-4096",  # KiB a connection: the daemon has its own memory, and reads a row once
     "temp_store": "MEMORY",
     "mmap_size": "0",
-    "cell_size_check": "ON",  # a damaged page is seen when it is read
+    "cell_size_check": "ON",  # a damaged page is detected when it is read
     "trusted_schema": "OFF",
 }
 """The pragmas of every connection."""
@@ -48,18 +48,18 @@ _PRAGMAS = {
     "page_size": str(PAGE),  # a commit writes whole pages: 25 µs a step where 4096 takes 33
     **READING,
     "wal_autocheckpoint": str(LOG_PAGES),  # then they are folded into the file
-    "journal_size_limit": "16777216",  # bytes: what a large turn made longer is cut back
-    "fullfsync": "ON",  # where an fsync is not one (macOS); nothing elsewhere
+    "journal_size_limit": "16777216",  # bytes: a log that a large turn made longer is cut back
+    "fullfsync": "ON",  # for systems whose fsync does not sync (macOS); no effect elsewhere
 }
 _HEAD = 48
-"""The bytes of the head of the log's index, which is there twice."""
+"""The bytes of the head of the log's index, which appears twice."""
 
 _INDEX = Struct("=16sI76xI")
-"""The index of the log: pages in it, and, behind both heads, those that have been folded into the file."""
+"""The index of the log: pages in it, and, after both heads, those that have been folded into the file."""
 
 _BEGINNING = b"SQLite format 3\0"
 SAVED = ".saved"
-"""The suffix of the file that has what an open store had whose own file was gone."""
+"""The suffix of the file with the content of an open store whose own file was gone."""
 
 BESIDE = ("-wal", "-shm", "-journal")
 """The suffixes of the files that SQLite may keep beside a database."""
@@ -96,7 +96,7 @@ def trouble(name: str, error: BaseException, consequence: str = "") -> StoreErro
 
 
 class File:
-    """Connections to a SQLite file, which is made when there is none; each commits by itself."""
+    """Connections to a SQLite file, which is made if missing; each commits by itself."""
 
     dialect = SQLITE
     errors: tuple[type[Exception], ...] = (sqlite3.Error,)
@@ -109,12 +109,11 @@ class File:
         self._closed = False
         self._opened: os.stat_result | None = None
         self._indexed = (0, 0)
-        """The pages in the log, and those of them that were folded into the file, when its writer
-        had gone.
+        """The pages in the log, and those of them folded into the file, when its writer had gone.
         """
 
     def connect(self) -> sqlite3.Connection:
-        """A new connection, its pragmas set; it makes no file."""
+        """A new connection, with its pragmas set; it makes no file."""
         connection = sqlite3.connect(
             f"file:{quote(str(self.path))}?mode=rw",
             uri=True,
@@ -160,7 +159,7 @@ class File:
         return trouble(self.name, error, consequence)
 
     def refuses_rows(self, error: BaseException) -> bool:
-        """True if an error is about values: of SQLite, or of its driver, which gives it no name."""
+        """True if an error is about values: SQLite's, or its driver's, which has no error name."""
         name = getattr(error, "sqlite_errorname", None)
         if name is None:
             return isinstance(error, (sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError))
@@ -175,9 +174,7 @@ class File:
     # --- opening --------------------------------------------------------------------------------------
 
     def ensure(self) -> None:
-        """Make the file if there is none; refuse one that lost its content, which SQLite would
-        take for new.
-        """
+        """Make the file if it is missing; refuse an emptied one, which SQLite would take for new."""
         if not self.path.exists():
             refuse_remains(self.path)
             self._make()
@@ -190,7 +187,7 @@ class File:
         self._opened = self.path.stat()
 
     def loss(self) -> str:
-        """The fate of the file that is open; "" while it is in its place. It costs one `stat`."""
+        """The loss of the open file, in words; "" while it is in its place. It costs one `stat`."""
         try:
             there = self.path.stat()
         except FileNotFoundError:
@@ -202,7 +199,7 @@ class File:
         return f"another file was put in the place of {self.name} while the daemon has it open"
 
     def keep(self, writer: sqlite3.Connection) -> Path:
-        """Write all that the open file has to a file beside its place."""
+        """Write the whole open file to a file beside its place."""
         new = self.path.with_name(self.path.name + SAVED)
         new.unlink(missing_ok=True)
         os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -214,17 +211,17 @@ class File:
         return new
 
     def put_back(self, saved: Path) -> Path:
-        """Put what was kept in the place of the file, unless something is there; return its path then."""
+        """Put the saved file in the place of the store's, unless a file is there; return its path then."""
         if self.path.exists():
             return saved
         saved.replace(self.path)
-        for suffix in BESIDE:  # of the file that is gone: all of it is in the new one
+        for suffix in BESIDE:  # of the file that is gone: the new one contains all of them
             self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
         sync(self.path.parent)
         return self.path
 
     def lost_pages(self, connection: sqlite3.Connection) -> int:
-        """The pages at the end of the log that its writer had committed, and that are gone."""
+        """The number of pages at the end of the log that its writer had committed, and that are gone."""
         committed, folded = self._indexed
         if not committed:
             return 0
@@ -232,13 +229,13 @@ class File:
         return 0 if folded == committed and found == 0 else max(0, committed - found)
 
     def _make(self) -> None:
-        """Make the file under another name until it is whole, so that a store which exists is complete."""
+        """Make the file under another name until it is whole, so that an existing store is complete."""
         new = self.path.with_name(self.path.name + ".new")
         for remains in (new, *(new.with_name(new.name + suffix) for suffix in BESIDE)):
             remains.unlink(missing_ok=True)
         os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         with closing(File(new, self._durability, self._patience).connect()) as connection:
-            connection.execute("PRAGMA synchronous=OFF")  # it is synced as a whole, below
+            connection.execute("PRAGMA synchronous=OFF")  # synced as a whole, below
             connection.execute("BEGIN")
             make_schema(connection.cursor(), self.statements)
             note_oldest(self, connection.cursor(), tables.HEAD)
@@ -257,11 +254,11 @@ class File:
         try:
             log = os.open(self.path.with_name(self.path.name + "-wal"), os.O_WRONLY)
         except FileNotFoundError:
-            return  # it has been folded into the file
+            return  # the log has been folded into the file
         length = os.fstat(log).st_size
         try:
             written = length + os.pwrite(log, bytes(max(0, LOG_BYTES - length)), length)
-            if written < LOG_BYTES:  # the room that is left is for what is to be recorded
+            if written < LOG_BYTES:  # the room that is left is for later records
                 os.ftruncate(log, length)
             os.fsync(log)
         except OSError as error:
@@ -271,12 +268,12 @@ class File:
             os.close(log)
 
     def tables(self, connection: sqlite3.Connection) -> set[str]:
-        """The names of the tables that are there."""
+        """The names of the existing tables."""
         found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         return {name for (name,) in found}
 
     def look_through(self, connection: sqlite3.Connection) -> None:
-        """Check the file after a stop that was not clean. Raises StoreError."""
+        """Check the file after an unclean stop. Raises StoreError."""
         found = [str(row[0]) for row in connection.execute("PRAGMA quick_check(3)")]
         if found != ["ok"]:
             raise StoreError(
@@ -291,14 +288,14 @@ class File:
             for pragma in ("page_count", "freelist_count", "page_size")
         )
         if pages * size > WORTH_SHRINKING and 2 * free > pages:
-            with suppress(sqlite3.OperationalError):  # no room: the free pages are used again as they are
+            with suppress(sqlite3.OperationalError):  # no room: the free pages are reused
                 connection.execute("VACUUM")
 
 
 def _indexed(path: Path) -> tuple[int, int]:
     """The pages in the log that a killed writer had committed, and those of them that were in the file.
 
-    SQLite keeps the numbers in the index of the log, which it rebuilds before use. So this reads them before
+    SQLite keeps the numbers in the index of the log, which it rebuilds before use. So they are read before
     any connection of this program is open; closing the index later would release the connection's locks.
     """
     try:
@@ -306,7 +303,7 @@ def _indexed(path: Path) -> tuple[int, int]:
     except FileNotFoundError:
         return 0, 0
     if len(index) < _INDEX.size or index[:_HEAD] != index[_HEAD : 2 * _HEAD]:
-        return 0, 0  # none was made, or it was being altered
+        return 0, 0  # there is no index, or it was being altered
     _, committed, folded = _INDEX.unpack(index)
     return committed, folded
 

@@ -151,7 +151,7 @@ def _texts(table: Table) -> tuple[str, ...]:
 
 
 MENTIONING = {f"mentions in {table.name}": len(_texts(table)) for table in TABLES if _texts(table)}
-"""The queries for values that contain a text, with the number of times that each is given the text."""
+"""The queries for values that contain a text, with the number of times that each takes the text."""
 
 
 def _mentions(table: Table, dialect: Dialect) -> str:
@@ -173,7 +173,7 @@ _HAS = {
 
 
 def _as_read(table: Table) -> str:
-    """A table with the columns of its row, and with the bytes of the text that it names (G4)."""
+    """A table with the columns of its row, and the bytes of the text that it refers to (G4)."""
     shown = {
         name: f'{table.name}."{name}"' for name in table.columns if name != "agent" or table.row_has_agent
     }
@@ -213,15 +213,15 @@ def make_schema(cursor: Any, known: Mapping[str, str]) -> None:
     cursor.execute(known["put agent"], new_agent(HOME_AGENT, DEFAULT_NAME))
 
 
-# --- what SQLite does for each row ----------------------------------------------------------------------
+# --- SQLite's statements for each row ------------------------------------------------------------------
 
 Write = tuple[str, int]
-"""A statement, and how many of the first columns of a row it takes."""
+"""A statement, and the number of a row's first columns that it takes."""
 
 
 @cache
 def writes() -> dict[str, list[tuple[RowsOf, tuple[Write, ...]]]]:
-    """By field of a batch, the functions that make its rows, and what SQLite does for each row."""
+    """By field of a batch, the functions that make its rows, and SQLite's statements for each row."""
     return by_field(lambda slot: tuple(for_each_row(slot)))
 
 

@@ -1,10 +1,10 @@
 """The contract of a store: one writer, one commit a turn, nothing lost (docs/reference/store.md, N35).
 
-A turn fills a `Batch`, and `Store.commit` records it whole or not at all, before anything of it is performed.
-A store keeps several agents apart by their numbers: `Store.of` gives what is read of one. Reading is for the
-start (memory, and runs under way) and for history; the rows of a slot come back from the reader of that name.
-Three stores keep these promises: `sql.py` in a file, `postgresql/` on a server, and `memory.py`, which is
-gone when it is closed.
+A turn fills a `Batch`, and `Store.commit` records it whole or not at all, before any of its commands is
+performed. A store keeps several agents apart by their numbers: `Store.of` reads one of them. Reading is for
+the start (memory, and active runs) and for history; the rows of a slot come back from the reader of that
+name. Three stores fulfil this contract: `sql.py` in a file, `postgresql/` on a server, and `memory.py`, which
+is lost when it is closed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from narval.store import batch
 from narval.store.letters import Letters
 from narval.store.rows import ScopeRow
 
-if TYPE_CHECKING:  # a store of one daemon has none
+if TYPE_CHECKING:  # only a shared store has them
     from narval.store.postgresql.leases import DaemonNotices, Leases, Ownership
     from narval.store.postgresql.published import Published
 
@@ -31,14 +31,14 @@ ALL = 2**63 - 1
 
 
 class RunHistory(NamedTuple):
-    """The last state kept of a run, and the entries since."""
+    """The last stored state of a run, and the entries since."""
 
     snapshot: batch.SnapshotRow | None
     entries: list[batch.JournalRow]
 
 
 class StartReader(Protocol):
-    """Reading for the start: what is in memory, what waits."""
+    """Reading for the start: the content of memory, and what waits."""
 
     def identity(self) -> batch.AgentRow:
         """The agent as it is registered. Raises StoreError if the store has no such agent."""
@@ -69,7 +69,7 @@ class StartReader(Protocol):
 
     @property
     def meta(self) -> Mapping[str, str]:
-        """Small facts about the agent, by key, as they are now."""
+        """The current small facts about the agent, by key."""
 
 
 class HistoryReader(Protocol):
@@ -86,7 +86,7 @@ class HistoryReader(Protocol):
         """
 
     def snapshot(self, run: int) -> batch.SnapshotRow | None:
-        """The last state kept of a run."""
+        """The last stored state of a run."""
 
     def under_way(self, first: int, last: int) -> dict[int, RunHistory]:
         """The histories of active runs by eid, from one eid to another; for a missing one, use `snapshot` and
@@ -95,8 +95,8 @@ class HistoryReader(Protocol):
         return {}
 
     def definitions(self, current: bool | None = True, name: str | None = None) -> list[batch.DefinitionRow]:
-        """The current versions; all others (False); or all (None); with a name, only versions of
-        that name.
+        """The current versions; all others (False); or all (None); with a name, only versions of that
+        name.
         """
 
     def versions(self) -> Sequence[tuple[str, str, str]]:
@@ -111,7 +111,7 @@ class HistoryReader(Protocol):
 
 
 class ResultReader(Protocol):
-    """Reading of what calls keep by key, from any thread."""
+    """Reading of the results that calls store by key, from any thread."""
 
     def results(self, scope: str, most: int = ALL) -> list[batch.ResultRow]:
         """The results of a scope, newest first; at most `most`."""
@@ -140,23 +140,23 @@ class AgentStore(StartReader, HistoryReader, ResultReader, Protocol):
 class Store(Protocol):
     """One home's store: its agents, each under a number from 1, and one writer for all.
 
-    One thread at a time commits; others may read meanwhile and see what is committed.
+    One thread at a time commits; others may read at the same time and see what is committed.
     """
 
     is_volatile: bool = False
-    """True if everything in it is gone when the program ends."""
+    """True if everything in it is lost when the program ends."""
 
     own: int = batch.HOME_AGENT
-    """The number of the own agent of the home that is at work on it."""
+    """The number of the own agent of the home that runs on it."""
 
     leases: Leases | None = None
-    """The leases of this daemon; None if at most one daemon works on the store, and for a look."""
+    """The leases of this daemon; None if at most one daemon runs on the store, and for a look."""
 
     is_shared: bool = False
-    """True if daemons of several homes may work on it."""
+    """True if daemons of several homes may run on it."""
 
     published: Published | None = None
-    """The collections that all daemons of the store follow; None if at most one daemon works on it."""
+    """The collections that all daemons of the store follow; None if at most one daemon runs on it."""
 
     @property
     def letters(self) -> Letters:
@@ -172,8 +172,8 @@ class Store(Protocol):
         """A fact of agents, by the names of those that have it. Raises StoreError."""
 
     def mentions(self, text: str) -> Iterator[bytes] | None:
-        """The values that contain a text, of all agents: elements, entries of the journal, messages and all
-        else; None if nothing is kept that could be searched. Raises StoreError.
+        """The values that contain a text, of all agents: elements, entries of the journal, messages and
+        everything else; None if nothing stored could be searched. Raises StoreError.
         """
         return None
 
@@ -189,11 +189,11 @@ class Store(Protocol):
         return None
 
     def loss(self) -> str:
-        """The fate of its file while it is open; "" while that is in its place, or there is none."""
+        """The loss of its file while it is open; "" while the file is in its place, or there is none."""
         return ""
 
     def keep(self) -> Path | None:
-        """Write all that it has to a file beside its place, if its own file is gone. Raises StoreError."""
+        """Write the whole store to a file beside its place, if its own file is gone. Raises StoreError."""
         return None
 
     def owners(self) -> list[Ownership]:
@@ -215,23 +215,24 @@ class Store(Protocol):
         """
 
     def listen(self, heard: Callable[[frozenset[int]], None]) -> DaemonNotices | None:
-        """Begin to tell other daemons of messages, and to hear of them: `heard` is called, in another thread,
-        with the agents of this daemon that have one. None if there are only heartbeats, or no other daemons.
+        """Start notifying other daemons of messages, and hearing of them: `heard` is called, in another
+        thread, with the agents of this daemon that have one. None if there are only heartbeats, or no other
+        daemons.
         """
         return None
 
     def read_ahead(self, agents: Collection[int]) -> None:
-        """Prefetch the rows of agents, which are valid until a turn of theirs is recorded. May block.
+        """Prefetch the rows of agents, which are valid until one of their turns is recorded. May block.
 
         Raises StoreError.
         """
         return
 
     def make_room(self) -> None:
-        """Prepare what makes commits quicker, as a daemon begins to work."""
+        """Prepare what makes commits faster, when a daemon starts its work."""
 
     def is_still(self) -> bool:
-        """True unless what was read may be torn because another program wrote meanwhile (`look.py`)."""
+        """True unless the rows read may be torn because another program wrote during the read (`look.py`)."""
         return True
 
     def close(self) -> None:

@@ -1,13 +1,14 @@
 """The tables of the store, each declared once (docs/reference/store.md).
 
-A table has the columns of the row that is read from it. From it follow its statements, its schema in both
-dialects, what a backup copies, and what is removed with an agent.
+A table has the columns of the row that is read from it. Its statements, its schema in both dialects, the rows
+that a backup copies, and the rows removed with an agent follow from the declaration.
 
 The journal has one row for each *entry*: an event with the changes and commands that followed. The design
 asks for a row per change; one row keeps together what one advance decided, and is one insert. `seq` numbers
-the lines of the whole home, so the table grows at its end, with an index by run beside it. When it was
-clustered by run (`WITHOUT ROWID`, key run and seq), a turn of a hundred runs touched a hundred pages and cost
-15 µs a row where this costs 6. Tables whose columns are all in the key are clustered.
+the lines of an agent. The rows are in the order of writing, so the table grows at its end, with an index by
+run beside it. When it was clustered by run (`WITHOUT ROWID`, key run and seq), a turn of a hundred runs
+touched a hundred pages and cost 15 µs a row where this costs 6. Tables whose columns are all in the key are
+clustered.
 
 A commit costs a page of each table that it touches. So the run that made an element, and holds it from the
 start, is in the element's own row; `contexts` has the other holders. A message is a row from the sender's
@@ -35,8 +36,8 @@ TYPES: tuple[type, ...] = (int, str, bytes, float, bool)
 
 
 class Dialect(NamedTuple):
-    """The differences between databases: the names of `TYPES`, of the number of a line, of a clustered table,
-    and the placeholder for a parameter.
+    """The differences between databases: the names of `TYPES`, of a line number, of a clustered table, and
+    the placeholder for a parameter.
     """
 
     name: str
@@ -57,10 +58,9 @@ POSTGRESQL = Dialect(
 
 
 class Table(NamedTuple):
-    """A table: its columns, in their order, and the names of those that are the key.
+    """A table: its columns, in order, and the names of those that are the key.
 
-    Without a key its rows are in the order of writing, across agents, under the number of a line, which the
-    database gives.
+    Without a key its rows are in the order of writing, across agents, under a line number from the database.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Table(NamedTuple):
     key: tuple[str, ...]
     indexes: tuple[str, ...] = ()
     row_has_agent: bool = False
-    """True if the row that is read has the agent."""
+    """True if the row that is read includes the agent."""
 
     @property
     def is_of_agents(self) -> bool:
@@ -102,8 +102,8 @@ def quoted(names: Any) -> str:
 
 
 def _columns(row: type[Any], **others: Any) -> Columns:
-    """A column for each field of a row; `others` are columns of another type than the field, or additional
-    ones.
+    """A column for each field of a row; `others` are additional columns, or those with another type than the
+    field.
     """
     return {**get_type_hints(row), **others}
 
@@ -124,11 +124,11 @@ ELEMENTS = _table(
     _columns(ElementRow, origin=bytes | None, outdated=bool, text=bytes | None),
     "",
     "UNIQUE INDEX elements_by_eid ON elements (agent, eid)",
-    # It has only the few rows that name a text: what a step adds is not in it.
+    # It has only the few rows that refer to a text, not those that a step adds.
     "INDEX elements_by_text ON elements (text) WHERE text IS NOT NULL",
 )
 CONTEXTS = _table("contexts", _columns(HeldRow), "run eid")
-# eid before the rest: what is forgotten takes its marks along by a search, not a scan.
+# eid before the rest: a forgotten element's marks are found by a search, not a scan.
 MARKS = _table("marks", _columns(batch.MarkRow), "eid definition place slot")
 LABELS = _table("labels", _columns(LabelRow), "eid label")
 WITHDRAWALS = _table("withdrawals", _columns(batch.WithdrawalRow, doubtful=bool), "eid")

@@ -1,1 +1,1 @@
-"""Operations on what needs attention: incidents, moments to come, moments that came late."""
+"""Operations on what needs attention: incidents, upcoming moments, missed moments."""

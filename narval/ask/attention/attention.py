@@ -1,7 +1,7 @@
-"""The operation `attention`: everything that needs attention (M13): what keeps the daemon from working, then
-what waits for a person, then what went wrong.
+"""The operation `attention`: everything that needs attention (M13). First what keeps the daemon from working,
+then what waits for a person, then what went wrong.
 
-Its cost is that of the changes since the last request. It shows the first of each sort, and the number of the
+Its cost is that of the changes since the last request. It lists the first of each sort, and the number of the
 rest.
 """
 
@@ -44,7 +44,7 @@ from narval.files.agents.collections import AGENTS
 from narval.store.batch import SUSPENDED
 from narval.store.sql import KEEP_IT
 
-if TYPE_CHECKING:  # a store of one daemon has none
+if TYPE_CHECKING:  # only a shared store has a fleet
     from narval.daemon.fleet.members import Members
 
 A_DAY = 86_400.0
@@ -53,8 +53,8 @@ SLOW = 1.0
 """Seconds: a store that takes longer to answer a heartbeat is slow."""
 
 DISK_LEFT, MOST_LEFT = 256 * 2**20, 2**30
-"""Bytes: a disk with less room than the first is nearly full, and so is one with less than a hundredth of it,
-up to the second: what narval records needs no more on a large one. Of a small disk it is a tenth.
+"""Bytes: a disk is nearly full with less than `DISK_LEFT` or a hundredth of it free, whichever is more. On a
+large disk `MOST_LEFT` suffices, on a small one a tenth of it.
 """
 
 
@@ -65,7 +65,7 @@ async def attention(daemon: Daemon) -> list[dict[str, Any]]:
 
     `what` is one of `store fleet disk daemon loop file incident slowed grant login tool chat link overdue
     nobody outlived source missed person agent`, `grave` one of `high`, `middle` and `low`; `link` has one of
-    `page`, `run`, `work`, `incident`, `element` and `agent`. Other agents are named where the home's own is
+    `page`, `run`, `work`, `incident`, `element` and `agent`. Other agents are named if the home's own is
     asked.
     """
     rows = (await up_to_date(daemon, OpenIncidents)).rows
@@ -95,8 +95,8 @@ async def attention(daemon: Daemon) -> list[dict[str, Any]]:
 
 @operation("read")
 async def health(daemon: Daemon) -> dict[str, Any]:
-    """Say whether the daemon can work, and which troubles prevent it: the store is away, the disk is full, no
-    daemon runs. What went wrong with runs and files is not among them: `attention` has that.
+    """Report whether the daemon can work, and the troubles that prevent it: the store is away, the disk is
+    full, no daemon runs. Failed runs and faulty files are not among them: see `attention`.
 
     A daemon whose loop is stuck does not answer, so callers need a short timeout.
     """
@@ -107,8 +107,8 @@ async def health(daemon: Daemon) -> dict[str, Any]:
 
 
 def _no_daemon(daemon: Daemon) -> Iterator[Form]:
-    """The lack of a daemon: one may have ended because of a trouble, and is not started by the end of that. A
-    standby is none that lacks.
+    """The lack of a daemon, which may have ended because of a trouble and does not start when the trouble
+    ends. A standby lacks none.
     """
     home = daemon.home
     holder = home.known_holder() if home is not None and daemon.record_only else None
@@ -215,7 +215,7 @@ def _slowed(agent: AgentState) -> Iterator[Form]:
     slowed = {
         job.name: (id, job)
         for id, job in clockwork.starts.items()
-        if job.slowed and id not in clockwork.held  # what one that is held lacks is told elsewhere
+        if job.slowed and id not in clockwork.held  # a held one is reported elsewhere
     }
     for id, job in islice(slowed.values(), SHOWN):
         at = in_zone(clockwork.timers.due((0, id)) or 0.0, clockwork.zone)
@@ -226,8 +226,8 @@ def _slowed(agent: AgentState) -> Iterator[Form]:
 
 
 def _kept(daemon: Daemon) -> Iterator[Form]:
-    """The definitions that are to begin again, and are not loaded or cannot start. What a grant or room keeps
-    from that is said elsewhere.
+    """The definitions that wait to start again, and are not loaded or cannot start. Those that a grant or a
+    limit holds back are reported elsewhere.
     """
     agent, kept = daemon.agent, dict[str, str]()
     for job in agent.clockwork.held.values():
@@ -245,7 +245,7 @@ def _kept(daemon: Daemon) -> Iterator[Form]:
 
 
 def _withheld(daemon: Daemon) -> Iterator[Form]:
-    """The definitions that may not begin until somebody grants what they need."""
+    """The definitions that may not start until their needs are granted."""
     withheld, agent = withheld_in(daemon), daemon.agent
     requests = ((agent.memory.element(eid), item) for eid, item in items_of_requests(agent).items())
     items = {request.attributes["name"]: item for request, item in requests if request is not None}
@@ -267,7 +267,7 @@ def _withheld(daemon: Daemon) -> Iterator[Form]:
 
 
 def _servers(daemon: Daemon) -> Iterator[Form]:
-    """The MCP servers that want a login, and the tools that are not called, for they have changed."""
+    """The MCP servers that need a login, and the tools that are not called because they have changed."""
     if (servers := daemon.calls.executor.servers) is not None:
         for login in servers.wanted_logins()[:SHOWN]:
             text = f"the MCP server {login.server}: {login.why}"
@@ -296,10 +296,10 @@ def _chats(daemon: Daemon) -> Iterator[Form]:
 
 
 def _links(daemon: Daemon) -> Iterator[Form]:
-    """The links that have stopped, or over which messages wait, where the home's own agent is asked."""
+    """The links that have stopped, or over which messages wait; only if the home's own agent is asked."""
     if not (daemon.agent.store.is_own and daemon.files.snapshot.peers):
         return
-    from narval.ask.daemon.links import links_in_trouble  # here: most homes are linked with none
+    from narval.ask.daemon.links import links_in_trouble  # here: most homes have no links
 
     troubles = links_in_trouble(daemon)
     for text, since in islice(troubles, SHOWN):
@@ -307,7 +307,7 @@ def _links(daemon: Daemon) -> Iterator[Form]:
 
 
 def _suspended(daemon: Daemon) -> Iterator[Form]:
-    """The suspended agents for which messages of this agent wait, or of any where the home's own is asked."""
+    """The suspended agents with waiting messages from this agent, or from any if the home's own is asked."""
     own, room, waiting = daemon.agent.store, daemon.host.mail.office.room, dict[str, int]()
     for row in daemon.agents.rows.in_full() if room else ():
         many = room.of(row.agent) if own.is_own else room.of_pair(row.agent, own.agent)
@@ -331,7 +331,7 @@ def _calls(daemon: Daemon) -> Iterator[Form]:
 
 
 def _others(daemon: Daemon) -> Iterator[Form]:
-    """The other agents that have something open, where the home's own is asked: how much, and how to look."""
+    """The other agents with open problems, if the home's own is asked: how many, and how to see them."""
     if not daemon.agent.store.is_own or not len(daemon.agents.rows):
         return
     open_there, folders = daemon.agents.supervisor.open_matters(), daemon.files.snapshot.agents

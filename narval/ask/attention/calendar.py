@@ -1,4 +1,4 @@
-"""The operation `calendar`: for each day, what is to come, what came late, and why (M48)."""
+"""The operation `calendar`: for each day, upcoming moments, missed ones, and why (M48)."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ MOST = 1000
 """The most set moments that are shown, and the most expected ones."""
 
 LOOKED_AT = 10_000
-"""The most nearest moments that are looked at; most of them may be those at which runs are forgotten."""
+"""The most moments that are read, the nearest; most of them may be those at which runs are forgotten."""
 
 LONGEST = 366 * 86_400.0
 """The longest time shown at once, in seconds."""
 
 OFTEN = 10
-"""The most dates of one text that are shown of a day; if more are expected, one line stands for them."""
+"""The most dates of one text listed for a day; if there are more, one line summarizes the rest."""
 
 USUAL = 14
-"""The days shown if no end is named."""
+"""The days covered if no end is named."""
 
 
 class _Dates(NamedTuple):
-    """The dates of a part of a run; the first is set."""
+    """The dates of a part of a run; the first is set, the later ones are expected."""
 
     run: Run
     part: str
@@ -51,11 +51,11 @@ class _Dates(NamedTuple):
 @operation("read")
 async def calendar(daemon: Daemon, start: str | None = None, end: str | None = None) -> dict[str, Any]:
     """By day, in the zone of the home: the moments that are set, with the part of the run that waits and the
-    text of its dates, later ones of the same dates, which are expected, and what came late or was dropped.
+    text of its dates; the later dates of the same text, which are expected; and those missed or dropped.
     `about` is the question that the run asks people, or else the first element that it held.
 
-    `start` and `end` are dates or moments; without them, today and two weeks from there. At most 1,000 that
-    are set and 1,000 that are expected are shown; `more` says that there are others.
+    `start` and `end` are dates or moments, by default today and two weeks later. At most 1,000 set and 1,000
+    expected moments are listed; `more` says that there are others.
     """
     agent, now = daemon.agent, daemon.rounds.clock.now()
     zone = ZoneInfo(agent.clockwork.zone)
@@ -87,7 +87,7 @@ async def calendar(daemon: Daemon, start: str | None = None, end: str | None = N
 
 
 def _range(start: str | None, end: str | None, zone: ZoneInfo, now: float) -> tuple[float, float]:
-    """The first and the last moment to show. Raises RequestError."""
+    """The first and the last moment to list. Raises RequestError."""
     try:
         today = datetime.fromtimestamp(now, zone).date()
         first = read_date(start or today.isoformat(), zone.key)
@@ -124,11 +124,11 @@ def _entry(at: float, what: str, run: Run | None, part: str = "", text: str = ""
     }
 
 
-# --- what is set ------------------------------------------------------------------------------------------
+# --- set moments ------------------------------------------------------------------------------------------
 
 
 async def _set(agent: AgentState, first: float, last: float) -> tuple[list[Form], list[_Dates], bool]:
-    """The moments that are set, the dates that come again, and True if there are more than are shown.
+    """The set moments, the recurring dates, and True if there are more moments than are listed.
 
     Moments of forgetting are counted by day.
     """
@@ -174,27 +174,27 @@ async def _set(agent: AgentState, first: float, last: float) -> tuple[list[Form]
 
 
 GOES_ON = "it goes on"
-"""The words for the moment of a run that does not say what it waits for."""
+"""The words for a run's moment that does not say what it waits for."""
 
 _WHAT = {"time": "date", "try": "back-off", "again": "back-off", "limit": "deadline"}
 """The words for moments, by what a part waits for."""
 
 
 def _waited(at: float, run: Run, wait: Wait) -> Form:
-    """A moment that a part of a run waits for."""
+    """A moment for which a part of a run waits."""
     times = _times(run, wait)
     text = text_of(times) if times else wait.reckoned or wait.text
     return _entry(at, _WHAT.get(wait.what, "wake"), run, wait.id, text)
 
 
 def _times(run: Run, wait: Wait) -> tuple[Time, ...]:
-    """The recurring dates of a part that waits for one."""
+    """The recurring dates of a part that waits for one of them."""
     if wait.what != "time" or not isinstance(run.engine, HasDates):
         return ()
     return run.engine.dates_of(run.definition, wait.id)
 
 
-# --- what is expected, what came late, and the clock ------------------------------------------------------
+# --- expected moments, late moments, and the clock --------------------------------------------------------
 
 
 _Expected = tuple[float, _Dates, str]
@@ -206,7 +206,7 @@ def _expected(dates: list[_Dates], zone: str, first: float, last: float) -> Iter
 
 
 def _of(dates: _Dates, zone: str, first: float, last: float) -> Iterator[_Expected]:
-    """The later dates of a text; of a day with more than `OFTEN`, the first, and words for the others."""
+    """The later dates of a text; for a day with more than `OFTEN`, the first ones, and words for the rest."""
     schedule, text = schedule_of(dates.times, zone), text_of(dates.times)
     at = schedule.next(max(dates.at, first - 1))
     while at is not None and at < last:
@@ -227,7 +227,7 @@ def _midnight_after(at: float, zone: ZoneInfo) -> float:
 
 
 def _late(late: Any, zone: str) -> Form:
-    """A moment that came late, or was dropped because of that."""
+    """A moment that was late, or was dropped for being late."""
     text = "it was dropped, and the next date is waited for" if late.dropped else "it came late"
     return {
         **_entry(late.at, "late", None, late.part, text, name=late.name),
@@ -239,7 +239,7 @@ def _late(late: Any, zone: str) -> Form:
 
 
 def _set_clocks(first: float, last: float, zone: ZoneInfo) -> Iterator[tuple[str, str]]:
-    """The days on which the clock changes, and what that does to their dates."""
+    """The days on which the clock changes, and the effect on their dates."""
     day = datetime.fromtimestamp(first, zone).replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
     while day.timestamp() < last:
         after = day + timedelta(days=1)

@@ -1,4 +1,4 @@
-"""The lines on incidents in what needs attention: one for each definition, part and type."""
+"""The lines on incidents in `attention`: one for each definition, part and type of error."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from narval.core.kinds import UNDOING
 from narval.core.trust.origins import secrets_of
 
 WITHDRAWN = "withdrawn"
-"""The error of a step whose item somebody has withdrawn, and said why: nobody is asked about it again."""
+"""The error of a step whose item was withdrawn with a reason: it needs no one's attention."""
 
 LONGEST_MESSAGE = 240
 """The most characters of an error's message."""
 
 
 def incident_lines(agent: AgentState, rows: dict[str, IncidentRow]) -> Iterator[Form]:
-    """The lines on the incidents other than faults of files: one for each definition, part and type of error,
-    the newest sort first.
+    """The lines on all incidents except faults of files: one for each definition, part and type of error, the
+    newest first.
     """
     of_one_cause: dict[tuple[str, ...], list[tuple[str, IncidentRow]]] = {}
     for id, row in rows.items():
@@ -45,7 +45,7 @@ def incident_lines(agent: AgentState, rows: dict[str, IncidentRow]) -> Iterator[
 
 
 def _of_one_cause(agent: AgentState, alike: list[tuple[str, IncidentRow]]) -> tuple[float, Form, str]:
-    """The moment of the first of the incidents of one cause, the link to them, and a sentence."""
+    """The moment of the first incident of one cause, the link to the incidents, and a sentence."""
     of = {eid: told for _, row in alike for eid, told in row.of.items()}
     _, latest = max(alike, key=lambda pair: max(pair[1].of))
     again = {run.retry_of: run.eid for run in agent.runs.retrying.values()}
@@ -61,7 +61,7 @@ def _of_one_cause(agent: AgentState, alike: list[tuple[str, IncidentRow]]) -> tu
 
 
 def _sentence(agent: AgentState, newest: Incident, of: Mapping[int, tuple[float, int]]) -> str:
-    """A sentence on incidents of one cause, by the newest of them."""
+    """A sentence on incidents of one cause, based on the newest."""
     count, last = len(of), ", the last" if len(of) > 1 else ""
     said = f"{newest.type}: {shortened(newest.message, LONGEST_MESSAGE)}"
     if any(secrets_of(agent.memory.labels, eid) for eid in of):

@@ -1,4 +1,4 @@
-"""The index of the incidents of an agent that no one has dealt with."""
+"""The index of an agent's open incidents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from narval.system.time_slice import TimeSlice
 
 
 class OpenIncidents(TurnIndex):
-    """The incidents of an agent that no one has dealt with: those whose elements still count.
+    """The open incidents of an agent: those whose elements are still current.
 
     When elements come or go, the new ones and the open ones are checked.
     """
@@ -25,7 +25,7 @@ class OpenIncidents(TurnIndex):
         return self._incidents.rows
 
     async def follow(self, changes: Changes) -> None:
-        """Check the elements, if some came or went."""
+        """Check the elements, if any were added or removed."""
         if changes.runs or changes.lost:
             self._incidents.drop_mended()
         if changes.elements:

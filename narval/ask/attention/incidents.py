@@ -1,9 +1,9 @@
-"""Operations on incidents: failed runs and parts, errors outside runs, faults of files; alike ones in a row
-(M52, M53).
+"""Operations on incidents: failed runs and parts, errors outside runs, faults of files. Like incidents share
+a row (M52, M53).
 
-An incident is open while the element that tells of it counts. The element stops counting when a retry of the
-run has ended, well or not (a failed one makes its own incident), when the incident is acknowledged, or when
-its file is good. The error of a failed part stands no longer once that part goes on.
+An incident is open while the element that reports it is current. The element is outdated when a retry of the
+run has ended, successfully or not (a failed one makes its own incident), when the incident is acknowledged,
+or when its file has no faults. The error of a failed part is outdated as soon as that part continues.
 """
 
 from __future__ import annotations
@@ -39,31 +39,31 @@ from narval.daemon.daemon import Daemon
 from narval.system.time_slice import TimeSlice
 
 LOOKED_AT = 10_000
-"""The most errors and failures, the newest, that are looked at if settled ones are requested too."""
+"""The most errors and failures that are read, the newest, if settled ones are requested too."""
 
 DAYS = 14
-"""The days for which a row has counts."""
+"""The days for which a row has daily counts."""
 
 NEWEST, OF_ONE = 10, 1000
-"""The most runs or elements named by a row of the listing, and by the one row that is asked for."""
+"""The most runs or elements named by a row of the listing, and by a row that is requested alone."""
 
 HELD = 5
-"""The most elements that are told of a run whose part was given none."""
+"""The most elements listed for a run whose failed part was given none."""
 
 WITH_INPUTS = 100
-"""The most runs of the one row that are told with what the part that failed was given."""
+"""The most runs of a row requested alone that are listed with the inputs of the failed part."""
 
 
 @operation("read")
 async def incidents(
     daemon: Daemon, every: bool = False, incident: str | None = None, limit: int | None = None
 ) -> list[dict[str, Any]]:
-    """The incidents that no one has dealt with: alike ones in one row, the row with the latest first.
+    """The open incidents: like ones in one row, the row with the latest first.
 
-    With `every`, also those that were retried well or acknowledged, and faults of files that are good now,
-    among the 10,000 newest errors. With an `incident`, that row alone, whatever became of it. `newest` has
-    the runs, or the elements where there is no run; `days` has the counts of the last 14 days. `runs`, only
-    with an `incident`, has the newest 100 runs, each with the elements that the part that failed was given,
+    With `every`, also those that were retried successfully or acknowledged, and faults of files that are
+    corrected, among the 10,000 newest errors. With an `incident`, that row alone, open or settled. `newest`
+    has the runs, or the elements where there is no run; `days` has the counts of the last 14 days. `runs`,
+    only with an `incident`, has the newest 100 runs, each with the elements that the failed part was given,
     or if it was given none the first that the run had.
     """
     check_limit(limit)
@@ -123,7 +123,7 @@ def _form(agent: AgentState, id: str, row: IncidentRow, most: int) -> Form:
 
 
 async def _runs(daemon: Daemon, row: IncidentRow) -> list[Form]:
-    """The newest runs of a row, the moment at which each failed, and what its part was given, with titles."""
+    """The newest runs of a row, when each failed, and the inputs of its failed part, with titles."""
     runs = [(run, at) for at, run in row.of.values() if run in daemon.agent.runs]
     return [
         {"run": run, "at": json_forms.moment(at), "inputs": await _inputs(daemon, run, row.newest.part)}
@@ -132,8 +132,8 @@ async def _runs(daemon: Daemon, row: IncidentRow) -> list[Form]:
 
 
 async def _inputs(daemon: Daemon, run: int, part: str) -> list[Form]:
-    """The elements that the failed calls of a part of a run were given, else those that the run had when none
-    was made, with titles.
+    """The elements that the failed calls of a part were given, or those that the run had if no call was made;
+    with titles.
     """
     agent = daemon.agent
     calls = [
@@ -149,13 +149,13 @@ async def _inputs(daemon: Daemon, run: int, part: str) -> list[Form]:
 
 
 def _is_from_before(agent: AgentState, eid: int, run: int) -> bool:
-    """True of an element that the run did not make itself, such as its error."""
+    """True of an element that the run did not make itself, as it made its error."""
     element = agent.memory.element(eid)
     return element is not None and (element.origin is None or element.origin.run != run)
 
 
 def _days(moments: list[float], zone: ZoneInfo) -> list[Form]:
-    """The number of incidents on each of the days up to that of the last, in the zone of the home."""
+    """The number of incidents on each of the days up to the last one's, in the zone of the home."""
     counts = Counter(datetime.fromtimestamp(at, zone).date() for at in moments)
     last = max(counts)
     days = [date.fromordinal(last.toordinal()) - timedelta(days=back) for back in reversed(range(DAYS))]
@@ -187,11 +187,11 @@ def _acknowledged(agent: AgentState, id: str) -> Form | None:
 async def acknowledge(
     daemon: Daemon, incident: str, reason: str, run: int | None = None, *, asker: Asker = PROGRAM
 ) -> dict[str, Any]:
-    """Acknowledge a row of incidents, with the reason why nothing more is to be done: they are settled. With
-    a `run`, only that of this run.
+    """Acknowledge a row of incidents, with the reason why nothing needs to be done: this settles them. With a
+    `run`, only that run's incident.
 
-    An element `acknowledged` records it. A new incident like them opens the row again. That of a file ends
-    when the file is good, and not before.
+    An element `acknowledged` records it. A new incident like them opens the row again. A file's incident
+    cannot be acknowledged: it ends when the file has no faults.
     """
     if not reason.strip():
         raise RequestError("expected a reason, got none: say why nothing more is to be done")
@@ -219,7 +219,7 @@ async def acknowledge(
 
 
 async def _open_row(daemon: Daemon, incident: str) -> IncidentRow:
-    """An open row. Raises RequestError for one that is settled or does not exist."""
+    """An open row. Raises RequestError if it is settled or does not exist."""
     rows = (await up_to_date(daemon, OpenIncidents)).rows
     if incident not in rows:
         _row(daemon, await _all_rows(daemon.agent), incident)
@@ -231,11 +231,10 @@ async def _open_row(daemon: Daemon, incident: str) -> IncidentRow:
 async def retry_incident(
     daemon: Daemon, incident: str, limit: int = OF_ONE, every: bool = False, *, asker: Asker = PROGRAM
 ) -> list[dict[str, Any]]:
-    """Begin all open runs of a row again, each from the part that failed: the newest `limit`, 1,000 at most.
+    """Retry all open runs of a row, each from the part that failed: the newest `limit`, 1,000 at most.
 
-    Several runs that were interrupted are begun again only with `every`: some of them may have done what the
-    call should do. Those whose retry is under way come last. Gives for each run the new one, or why it cannot
-    be begun again.
+    Several interrupted runs are retried only with `every`: their calls may already have had their effect.
+    Runs whose retry is under way come last. Returns for each run the new one, or why it cannot be retried.
     """
     if not 1 <= limit <= OF_ONE:
         raise RequestError(f"expected limit to be 1 to {OF_ONE:,}, got {limit}")
@@ -254,7 +253,7 @@ async def retry_incident(
 
 
 async def _retried(daemon: Daemon, run: int, asker: Asker) -> Form:
-    """The new run as which a run begins again, or the reason why it cannot."""
+    """The retry of a run, or the reason why it cannot be retried."""
     try:
         begun = await retry(daemon, run, asker=asker)
     except NarvalError as error:

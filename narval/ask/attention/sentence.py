@@ -1,4 +1,4 @@
-"""Sentences that tell what needs attention."""
+"""Sentences that say what needs attention."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from narval.ask.registry import Form
 from narval.ask.text import shortened
 
 SHOWN = 10
-"""The most of one sort that have a sentence each."""
+"""The most of one sort that get a sentence each."""
 
 LONGEST = 300
 """The most characters of a sentence."""

@@ -1,5 +1,5 @@
-"""The calls that cannot do their work now: sources in trouble, calls to be tried again, programs that die
-again and again, and calls that wait for what somebody has to provide.
+"""The calls that are blocked now: sources in trouble, calls waiting for a retry, programs that keep crashing,
+and calls that wait for what a person must provide.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from narval.system.time_slice import TimeSlice
 
 
 async def calls_that_wait(daemon: Daemon) -> list[Form]:
-    """Sentences on all of them, with what each links to."""
+    """Sentences on all of them, each with its link."""
     tries = (await up_to_date(daemon, RunsToTryAgain)).waits
     dying = _dying(daemon.agent, tries, daemon.rounds.clock.now())
     return [*_sources(daemon), *_to_try_again(daemon.agent, tries), *dying, *_in_vain(daemon)]
@@ -44,12 +44,12 @@ def _sources(daemon: Daemon) -> Iterator[Form]:
 
 
 class RunsToTryAgain(TurnIndex):
-    """The parts of active runs that are to be tried again, or died and were started again."""
+    """The parts of active runs that wait for a retry, or crashed and were started again."""
 
     def __init__(self, agent: AgentState) -> None:
         super().__init__(agent)
         self.waits: dict[int, tuple[Wait, ...]] = {}
-        """The retries that each run waits for, and its parts that died."""
+        """The retries that each run waits for, and its parts that crashed."""
 
     async def follow(self, changes: Changes) -> None:
         """Update the runs that changed."""
@@ -64,7 +64,7 @@ class RunsToTryAgain(TurnIndex):
 
 
 def _tries(run: Run) -> Iterator[Wait]:
-    """The retries that a run waits for, and its parts that died; a wait only for dates costs nothing."""
+    """The retries that a run waits for, and its parts that crashed; a wait only for dates costs nothing."""
     state = run.state
     if state is not None and (state.dies_again or not all(timer.calendar for timer in run.wakes.values())):
         for wait in run.engine.waiting_for(run.definition, state, run.watches):
@@ -73,7 +73,7 @@ def _tries(run: Run) -> Iterator[Wait]:
 
 
 def _to_try_again(agent: AgentState, tries: Mapping[int, tuple[Wait, ...]]) -> Iterator[Form]:
-    """Failed calls that will be tried again."""
+    """Failed calls that wait for a retry."""
     active = agent.runs.active
     resting: dict[tuple[str, str], list[tuple[Run, Wait]]] = {}
     for eid in sorted(tries.keys() & active.keys()):
@@ -95,7 +95,7 @@ def _to_try_again(agent: AgentState, tries: Mapping[int, tuple[Wait, ...]]) -> I
 
 
 def _dying(agent: AgentState, tries: Mapping[int, tuple[Wait, ...]], now: float) -> Iterator[Form]:
-    """The programs that are to run always and die again and again, until they have stayed up for a while."""
+    """The programs meant to run always that keep crashing, until they have stayed up for a while."""
     active, zone = agent.runs.active, agent.clockwork.zone
     dying = [
         (active[eid], wait.id, wait.deaths)
@@ -114,7 +114,7 @@ def _dying(agent: AgentState, tries: Mapping[int, tuple[Wait, ...]], now: float)
 
 
 def _in_vain(daemon: Daemon) -> Iterator[Form]:
-    """Calls that wait for a cluster which cannot be there until somebody does something about it."""
+    """Calls that wait for a cluster that stays unreachable until a person intervenes."""
     cluster = daemon.calls.executor.cluster
     if cluster is None or not cluster.connection.missing:
         return

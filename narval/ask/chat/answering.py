@@ -1,4 +1,4 @@
-"""The operation `chat_asked`: the items of work that a message may answer."""
+"""The operation `chat_asked`: the work items that a message may answer."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from narval.people.chat.answering import asked_by, asked_in
 async def chat_asked(daemon: Daemon, chat: str, message: int) -> dict[str, Any]:
     """The questions that a message in the inbox of a chat may answer.
 
-    `about` is the item of our message that it replies to or whose button was pressed. `asked` are the waiting
-    items that its person was asked about there. `form` is the answer that they have begun to give, `question`
-    the command that they were asked to confirm.
+    `about` is the item of the message that it replies to, or whose button was pressed. `asked` are the
+    waiting items about which its person was asked in that chat. `form` is the answer that the person has
+    begun, and `question` the command that the person was asked to confirm.
     """
     box = chat_box(daemon, chat)
     taken = box.inbox.get(message) or box.owed.get(message)

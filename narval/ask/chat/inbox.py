@@ -1,4 +1,4 @@
-"""The operations for incoming messages: each is taken once, dealt with once, answered once."""
+"""The operations for incoming messages: each is taken once, handled once, answered once."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ log = logging.getLogger("narval.chat")
 async def chat_take(
     daemon: Daemon, chat: str, messages: list[dict[str, Any]], position: str = ""
 ) -> list[dict[str, Any]]:
-    """Take messages that came, and the position after them, in one turn. Those of people wait in the inbox
+    """Take incoming messages, and the position after them, in one turn. Messages of people wait in the inbox
     and are returned, each with its number.
 
-    A message that came before is not taken again. Messages of strangers are taken only if the chat makes
+    A message already taken is not taken again. Messages of strangers are taken only if the chat makes
     elements of them; a code that `chat_link` made links its sender.
     """
     box, settings, incoming = chat_box(daemon, chat), settings_of(daemon, chat), _read(messages)
     if daemon.home is not None and any(message.file is not None for message in incoming):
         files = daemon.agents.own.chat_outbox.files
-        files.sweep_beside(daemon.home.path)  # also if there is no room for it now
+        files.sweep_beside(daemon.home.path)  # even if there is no room for it now
 
     def work(turn: Turn) -> list[Taken]:
         taken, waiting, full = list[Taken](), dict[str, int](), set[str]()
@@ -89,7 +89,7 @@ def _read(messages: list[dict[str, Any]]) -> list[Incoming]:
 
 
 def _is_for_us(settings: ChatSettings, message: Incoming, own: str) -> bool:
-    """True for what is written between two; in a room of the settings, for lines that begin with the name."""
+    """True for a direct message; in a room of the settings, for lines that begin with our name."""
     if not message.room:
         return True
     if message.room not in settings.rooms:
@@ -101,7 +101,7 @@ def _is_for_us(settings: ChatSettings, message: Incoming, own: str) -> bool:
 
 
 def _may_matter(daemon: Daemon, turn: Turn, settings: ChatSettings, message: Incoming) -> bool:
-    """True if the text of a stranger may have an effect; anything else is not recorded."""
+    """True if a stranger's text may have an effect; anything else is not recorded."""
     if message.room:
         return False
     return settings.strangers == "element" or may_be_code(daemon, message.text, turn.at)
@@ -116,7 +116,7 @@ def _tell_strange(turn: Turn, box: ChatBox, settings: ChatSettings, message: Inc
 def _take_strange(
     daemon: Daemon, turn: Turn, box: ChatBox, settings: ChatSettings, message: Incoming
 ) -> None:
-    """Link a stranger, make an element of their text, or leave it and log that."""
+    """Link a stranger, make an element of their text, or ignore it and log that."""
     address, at = f"{settings.kind}:{message.sender}", turn.at
     if (text := linked_by(daemon, message.text, address, at)) is not None:
         box.send(turn, Reply(text=text, place=message.place))
@@ -128,7 +128,7 @@ def _take_strange(
             try:
                 raise_if_refused(turn, [xml])
                 raise_if_over_limit(turn, [xml])
-            except NarvalError as error:  # no message of a stranger stops others from being taken
+            except NarvalError as error:  # a stranger's message must not block others
                 why = f"wrote what is not taken: {error}"
             else:
                 with turn.transaction.coming_with(turn.agent.memory.labels.number([CHAT_LABEL])):
@@ -139,7 +139,7 @@ def _take_strange(
     _tell_strange(turn, box, settings, message, why)
 
 
-# --- dealing ------------------------------------------------------------------------------------------------
+# --- handling -----------------------------------------------------------------------------------------------
 
 
 def _form(taken: Taken) -> dict[str, Any]:
@@ -150,8 +150,8 @@ def _form(taken: Taken) -> dict[str, Any]:
 
 @operation("read")
 async def chat_inbox(daemon: Daemon, chat: str) -> list[dict[str, Any]]:
-    """The messages of a chat that are not dealt with, oldest first; also those that are not answered yet,
-    with the `operation` that was done.
+    """The messages of a chat that are not handled, oldest first; also those not answered yet, with the
+    `operation` that was performed.
     """
     box = chat_box(daemon, chat)
     return [
@@ -168,13 +168,12 @@ async def chat_reply(
     answering: dict[str, Any] | None = None,
     question: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Deal with a message in one turn: it leaves the inbox, and its replies are queued.
+    """Handle a message in one turn: it leaves the inbox, and its replies are queued.
 
-    A reply has a `text`. It may have `place` or `to` (a person), without which it goes where the message came
-    from, and `buttons`, `item`, `shown`, `agent`, `title`, `purpose`, `not_before`, `replies_to`, `edits`.
-    `answering` says which answer to work its person has begun to give (`form`, or none), and which item they
-    have just dealt with (`done`). `question` is the command that they are asked to confirm; without it no
-    question is open.
+    A reply has a `text`. It may have `place` or `to` (a person), by default the place of the message, and
+    `buttons`, `item`, `shown`, `agent`, `title`, `purpose`, `not_before`, `replies_to`, `edits`. `answering`
+    says which answer to work its person has begun (`form`, or none), and which item they have just handled
+    (`done`). `question` is the command that they are asked to confirm; without it no question is open.
     """
     also = None
     if answering is not None:
@@ -188,11 +187,11 @@ async def chat_reply(
 async def chat_element(
     daemon: Daemon, chat: str, message: int, path: str = "", otherwise: list[dict[str, Any]] | None = None
 ) -> dict[str, Any]:
-    """Deal with a message by adding a `chat-message` with its text and the file at a path: it leaves the
-    inbox in the same turn.
+    """Handle a message by adding a `chat-message` with its text and the file at a path: it leaves the inbox
+    in the same turn.
 
-    What somebody else wrote, a forwarded text or a file, has the label `chat`. `taken` is false if no
-    condition waits for such an element; the replies `otherwise` are then sent.
+    A forwarded text or a file, which somebody else wrote, has the label `chat`. `taken` is false if no
+    condition waits for such an element; then the replies `otherwise` are sent.
     """
     box, settings = chat_box(daemon, chat), settings_of(daemon, chat)
     if message not in box.inbox:
@@ -225,9 +224,9 @@ async def _deal(
     also: Also | None = None,
     question: AskedBack | None = None,
 ) -> dict[str, Any]:
-    """Deal with a message in one turn; `also` does something in the same turn.
+    """Handle a message in one turn; `also` runs in the same turn.
 
-    With `unless_taken`, the replies are sent only if nothing takes the element.
+    With `unless_taken`, the replies are sent only if no run takes the element.
     """
 
     def work(turn: Turn) -> dict[str, Any]:
@@ -254,7 +253,7 @@ async def _deal(
 
 
 def _without_room(message: Incoming, settings: ChatSettings, daemon: Daemon) -> Incoming:
-    """A message without the name with which a line in a room begins."""
+    """A message without the name that opens a line addressed to us in a room."""
     if not message.room:
         return message
     text = without_name(message.text, settings.called or daemon.files.settings.name)

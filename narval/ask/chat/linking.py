@@ -19,7 +19,7 @@ VALID = 600.0
 """Seconds for which a code is valid."""
 
 MOST_TRIES = 20
-"""The number of wrong codes from strangers that invalidates a code."""
+"""The number of wrong codes from strangers after which a code is invalid."""
 
 _LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"
 _LENGTH = 10
@@ -55,8 +55,8 @@ async def chat_link(daemon: Daemon, person: str) -> dict[str, Any]:
 
 @operation("read")
 async def chat_linked(daemon: Daemon, person: str, wait: float = 0.0) -> dict[str, Any]:
-    """The address, with its kind, that sent the code of a person, or "" so far; waits `wait` seconds for it.
-    `valid` is false once the code is invalid.
+    """The address, with its kind, from which a person's code was sent, or "" so far; waits `wait` seconds for
+    it. `valid` is false once the code is invalid.
     """
     links, deadline = daemon.agents.own.chats.links, time.monotonic() + wait
     while True:
@@ -84,7 +84,7 @@ def may_be_code(daemon: Daemon, text: str, at: float) -> bool:
 
 
 def linked_by(daemon: Daemon, text: str, address: str, at: float) -> str | None:
-    """The answer to a stranger who sent the code of a person; None if the text is not such a code."""
+    """The answer to a stranger who sent a person's code; None if the text is not such a code."""
     if not may_be_code(daemon, text, at):
         return None
     links, digest = daemon.agents.own.chats.links, _digest(text.strip().lower())
@@ -99,7 +99,7 @@ def linked_by(daemon: Daemon, text: str, address: str, at: float) -> str | None:
 
 
 def _linked(person: str, address: str, *, is_waited_for: bool) -> str:
-    """The words for the result of the right code of a person."""
+    """The reply to the right code of a person."""
     if is_waited_for:
         return f"The code is right: you are linked once etc/people.toml has this address of {person}."
     return (

@@ -1,4 +1,4 @@
-"""The operations for outgoing messages: what is to be sent, and the result."""
+"""The operations for outgoing messages: what to send, and the result."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from narval.people.chat.boxes import OUT, ChatBox, outbox_in
 from narval.people.chat.messages import Outbound
 
 AT_ONCE = 50
-"""The most messages that are given at a time."""
+"""The most messages returned at a time."""
 
 MOST_TRIES = 34
-"""The number of tries before a message is given up: about a day of them."""
+"""The number of tries before a message is given up: about a day's worth."""
 
 A_DAY = 86_400.0
 
@@ -40,8 +40,8 @@ async def chat_outgoing(daemon: Daemon, chat: str, wait: float = 0.0) -> list[di
     """The messages of a chat that are to be sent now, oldest first; waits `wait` seconds for one if there is
     none.
 
-    Each has its `place`. `handed` is true for one that was given before, also by an earlier daemon. `begun`
-    is how often its sending began, as recorded by `chat_begun`.
+    Each has its `place`. `handed` is true for one that was returned before, even by an earlier daemon.
+    `begun` is how often sending it began, as recorded by `chat_begun`.
     """
     box, settings, deadline = chat_box(daemon, chat), settings_of(daemon, chat), time.monotonic() + wait
     while True:
@@ -76,9 +76,9 @@ def _due(daemon: Daemon, box: ChatBox, settings: ChatSettings, now: float) -> It
 
 
 def _place_of(daemon: Daemon, box: ChatBox, settings: ChatSettings, outbound: Outbound) -> str:
-    """The place where a message goes; "" while there is none."""
+    """The place a message goes to; "" if there is none yet."""
     if outbound.address and not _is_of(daemon, settings, outbound.address, outbound.to):
-        return ""  # it was linked with its person when they were asked, and no longer is
+        return ""  # the person's link with it ended after the question was queued
     return outbound.place or whereabouts_of(daemon, box, settings, outbound.to)[1]
 
 
@@ -102,8 +102,8 @@ async def _give_up_stranded(daemon: Daemon, box: ChatBox, settings: ChatSettings
 
 
 def whereabouts_of(daemon: Daemon, box: ChatBox, settings: ChatSettings, name: str) -> tuple[str, str]:
-    """The address of a person at a chat, and the place to write to: where they wrote last, else their first
-    address. Both are "" for a person who has none there (any more).
+    """The address of a person at a chat, and the place to write to: where they wrote last, or their first
+    address. Both are "" for a person who has none, or no longer.
     """
     if (wrote := box.wrote.get(name)) is not None and _is_of(daemon, settings, wrote.address, name):
         return wrote.address, wrote.place
@@ -131,8 +131,8 @@ def _outbound(turn: Turn, box: ChatBox, id: str) -> Outbound:
 
 @operation("write")
 async def chat_begun(daemon: Daemon, chat: str, id: str, back: bool = False) -> dict[str, Any]:
-    """Record that sending a message begins, where the service does not know ids: after a crash it is then
-    known that it may have been sent. With `back`, that try certainly did not send it.
+    """Record that sending a message begins, at a service without message ids: after a crash it is known that
+    it may have been sent. With `back`, record that this try certainly did not send it.
     """
     box = chat_box(daemon, chat)
 

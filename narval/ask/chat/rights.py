@@ -1,4 +1,4 @@
-"""The boxes of chats, and doing once what a message asks."""
+"""The boxes of chats, and the guarantee that a message takes effect once."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from narval.files.outside.chats import ChatSettings
 from narval.people.chat.boxes import ChatBox
 
 _UNDER_WAY: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
-"""The locks for acts in progress because of messages, by box and message."""
+"""The locks for the acts in progress that messages cause, by box and message."""
 
 
 @asynccontextmanager
 async def once(daemon: Daemon, asker: Asker, operation: str) -> AsyncIterator[None]:
-    """Bind the first work submitted inside the context to a message: both are done once, in the same turn.
+    """Bind the first work submitted inside the context to a message: both are recorded once, in the same
+    turn.
 
-    Raises RequestError if the message is not in the inbox (any more).
+    Raises RequestError if the message is not, or no longer, in the inbox.
     """
     box, number = message_named(daemon, asker.once)
     if asker.agent not in ("", daemon.files.settings.name):
@@ -42,7 +43,7 @@ async def once(daemon: Daemon, asker: Asker, operation: str) -> AsyncIterator[No
 
 
 class _Once:
-    """The change to the first work that is submitted: it also takes the message out of the inbox."""
+    """The change to the first submitted work: it also takes the message out of the inbox."""
 
     def __init__(self, box: ChatBox, number: int, operation: str) -> None:
         self._box, self._number, self._operation = box, number, operation
@@ -64,7 +65,7 @@ class _Once:
 
 
 def done_before(message: str) -> RequestError:
-    """The error for a message that was already dealt with."""
+    """The error for a message that was already handled."""
     return RequestError(f"the message {message} is dealt with already: this was done because of it, or is")
 
 

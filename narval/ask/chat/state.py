@@ -19,8 +19,8 @@ async def chats(daemon: Daemon) -> list[dict[str, Any]]:
     wait.
 
     `state` is `connected` (`warning` names a remaining problem), `broken` (`fault` says why) or `unknown`
-    until a program reports; `since` is the moment of that. `inbox` counts messages that are not dealt with,
-    `owed` those not answered yet, `outbox` those to be sent.
+    until a program reports; `since` is its moment. `inbox` counts unhandled messages, `owed` unanswered ones,
+    `outbox` those to be sent.
     """
     return [
         _row(daemon, chat.name, chat.kind, chat.server, chat.user) for chat in daemon.files.settings.chats

@@ -1,1 +1,1 @@
-"""Clients of MCP: the tools that a client may use, the check of each call, and the answers."""
+"""MCP clients: the tools that a client may use, the check of each call, and the answers."""

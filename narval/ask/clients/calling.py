@@ -1,4 +1,4 @@
-"""Operations that serve clients of MCP: the clients, their tools, and the call of a tool."""
+"""Operations that serve MCP clients: the clients, their tools, and the call of a tool."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ _LAST = 1 << 62
 
 
 def asker_of(client: McpClient) -> Asker:
-    """The asker for a client: never the owner of the home, and never a person by login."""
+    """The asker for a client: never the owner of the home, and never a person with a login."""
     return Asker(client.person, NOBODY, CLIENT, labels=(client.person,))
 
 
 @asynccontextmanager
 async def agent_seen(daemon: Daemon, client: McpClient, agent: str, *, reads: bool) -> AsyncIterator[Daemon]:
-    """The daemon as seen by an agent that the client may ask; "" is the first that its file names.
+    """The daemon as seen by an agent that the client may ask; "" is the first agent that its file names.
 
     Raises RequestError.
     """
@@ -74,8 +74,8 @@ async def agent_seen(daemon: Daemon, client: McpClient, agent: str, *, reads: bo
 
 @operation("read")
 async def mcp_clients(daemon: Daemon) -> list[Form]:
-    """The clients of MCP, by the files `etc/mcp/NAME.toml`: what each may do, and the digest of its token;
-    for a file with faults, its faults.
+    """The MCP clients, by the files `etc/mcp/NAME.toml`: what each may do, and the digest of its token; for a
+    faulty file, its faults.
     """
     return [_form(*row) for row in daemon.clients.all()]
 
@@ -91,10 +91,10 @@ def _form(name: str, client: McpClient | None, faults: Iterable[Any]) -> Form:
 
 @operation("read")
 async def client_tools(daemon: Daemon, client: str) -> list[Form]:
-    """The tools that a client of MCP may use: those of operations, and definitions that have a `tool`.
+    """The tools that an MCP client may use: those of operations, and definitions that have a `tool`.
 
     Each has `tool`, the name, `description`, `schema` (the JSON schema of its arguments) and `reads` (true if
-    it alters nothing). A definition also has `definition`, `approve` and `wait`.
+    it changes nothing). A definition also has `definition`, `approve` and `wait`.
     """
     who = daemon.clients.client(client)
     if not who.agents:
@@ -126,8 +126,8 @@ async def client_tools(daemon: Daemon, client: str) -> list[Form]:
 
 
 def tools_of_definitions(daemon: Daemon, client: McpClient) -> dict[str, tuple[RunDefinition, Tool]]:
-    """The definitions that are tools of a client, by tool name: `group_name`, as many programs that call
-    tools accept no point in a name. A tool whose name is taken is left out.
+    """The definitions that are tools of a client, by tool name: `group_name`, since many programs that call
+    tools reject a dot in a name. A tool whose name is taken is left out.
     """
     tools: dict[str, tuple[RunDefinition, Tool]] = {}
     for full_name in client.recipes:
@@ -149,12 +149,12 @@ async def use_tool(
     *,
     asker: Asker = PROGRAM,
 ) -> Form:
-    """Call a tool for a client of MCP, of `size` bytes; refused before anything is done if the client's file
-    does not allow it or its arguments do not fit.
+    """Call a tool for an MCP client, with arguments of `size` bytes. The call is refused before it has any
+    effect if the client's file does not allow it or its arguments are invalid.
 
     The answer is `{"tool", "agent", "answer"}`, for a definition `{"tool", "agent", "run", "wait"}`, a run
     that `client_run` follows. A definition with `approve="user"` starts only once the user `agreed`: until
-    then the answer is `{"tool", "agent", "ask"}`, with the text to show. Every call is logged.
+    then the answer is `{"tool", "agent", "ask"}`, with the text to display. Every call is logged.
     """
     who, values = daemon.clients.client(client), dict(arguments or {})
     try:
@@ -192,7 +192,7 @@ async def _called(
             answer = row.shown(await asked(daemon, **arguments, **row.fixed(client), **asker))
         except RequestError:
             if row.told is not None:
-                check_shown(daemon, client, arguments["run"])  # the reason may quote what is secret
+                check_shown(daemon, client, arguments["run"])  # the reason may quote a secret
             raise
         if row.told is not None and is_withheld(daemon.agent, arguments["run"], client.secrets):
             answer = {key: answer[key] for key in row.told}
@@ -215,7 +215,7 @@ async def _called(
 
 
 def question(definition: RunDefinition, element: bytes) -> str:
-    """The question whether a definition may be started with an element."""
+    """The question whether a definition may start with an element."""
     root = parse(element)
     etree.indent(root)
     return f"Start {definition.full_name} with:\n\n{etree.tostring(root, encoding='unicode')}"
@@ -250,10 +250,10 @@ async def client_run(
     each_step: bool = False,
     begun: float = 0.0,
 ) -> Form:
-    """A run that a client of MCP has started, once it has ended or after `wait` seconds. With `each_step`,
-    already once something has changed since the turn `after`, or the parts under way are further than
-    `begun`; the answer then has the progress: `done` of `total` parts, the share `begun` of those under way,
-    as their calls report it, and the part `at` which the run is.
+    """A run that an MCP client has started, once it has ended or after `wait` seconds. With `each_step`,
+    return as soon as something has changed since the turn `after`, or the parts under way have progressed
+    beyond `begun`. The answer then has the progress: `done` of `total` parts, the share `begun` of those
+    under way, as their calls report it, and the part `at` which the run is.
 
     Once it has ended, `elements` are its results. If the owner has to agree to the call, the run is first the
     one that asks, then the one that was started. Raises RequestError if the owner did not agree.
@@ -275,7 +275,7 @@ async def client_run(
 
 @operation("write")
 async def cancel_call(daemon: Daemon, client: str, run: int, agent: str = "") -> Form:
-    """End the run that a client of MCP has started by a call that it then cancelled."""
+    """End the run that an MCP client has started by a call that it then cancelled."""
     who = daemon.clients.client(client)
     async with agent_seen(daemon, who, agent, reads=False) as seen:
         if not has_started(seen, who, run):
@@ -289,7 +289,7 @@ CANCELLED = "the client cancelled its call"
 
 
 def _begun_by(daemon: Daemon, asking: Run) -> Run | None:
-    """The run that began when the owner agreed, by the ended run that asked; None if it is no longer known.
+    """The run that started when the owner agreed, by the ended run that asked; None if it is no longer known.
     Raises RequestError if the owner did not agree.
     """
     memory, runs = daemon.agent.memory, daemon.agent.runs
@@ -303,12 +303,12 @@ def _begun_by(daemon: Daemon, asking: Run) -> Run | None:
 
 
 NEAR = 1_000
-"""The most eids after an element among which the run that it begins is found: both are of one turn."""
+"""The number of eids after an element to search for the run that it starts: both are made in one turn."""
 
 
 def followed_form(daemon: Daemon, run: Run, secrets: Collection[str], *, each_step: bool = False) -> Form:
-    """A run, with its progress if `each_step`; of what is secret only these `secrets` are told, and
-    `withheld` is the number of the other results.
+    """A run, with its progress if `each_step`. Of its secret results only these `secrets` are returned;
+    `withheld` is the number of the others.
     """
     agent = daemon.agent
     answer = {**run_told(agent, json_forms.run(agent, run), secrets), "active": run.active}
@@ -324,8 +324,8 @@ def followed_form(daemon: Daemon, run: Run, secrets: Collection[str], *, each_st
 
 
 async def _next_step(daemon: Daemon, run: Run, after: int, wait: float, begun: float) -> int:
-    """The turn up to which a run is looked at next: that of its next change since `after`, or the current one
-    once its parts under way are further than `begun`; after `wait` seconds at most.
+    """The turn after which to look at a run again: that of its next change since `after`, or the current one
+    as soon as its parts under way have progressed beyond `begun`; after `wait` seconds at most.
     """
     deadline, turn = time.monotonic() + wait, after
     while True:
@@ -337,7 +337,7 @@ async def _next_step(daemon: Daemon, run: Run, after: int, wait: float, begun: f
 
 
 LOOK = 0.5
-"""Seconds between two looks at the progress of calls, which no turn reports."""
+"""Seconds between two checks of the progress of calls, which no turn reports."""
 
 
 def _how_far(daemon: Daemon, run: Run) -> Form:
@@ -363,7 +363,7 @@ def _begun(daemon: Daemon, run: Run) -> float:
 
 
 MOST_BEGUN = 0.99
-"""The greatest share of a part that counts as done while its calls are under way."""
+"""The largest share of a part that counts as done while its calls are under way."""
 
 
 _DONE = frozenset({"done", "history", "error", "failed"})
@@ -371,7 +371,7 @@ _DONE = frozenset({"done", "history", "error", "failed"})
 
 
 def _parts(daemon: Daemon, run: Run) -> list[Form]:
-    """The parts of a run that are done one after another; none if it cannot be read."""
+    """The parts of a run that are done in sequence; none if it cannot be read."""
     try:
         listed = run.engine.parts(definition_of(daemon.agent, run), state_of(daemon.agent, run))
     except UnreadableError:
@@ -380,7 +380,7 @@ def _parts(daemon: Daemon, run: Run) -> list[Form]:
 
 
 def _given(daemon: Daemon, run: Run) -> Iterator[int]:
-    """The eids of what an ended run gave its caller."""
+    """The eids of an ended run's results for its caller."""
     for row in daemon.agent.store.journal(run.eid, before=_LAST, most=3):
         for line in codec.describe_entry(row.data, run.eid, row.seq):
             if line["what"] == "Finish":

@@ -1,7 +1,7 @@
-"""Descriptions of the tools that are operations, for the model of a client: what each does, when to use it,
-and the form of each argument.
+"""Descriptions of the tools that are operations, for a client's model: what each does, when to use it, and
+the form of each argument.
 
-The docstring of an operation is for programmers; a model has read nothing about narval before.
+The docstrings of operations are for programmers; a model knows nothing about narval yet.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Operations for programs that call over HTTP what an agent offers them: `http:NAME` in its `offers`."""
+"""Operations for programs that call an agent's offers over HTTP: `http:NAME` in its `offers`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_WAIT = 60.0
 
 @operation("read")
 async def callers(daemon: Daemon) -> list[Form]:
-    """The callers of `etc/narval.toml`, programs that call by HTTP: limits, the digest of each token."""
+    """The callers of `etc/narval.toml`, programs that call over HTTP: limits, digest of each token."""
     return [
         {"caller": one.name, "bytes": one.bytes, "calls": one.calls, "sha256": one.sha256}
         for one in daemon.files.settings.callers.values()
@@ -37,12 +37,12 @@ async def callers(daemon: Daemon) -> list[Form]:
 async def call_offered(
     daemon: Daemon, caller: str, definition: str, elements: list[bytes], key: str = "", wait: float = 0.0
 ) -> Form:
-    """Call a definition for a program that calls by HTTP, and wait for its end for at most `wait` seconds.
+    """Call a definition for a program that calls over HTTP, and wait for its end for at most `wait` seconds.
 
     The answer is that of `offered_run`, with `again` true if this key of the caller had started it before. If
-    that run is over and forgotten, its `phase` is `forgotten`, and nothing is started. The last 1,024 keys
-    are remembered, each recorded with its run. Raises NotOfferedError if `offers` of the
-    agent does not name `http:NAME` for the definition, ElementError for an element that is refused.
+    that run has ended and is forgotten, its `phase` is `forgotten`, and nothing is started. The last 1,024
+    keys are remembered, each recorded with its run. Raises NotOfferedError if `offers` of the agent does not
+    name `http:NAME` for the definition, ElementError for a refused element.
     """
     who = _caller(daemon, caller)
     check_key(key)
@@ -72,7 +72,7 @@ async def call_offered(
 
 @operation("read")
 async def offered_run(daemon: Daemon, caller: str, run: int, wait: float = 0.0) -> Form:
-    """A run that a program has started by HTTP, once it has ended, or still `active` after `wait` seconds.
+    """A run that a program has started over HTTP, once it has ended, or still `active` after `wait` seconds.
 
     Once it has ended, `elements` are its results.
     """

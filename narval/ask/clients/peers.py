@@ -30,8 +30,8 @@ async def ask_for_peer(
 ) -> Any:
     """Ask an operation for a peer, with the rights that `asks` of its table gives.
 
-    It is for the program that has checked the peer's token. `wait` are the seconds for which the arguments
-    have the daemon wait.
+    The caller has checked the peer's token. `wait` is how long, in seconds, the arguments make the daemon
+    wait.
     """
     table = load_peers(daemon.home.path if daemon.home is not None else None).get(peer)
     if table is None:

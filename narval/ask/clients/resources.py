@@ -31,10 +31,10 @@ MOST = 100
 
 @operation("read")
 async def client_resource(daemon: Daemon, client: str, uri: str) -> Form:
-    """The content of an address, as far as a client of MCP may read it: `{"uri", "xml", "json"}`, both texts.
+    """The content at an address, as far as an MCP client may read it: `{"uri", "xml", "json"}`, both texts.
 
-    `narval://AGENT/memory/EID`, `/run/EID`, `/definition/NAME`, `/memory?xpath=…`, `/runs?state=…`. What a
-    client may not read is refused like something that does not exist.
+    `narval://AGENT/memory/EID`, `/run/EID`, `/definition/NAME`, `/memory?xpath=…`, `/runs?state=…`. An
+    address that the client may not read is refused like one that does not exist.
     """
     who = daemon.clients.client(client)
     daemon.clients.take(who, len(uri))

@@ -1,7 +1,7 @@
-"""The tools that are operations: the arguments that a client gives, and the check of each call.
+"""The tools that are operations: the arguments that a client passes, and the check of each call.
 
-What an operation does is separate from who may ask it: a row says which parameters a client sees, which ones
-are fixed, and which guard may refuse a call before anything is done.
+What an operation does is separate from who may ask it: a row says which parameters a client sees, which are
+fixed, and which guard may refuse a call before it has any effect.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Guard = Callable[[Daemon, McpClient, Arguments], Awaitable[None]]
 
 
 class OperationTool(NamedTuple):
-    """A tool that is an operation: the parameters that a client gives, those `fixed` for it, the guard that
-    may refuse a call, and the part of the answer that is `shown`, or `told` of a run that holds a secret.
+    """A tool that is an operation: the parameters that a client passes, those `fixed` for it, the guard that
+    may refuse a call, and the part of the answer that is `shown`, or `told` for a run that holds a secret.
     """
 
     takes: tuple[str, ...]
@@ -69,7 +69,7 @@ def not_started(client: McpClient, eid: int) -> RequestError:
 
 
 async def check_elements(client: McpClient, documents: list[bytes] | None) -> None:
-    """Raise RequestError for an element that a client may not give, ElementError for text that is none."""
+    """Raise RequestError for an element that a client may not add, ElementError for other text."""
     for xml in await elements_in(documents):
         name = Element(0, xml).name
         if name not in client.add:
@@ -116,7 +116,7 @@ async def _own_run_shown(daemon: Daemon, client: McpClient, arguments: Arguments
 
 
 def check_shown(daemon: Daemon, client: McpClient, run: int) -> None:
-    """Raise RequestError for a run that holds something secret that a client may not read."""
+    """Raise RequestError for a run that holds a secret that a client may not read."""
     if is_withheld(daemon.agent, run, client.secrets):
         raise RequestError(
             f"run {run} holds what its home calls secret; the client {client.name} may not read it (secrets)"
@@ -142,22 +142,22 @@ async def _send(daemon: Daemon, client: McpClient, arguments: Arguments) -> None
 
 
 def _secrets(client: McpClient) -> Arguments:
-    """The argument by which an operation tells a client nothing else that is secret."""
+    """The argument that keeps all other secrets out of an operation's answer to a client."""
     return {"secrets": list(client.secrets)}
 
 
 def readable(client: McpClient) -> Arguments:
-    """The arguments by which a listing is limited to what a client may read."""
+    """The arguments that limit a listing to what a client may read."""
     return {"among": list(client.read), **_secrets(client)}
 
 
 def _of_run(answer: Form) -> Form:
-    """A run without what it asks people, which may be secret."""
+    """A run without its questions to people, which may be secret."""
     return {key: value for key, value in answer.items() if key != "asks"}
 
 
 def _of_page(answer: Form) -> Form:
-    """A page of elements without the number that was tried: a client may not read all of them."""
+    """A page of elements without the number that was tried, which counts elements the client may not read."""
     return {key: value for key, value in answer.items() if key != "tried"}
 
 
@@ -169,7 +169,7 @@ OF_ELEMENT = frozenset({
 
 
 def _of_story(answer: Form) -> Form:
-    """The story of an element without other elements and runs, or of a run, which is the client's own."""
+    """The story of an element without other elements and runs, or that of the client's own run."""
     return {key: answer[key] for key in answer if key in OF_ELEMENT} if "element" in answer else answer
 
 
@@ -198,14 +198,14 @@ TOOLS: Mapping[str, OperationTool] = {
 """The tools that are operations, by name."""
 
 _NEEDED = {"cancel": ("run",), "simulate": ("definition",)}
-"""The parameters that a client must give, although the operation accepts others instead."""
+"""The parameters that a client must pass, although the operation accepts others instead."""
 
 
-# --- what a client sees of a tool ---------------------------------------------------------------------------
+# --- a client's view of a tool ------------------------------------------------------------------------------
 
 
 def parameters(name: str) -> tuple[str, ...]:
-    """The parameters of a tool that a client gives."""
+    """The parameters of a tool that a client passes."""
     there = OPERATIONS[name].parameters
     return tuple(parameter for parameter in TOOLS[name].takes if parameter in there)
 
@@ -234,8 +234,8 @@ def schema_of_tool(name: str, agents: tuple[str, ...]) -> dict[str, Any]:
 
 
 def read_arguments(name: str, values: Mapping[str, Any]) -> Arguments:
-    """The arguments of an operation as a client gave them to a tool. Raises RequestError, before anything is
-    done, for any that do not fit.
+    """The arguments of an operation as a client passed them to a tool. Raises RequestError, before any
+    effect, for invalid ones.
     """
     operation, takes = OPERATIONS[name], parameters(name)
     for argument in values:
@@ -251,7 +251,7 @@ def read_arguments(name: str, values: Mapping[str, Any]) -> Arguments:
 
 
 def _read(expected: Any, value: Any) -> Any:
-    """A value of JSON where an operation takes bytes: texts are UTF-8."""
+    """A JSON value as bytes where an operation takes bytes: texts become UTF-8."""
     if expected is bytes and isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
     inner = get_args(expected)
@@ -273,7 +273,7 @@ _SIMPLE: Mapping[Any, dict[str, Any]] = {
 
 
 def _schema(expected: Any) -> dict[str, Any]:
-    """The JSON schema of a type of a parameter."""
+    """The JSON schema of a parameter's type."""
     origin, inner = get_origin(expected), get_args(expected)
     if origin in (Union, UnionType):
         alternatives = [_schema(one) for one in inner if one is not type(None)]

@@ -38,13 +38,13 @@ from narval.files.agents.settings import (
 )
 from narval.store.batch import ACTIVE, SUSPENDED, AgentRow
 
-if TYPE_CHECKING:  # a store of one daemon has none
+if TYPE_CHECKING:  # only a shared store has a fleet
     from narval.store.postgresql.leases import DaemonRow, Ownership
 
 A_DAY = 86_400.0
 
 WAITS = "waits"
-"""The state of an agent that only its home may have, where no daemon is at work."""
+"""The state of an agent bound to a home in which no daemon runs."""
 
 
 @operation("read")
@@ -52,10 +52,9 @@ async def agents(
     daemon: Daemon, limit: int | None = None, after: str | None = None, text: str | None = None
 ) -> list[dict[str, Any]]:
     """The agents, the home's own first, then by name (`a2` before `a10`): their states and what they hold;
-    for those in memory also what is under way, what failed within a day, open work, faults, and their memory
-    (M58).
+    for those in memory also active calls, failures within a day, open work, faults, and memory use (M58).
 
-    `limit` and `after` (a name) select a page, in which passive agents cost only their rows: what they hold
+    `limit` and `after` (a name) select a page, on which passive agents cost only their rows: what they hold
     is null. `text` keeps those whose names contain it, in any case.
     """
     check_limit(limit)
@@ -87,8 +86,8 @@ async def agents(
 async def _of_all_daemons(
     daemon: Daemon, first: list[dict[str, Any]], limit: int | None, follows: Callable[[str], bool]
 ) -> list[dict[str, Any]]:
-    """The agents of a store that daemons share, each with the home of its daemon and its epoch; those of
-    other daemons as the store has them.
+    """The agents of a shared store, each with the home of its daemon and its epoch; those of other daemons as
+    the store describes them.
     """
     store, own = daemon.store, daemon.agents.own.agent.store.agent
 
@@ -121,7 +120,7 @@ def _place(name: str) -> tuple[str, str]:
 
 
 def _owned(form: dict[str, Any], owner: Ownership | None) -> dict[str, Any]:
-    """The form of an agent with the home of its daemon and its epoch; it waits if its home has no daemon."""
+    """The form of an agent with its daemon's home and its epoch; `waits` if its home has no daemon."""
     if owner is None:
         return {**form, "owner": None, "epoch": None}
     form = {**form, "owner": owner.home or None, "epoch": owner.epoch}
@@ -132,7 +131,7 @@ def _owned(form: dict[str, Any], owner: Ownership | None) -> dict[str, Any]:
 
 @operation("read")
 async def show_agent(daemon: Daemon, name: str) -> dict[str, Any]:
-    """An agent: its state, its folder, the settings that count for it, its use of each limit (G16), and the
+    """An agent: its state, its folder, the settings that apply to it, its use of each limit (G16), and the
     faults of its files; `text` is that of its settings if they are in the store and not in a folder.
 
     A limit of calls is null if it is all places but one.
@@ -140,7 +139,7 @@ async def show_agent(daemon: Daemon, name: str) -> dict[str, Any]:
     if name == daemon.files.settings.name:
         return _settings_form(daemon, daemon.agents.own)
     if stands_for_peer(name):
-        daemon.agents.rows.find(name)  # says which there are
+        daemon.agents.rows.find(name)  # its error lists the agents
     before = daemon.agents.rows.get(name)
     state = daemon.agents.state_of(before) if before is not None else None  # asking activates it
     async with daemon.agents.asked(name, reads=True) as host:
@@ -176,8 +175,8 @@ def _settings_form(daemon: Daemon, host: AgentHost) -> dict[str, Any]:
 async def add_agent(daemon: Daemon, name: str, collections: list[str] | None = None) -> dict[str, Any]:
     """Make an agent, with a memory of its own.
 
-    It follows the definitions of the home's own agent, with `collections` those named and its own, for which
-    it gets a folder. Where daemons share the store these are published ones, and it gets settings instead.
+    It follows the definitions of the home's own agent; with `collections`, those named and its own, for which
+    it gets a folder. In a shared store these are published ones, and it gets settings instead.
     """
     if not collections:
         return _form(daemon, await daemon.agents.add(name))
@@ -199,7 +198,7 @@ async def add_agent(daemon: Daemon, name: str, collections: list[str] | None = N
 @operation("write")
 async def set_agent_settings(daemon: Daemon, name: str, text: str) -> dict[str, Any]:
     """Set the settings of an agent to a text in the form of `agent.toml`; for an agent without a folder,
-    which any daemon of the store may have.
+    which any daemon of the store may run.
     """
     roaming, own = daemon.agents.supervisor.roaming, daemon.files.settings.name
     if name == own:
@@ -247,7 +246,7 @@ async def resume(daemon: Daemon, name: str) -> dict[str, Any]:
 
 @operation("write")
 async def passivate(daemon: Daemon, name: str) -> dict[str, Any]:
-    """Take an idle agent out of memory until it has something to do; that also happens by itself."""
+    """Take an idle agent out of memory until it has something to do; this also happens automatically."""
     return _form(daemon, await daemon.agents.passivate(name))
 
 
@@ -255,8 +254,8 @@ async def passivate(daemon: Daemon, name: str) -> dict[str, Any]:
 async def move_agent(daemon: Daemon, name: str, to: str, grace: float = 10.0) -> dict[str, Any]:
     """Move an agent to another daemon of the store, that of the home `to`, at the end of a turn.
 
-    Its calls have `grace` seconds to end; what still runs is then ended, and made again there or interrupted,
-    as after a crash. No call begins here meanwhile. The answer comes once the other has the agent.
+    Its calls have `grace` seconds to end. Those still running are then killed, and made again there or
+    interrupted, as after a crash. No new call begins here. Returns once the other daemon has the agent.
     """
     if grace < 0:
         raise RequestError(f"expected grace to be seconds, 0 or more, got {grace:g}")
@@ -349,5 +348,5 @@ def _held(daemon: Daemon, host: AgentHost) -> dict[str, Any]:
 
 
 def _asked_of_people(agent: AgentState) -> int:
-    """The number of open items of work."""
+    """The number of open work items."""
     return sum(agent.runs.counts[kind, "active"] for kind in asking_kinds())

@@ -17,13 +17,14 @@ from narval.daemon.daemon import Daemon
 async def changed(
     daemon: Daemon, after: int = 0, wait: float = 0.0, run: int | None = None, files: bool = False
 ) -> dict[str, Any]:
-    """The runs that changed after a turn, by eid; and whether elements came or went, work of people changed,
-    other files count, jobs made progress. Waits `wait` seconds for a turn that changes something.
+    """The runs that changed after a turn, by eid; and whether elements were added or removed, work of people
+    changed, other files became active, jobs made progress. Waits `wait` seconds for a turn that changes
+    something.
 
     `turn` is the `after` of the next request. The last 1,024 turns are remembered while somebody asks, and
     for a minute after. `lost` says that `after` is not among them, so anything may have changed: begin with
-    that, and read what is to be shown then. With `run`, waits only for changes of that run; with `files`,
-    only for other files.
+    it, and then read everything to be displayed. With `run`, waits only for changes of that run; with
+    `files`, only for other files.
     """
     news, clock, deadline = daemon.host.waiters.news, daemon.rounds.clock, time.monotonic() + wait
     if wait > 0:
@@ -50,7 +51,7 @@ def _is_asked_for(changes: Changes, run: int | None, *, files: bool) -> bool:
 
 
 def _are_of_people(agent: AgentState, eids: Iterable[int]) -> bool:
-    """True if any of these runs asks people something, or a forgotten one may have asked."""
+    """True if any of these runs asks people something, or if a forgotten one may have."""
     kinds = frozenset(asking_kinds())
     runs = map(agent.runs.get, eids)
     return any(run is None or run.kind in kinds for run in runs)

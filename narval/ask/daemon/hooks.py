@@ -1,4 +1,4 @@
-"""Operations on webhooks: their list, and adding the element of a call, once for each key of a sender."""
+"""Operations on webhooks: list them, and add the element of a call, once for each key of a sender."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def hooks(daemon: Daemon) -> list[dict[str, Any]]:
 
 
 def _taken(fact: str | None) -> dict[str, Any]:
-    """The calls that a webhook has accepted: how many, the moment of the last, and its element."""
+    """The calls that a webhook has accepted: their number, the moment of the last, and its element."""
     if fact is None:
         return {"taken": 0, "last": None, "eid": None}
     count, at, eid = fact.split(" ")

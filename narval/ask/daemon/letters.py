@@ -32,8 +32,8 @@ async def send(
 ) -> dict[str, Any]:
     """Send elements to another agent: of each document the root, or each child of a root `memory`.
 
-    The agent that is asked sends them in one turn; the ids of the messages are returned once that is
-    recorded. What is not taken within `keep` seconds becomes a dead letter.
+    The addressed agent sends them in one turn; returns the ids of the messages once that is recorded. A
+    message that is not taken within `keep` seconds becomes a dead letter.
     """
     parsed, mail = await elements_in(elements), daemon.host.mail
     _find_receiver(daemon, to)
@@ -49,24 +49,24 @@ async def send(
 
 
 def _find_receiver(daemon: Daemon, name: str) -> None:
-    """Check that the agent that is asked may write to an agent of a name. Raises RequestError."""
+    """Check that the addressed agent may write to an agent of a name. Raises RequestError."""
     mail = daemon.host.mail
     if mail.office.addresses.find_for(mail.identity.name, name) is not None:
         return
     if peer_of(name):
         raise RequestError(mail.office.addresses.why_not(mail.identity.name, name))
-    daemon.agents.rows.find(name)  # says which there are
+    daemon.agents.rows.find(name)  # its error lists the agents
 
 
 @operation("read")
 async def letters(
     daemon: Daemon, dead: bool = False, limit: int | None = None, before: str | None = None
 ) -> list[dict[str, Any]]:
-    """The messages that the agent has sent or that are sent to it, as far as they are not taken yet; with
-    `dead`, those it has sent that could not be taken (G32).
+    """The messages that the agent has sent or that are sent to it, and that are not taken yet; with `dead`,
+    those it has sent that could not be taken (G32).
 
-    All; with `limit` the newest, newest first; with `before`, the number of a dead letter or the id of a
-    message, those after it in that order.
+    Without `limit`, all of them. With `limit`, the newest, newest first; with `before`, the number of a dead
+    letter or the id of a message, those after it in that order.
     """
     check_limit(limit)
     pending, own = daemon.store.letters, daemon.agent.store.agent
@@ -85,7 +85,7 @@ async def letters(
 
 
 def _receiver(row: MessageRow, name: str) -> str:
-    """The receiver of a message; `name` is that of its row, which may stand for a peer."""
+    """The receiver of a message; `name` is that of its row, which may be a peer's."""
     if not stands_for_peer(name):
         return name
     try:
@@ -121,8 +121,8 @@ MOST_PAIRS = 1_000
 
 @operation("read")
 async def message_counts(daemon: Daemon, name: str | None = None, limit: int = 200) -> dict[str, Any]:
-    """The pairs of agents that sent messages, sender and receiver, or those of one agent: how many messages
-    were sent, how many are taken, how many wait, and since when the oldest waits.
+    """The pairs of agents that exchanged messages, sender and receiver, or those of one agent: how many
+    messages were sent, were taken, and wait, and since when the oldest waits.
 
     Pairs with the most waiting messages come first, then those with the most sent; `more` says that there are
     others after the first `limit`. A removed agent has no name. Raises RequestError.
@@ -140,7 +140,7 @@ async def message_counts(daemon: Daemon, name: str | None = None, limit: int = 2
 
     names, pairs = read() if store.is_volatile else await asyncio.to_thread(read)
     if name is not None and name not in names.values():
-        daemon.agents.rows.find(name)  # says which there are
+        daemon.agents.rows.find(name)  # its error lists the agents
     return {
         "pairs": [
             {

@@ -21,7 +21,7 @@ from narval.store.letters import WaitingRow
 
 IDLE, WAITING, CONNECTED, FAULT, ELSEWHERE = "idle", "waiting", "connected", "fault", "elsewhere"
 """The states of a link: nothing heard recently; the same, with messages waiting; heard of within a minute;
-stopped by a fault; at work at another daemon of the store.
+stopped by a fault; active at another daemon of the store.
 """
 
 PROGRAM_GONE = "narval web, which has the connection, has ended here; start it: narval web"
@@ -32,8 +32,8 @@ OF_LATE = 60.0
 
 @operation("write")
 async def exchange(daemon: Daemon, peer: str, frame: bytes | None = None, wait: float = 0.0) -> bytes:
-    """Take a frame that a peer has sent, and return the next frame for it; for the program that has the
-    connection. Without `frame` the link begins again: at first, and when sent frames may be lost.
+    """Take a frame that a peer has sent, and return the next frame for it; for the program that holds the
+    connection. Without `frame` the link starts again: at first, and when sent frames may be lost.
 
     A frame without a message waits for one, at most `wait` seconds and at most 30. The asking side has two
     requests under way: in one the other side waits for messages of its own; before the other, this side waits
@@ -50,14 +50,14 @@ async def exchange(daemon: Daemon, peer: str, frame: bytes | None = None, wait: 
         assert isinstance(mailbox, LinkMailbox)
         try:
             return await mailbox.exchange(frame, wait, partial(host.submit, is_whole=True))
-        except asyncio.CancelledError:  # its program has gone, which says nothing any more
+        except asyncio.CancelledError:  # the program that asked is gone
             mailbox.contact.failed(PROGRAM_GONE)
             raise
 
 
 @operation("write")
 async def note_link(daemon: Daemon, peer: str, why: str) -> dict[str, Any]:
-    """Record why a peer cannot be asked, until it is heard of; for the program that has the connection."""
+    """Record why a peer cannot be reached, until it is heard of; the connection's program asks it."""
     if peer not in daemon.files.snapshot.peers:
         raise RequestError(f"there is no peer {peer!r:.80} in {PEERS_FILE}")
     async with daemon.agents.asked(row_of_peer(peer)) as host:
@@ -69,8 +69,8 @@ async def note_link(daemon: Daemon, peer: str, why: str) -> dict[str, Any]:
 
 @operation("read")
 async def links(daemon: Daemon) -> list[dict[str, Any]]:
-    """The links with the peers, by name: the address of each, its state, what waits for it here, the messages
-    sent and taken so far, when it was last heard of, and why nothing comes.
+    """The links with the peers, by name: address, state, messages waiting here, messages sent and taken so
+    far, when the peer was last heard of, and why nothing arrives.
     """
     return links_of(daemon)
 
@@ -88,8 +88,8 @@ def links_of(daemon: Daemon) -> list[dict[str, Any]]:
 
 
 def links_in_trouble(daemon: Daemon) -> Iterator[tuple[str, float | None]]:
-    """The links that have stopped, and those over which messages wait in vain, each in a sentence with the
-    moment since when they wait. It costs nothing for peers for whom nothing waits.
+    """The links that have stopped, and those over which messages wait in vain: a sentence each, with the
+    moment since when they wait. Peers without waiting messages cost nothing.
     """
     now, peers = daemon.rounds.clock.now(), daemon.files.snapshot.peers
     for name in sorted(peers):
@@ -166,7 +166,7 @@ def _taken(daemon: Daemon, number: int | None) -> int:
 
 
 def _reasons(peer: PeerSettings, state: str, fault: str, heard_at: float | None, held: int) -> Iterator[str]:
-    """The reasons why nothing comes or goes."""
+    """The reasons why messages do not arrive or leave."""
     if fault:
         yield fault
     elif state in (IDLE, WAITING):

@@ -1,7 +1,7 @@
 """The operation `metrics`: the numbers of a daemon, as Prometheus gathers them. A row of `METRICS` adds one.
 
-Counts since the start are kept where things happen (`Numbers`); everything else is read on request. Labels
-are bounded: places, states, kinds, and definitions, of which the first `MOST` are named.
+Counts since the start are kept where they arise (`Numbers`); everything else is read on request. Labels are
+bounded: places, states, kinds, and definitions, of which the first `MOST` are named.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from narval.daemon.daemon import Daemon
 from narval.daemon.fleet.fleet import Fleet
 
 MOST = 1000
-"""The most definitions that are named, those that ended first; the rest is counted together."""
+"""The most definitions that are named, those whose runs ended first; the others are counted together."""
 
 OTHERS = "(others)"
 
@@ -52,16 +52,16 @@ class Gathered(NamedTuple):
 
 
 class Metric(NamedTuple):
-    """A number of a daemon: its name, what it says, and how it is read; `read` gives None without one."""
+    """A number of a daemon: its name, its description, and how it is read; `read` may return None."""
 
     name: str
-    """The name for Prometheus, with the unit; that of a counter without `_total`."""
+    """The name for Prometheus, with the unit; for a counter without `_total`."""
     kind: str
     """`counter` for a number that only grows while the daemon runs, else `gauge`."""
     doc: str
     read: Callable[[Gathered], float | Samples | None]
     labels: tuple[str, ...] = ()
-    """The labels, in the order in which `read` gives their values."""
+    """The labels, in the order of the values that `read` returns."""
 
 
 def _agents(number: Callable[[AgentState], float]) -> Callable[[Gathered], float]:
@@ -175,7 +175,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("narval_clock_apart_seconds", "gauge", "Difference of the clocks of machine and store.",
            _fleet(lambda fleet: abs(fleet.members.clocks.apart))),
 )  # fmt: skip
-"""All metrics, in the order in which they are given."""
+"""All metrics, in their order in answers."""
 
 
 @operation("read")
@@ -218,5 +218,5 @@ def _read_spent(path: Path, day: str) -> list[tuple[str, int, float]]:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=1.0)) as ledger:
             return list(ledger.execute(asked, (day,)))
-    except sqlite3.Error:  # it is being made, or is kept by a call
+    except sqlite3.Error:  # it is being created, or a call has it locked
         return []

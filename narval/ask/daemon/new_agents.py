@@ -38,8 +38,8 @@ async def add_agents(
     """Make agents from the template `agents/TEMPLATE.toml`: `count` of them, or one for each of `rows`, which
     give its parameters; at most 1,000. The answer has the name and number of each.
 
-    `number` counts from `first` and skips names that are taken. All names, settings and elements are checked
-    before any agent is made.
+    `number` counts from `first` and skips taken names. All names, settings and elements are checked before
+    any agent is made.
     """
     if (count is None) == (rows is None) or not 1 <= (
         many := len(rows) if rows is not None else count or 0

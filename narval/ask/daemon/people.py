@@ -1,4 +1,4 @@
-"""Operations on who is known: the people of the home (P15, M66), and who may make a login or a token."""
+"""Operations on the people of the home (P15, M66), and on who may make a login or a token."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from narval.daemon.daemon import Daemon
 @operation("read")
 async def people(daemon: Daemon) -> list[dict[str, Any]]:
     """The people of the home, in the order of its file: name, login, roles, rights on pages, addresses at
-    chats, zone and quiet hours, when they are away and who acts instead; and the digest of the directory,
-    which changes with any of it.
+    chats, zone and quiet hours, when they are away and who stands in; and the digest of the directory, which
+    changes with any of these.
 
-    The roles include those below a person's own. Without a file there is only the home's owner, who holds
-    every role (P16).
+    The roles include those below a person's own. Without a file the home's owner is the only person, and
+    holds every role (P16).
     """
     directory = daemon.agent.lookup.people
     today = day_of(daemon.rounds.clock.now(), daemon.host.loop.view.zone)
@@ -40,7 +40,7 @@ async def people(daemon: Daemon) -> list[dict[str, Any]]:
 
 
 def _away(away: Away | None, today: date) -> dict[str, Any] | None:
-    """The absence of a person, unless it is over; `now` on its days."""
+    """The absence of a person, unless it has ended; `now` on its days."""
     if away is None or (away.last is not None and away.last < today):
         return None
     first, last = (day.isoformat() if day is not None else None for day in (away.first, away.last))
@@ -49,9 +49,9 @@ def _away(away: Away | None, today: date) -> dict[str, Any] | None:
 
 @operation("read")
 async def vouch(daemon: Daemon) -> bool:
-    """True: the asker may make a login, a token or a code by which somebody is known to this home. Raises
-    RequestError for any other.
+    """Check that the asker may make a login, a token or a code that identifies a person to this home; returns
+    True. Raises RequestError for anyone else.
 
-    A program that makes one, beside the daemon, asks before it does.
+    A program beside the daemon asks before it makes one.
     """
     return True

@@ -17,15 +17,15 @@ from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.daemon import Daemon
 
 FAILED_KEPT = 1000
-"""The most failed runs in the summary of a time of work, the last ones."""
+"""The most failed runs in the summary of `work`, the last ones."""
 
 log_of_requests = logging.getLogger("narval.operations")
 
 
 @operation("write")
 async def stop(daemon: Daemon, drain: bool = False, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """End the daemon in good order: calls under way have `stop_grace` seconds, the rest is for the next
-    start. With `drain`, agents that other daemons may have are given away first, as they come to rest.
+    """End the daemon cleanly: calls under way have `stop_grace` seconds, the rest waits for the next start.
+    With `drain`, agents that other daemons may run are given away first, as they come to rest.
     """
     _note("stop", asker)
     end_well(daemon, drain=drain)
@@ -42,8 +42,8 @@ def end_well(daemon: Daemon, *, drain: bool) -> None:
 
 @operation("write")
 async def keep_store(daemon: Daemon) -> dict[str, Any]:
-    """Write all that the store has to a file beside its place, if its own file was deleted or moved away
-    under the daemon: the `path` of what was written, None where the store is in its place.
+    """Write the whole store to a file beside its place, if its own file was deleted or moved under the
+    daemon: `path` is the file written, None if the store is in its place.
     """
     path = daemon.store.keep()
     return {"path": None if path is None else str(path)}
@@ -51,8 +51,8 @@ async def keep_store(daemon: Daemon) -> dict[str, Any]:
 
 @operation("write")
 async def reload(daemon: Daemon, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """Read recipes, modules, schemas and settings now; whether they had changed, and their faults. Calls that
-    wait for a package that was missing look for it again.
+    """Read recipes, modules, schemas and settings now; returns whether they had changed, and their faults.
+    Calls that wait for a missing package look for it again.
     """
     _note("reload", asker)
     changed = await daemon.reloader.reload()
@@ -72,8 +72,8 @@ async def log(daemon: Daemon, after: int = 0, wait: float = 0.0, lines: int = 20
 
 
 async def work(daemon: Daemon, *, until_idle: bool = False, timeout: float | None = None) -> dict[str, Any]:
-    """Run the daemon until it is stopped, idle or out of time; the summary that `narval run` prints."""
-    failed: deque[dict[str, Any]] = deque(maxlen=FAILED_KEPT)  # no agents: these may become passive
+    """Run the daemon until it is stopped, idle or out of time; returns the summary for `narval run`."""
+    failed: deque[dict[str, Any]] = deque(maxlen=FAILED_KEPT)  # forms, not agents, which may become passive
 
     def note(host: AgentHost, run: Run) -> None:
         if run.phase == "failed":
@@ -104,7 +104,7 @@ def _of(agent: AgentState, form: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _asked(daemon: Daemon) -> list[dict[str, Any]]:
-    """The items that wait for people (P80)."""
+    """The work items that wait for people (P80)."""
     if not any(daemon.agent.runs.counts[kind, "active"] for kind in asking_kinds()):
         return []
     from narval.kinds.work.operations.items import (
@@ -115,7 +115,7 @@ async def _asked(daemon: Daemon) -> list[dict[str, Any]]:
 
 
 async def _waiting(daemon: Daemon) -> list[str]:
-    """Sentences on the calls that cannot do their work now."""
+    """Sentences on the calls that are blocked now."""
     from narval.ask.attention.waiting_calls import (
         calls_that_wait,  # here: only the end of such a run needs it
     )
@@ -124,7 +124,7 @@ async def _waiting(daemon: Daemon) -> list[str]:
 
 
 async def turn(daemon: Daemon) -> None:
-    """Wait for a turn to end: then the daemon can record, and its runs know everything posted before."""
+    """Wait for a turn to end: then the daemon can record, and its runs have received all earlier events."""
     await daemon.host.submit(lambda turn: None)
 
 
@@ -135,6 +135,6 @@ def summary(daemon: Daemon) -> str:
 
 
 def _note(what: str, asker: Asker) -> None:
-    """Log the asker of something that no journal keeps."""
+    """Log the asker of an act that no journal records."""
     if asker.person:
         log_of_requests.info("asked to %s by %s", what, asker)

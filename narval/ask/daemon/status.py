@@ -1,6 +1,6 @@
-"""The operation `status`: the activity of a daemon, since when it runs, and the runs that failed last.
+"""The operation `status`: the activity of a daemon, since when it runs, and its latest failed runs.
 
-Its cost grows with the active runs, not with those that are kept.
+Its cost grows with the active runs, not with those stored.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ async def status(daemon: Daemon) -> dict[str, Any]:
 
 
 def fleet(daemon: Daemon) -> dict[str, Any]:
-    """The daemons that share the store, as of the last heartbeat, or as the store has them now if no daemon
+    """The daemons that share the store, as of the last heartbeat, or as the store lists them now if no daemon
     runs here; and since when the store is away.
     """
     leases, away = daemon.store.leases, store_away(daemon)

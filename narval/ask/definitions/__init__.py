@@ -1,1 +1,1 @@
-"""Operations on definitions: the list of those loaded, and the details of one."""
+"""Operations on definitions: list the loaded ones, and show one."""

@@ -1,4 +1,4 @@
-"""Operations that accept a proposal, and take that back: its files are recipes, what they need is granted."""
+"""Operations that accept a proposal, and undo that: its files become recipes, and its needs are granted."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ async def accept(
     daemon: Daemon, name: str, digest: str, untried: bool = False, *, asker: Asker = PROGRAM
 ) -> dict[str, Any]:
     """Accept a proposal as it was shown, by its `digest`: its files go to `recipes/`, its elements to
-    `data/memory.xml`, and what it needs outside is granted. All of that is done, or nothing.
+    `data/memory.xml`, and its needs outside are granted. All of this is done, or nothing.
 
-    One that was not tried on the past is refused, unless `untried`. That is for those who may grant. The
-    answer is `{"name", "by", "at", "files", "granted", "digest"}`. Raises RequestError.
+    A proposal that was not tried on the past is refused, unless `untried`. Only those who may grant may
+    accept. The answer is `{"name", "by", "at", "files", "granted", "digest"}`. Raises RequestError.
     """
     home = home_of(daemon)
     by = asker.person or "a program"
@@ -53,11 +53,11 @@ async def accept(
 
 @operation("write")
 async def unaccept(daemon: Daemon, name: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """Take back that a proposal was accepted: its files, elements and grants go, and what it changed is as
-    before. Its runs that have taken nothing yet end; the others go on. The answer is that of `accept` with
-    those: `ended` and `going_on`, `[{"run", "name"}]` each.
+    """Undo the acceptance of a proposal: its files, elements and grants are removed, and what it changed is
+    restored. Its runs that have taken nothing yet end; the others continue. The answer is that of `accept`
+    with `ended` and `going_on`, both `[{"run", "name"}]`.
 
-    Raises RequestError where it was not accepted, or somebody has altered a file since.
+    Raises RequestError if it was not accepted, or if one of its files was altered since.
     """
     home = home_of(daemon)
     accepted = await daemon.reloader.alter(home, name, partial(_unaccept, home, name))
@@ -66,10 +66,11 @@ async def unaccept(daemon: Daemon, name: str, *, asker: Asker = PROGRAM) -> dict
 
 
 async def _end_untouched(daemon: Daemon, name: str, files: Collection[str], asker: Asker) -> Form:
-    """End the runs of the home's own agent whose definitions are gone with these files, as far as they have
-    taken nothing yet; what they are, and what goes on.
+    """End the runs of the home's own agent whose definitions are gone with these files and that have taken
+    nothing yet; returns the ended ones and those that continue.
 
-    Whether one has taken something is seen in the turn that ends it, so none takes an element before its end.
+    Whether a run has taken something is checked in the turn that ends it, so none takes an element before its
+    end.
     """
     host, ended, going_on = daemon.agents.own, list[Form](), list[Form]()
     agent, why = host.agent, f"proposal {name} was taken back"
@@ -117,7 +118,7 @@ def _accept(home: Home, name: str, digest: str, by: str, *, untried: bool) -> Fo
 
 
 def _alteration(home: Home, proposal: Proposal, about: Form, texts: Mapping[str, str], by: str) -> Alteration:
-    """All that accepting alters. Raises RequestError where the texts have faults now, or needs differ."""
+    """All that accepting alters. Raises RequestError if the texts have faults now, or the needs differ."""
     change = about.get("change")
     proposed = TextsBeside(home_as_read(home), texts, change)
     judgement = proposed.judge(proposal.wish(), seconds=0)

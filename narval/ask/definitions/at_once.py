@@ -1,4 +1,4 @@
-"""Beginnings of a proposal: elements that are in memory already count for its first conditions at once."""
+"""The runs that a proposal starts at once: elements already in memory satisfy their first conditions."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from narval.files.proposals.folder import Form, Proposal
 
 
 class Beginning(NamedTuple):
-    """A way in which runs of a definition begin: the conditions of their first elements, and what they do."""
+    """A way in which runs of a definition start: the conditions of their first elements, and effects."""
 
     name: str
     conditions: tuple[Condition, ...]
     is_once: bool
-    """True if no other run follows the first."""
+    """True if the first run is the only one."""
     calls: tuple[str, ...]
     outside: tuple[str, ...]
     is_started: bool
@@ -72,7 +72,7 @@ def _calls(definition: RunDefinition, library: Library) -> tuple[str, ...]:
 
 
 def _started_in(daemon: Daemon) -> Iterator[str]:
-    """The names of the definitions that a changed one may have runs of already."""
+    """The names of the definitions of which a changed one may have runs already."""
     yield from (run.name for run in daemon.agent.runs.active.values())
     for eid in daemon.agent.memory.named(START_PLANS):
         if (element := daemon.agent.memory.element(eid)) is not None:
@@ -80,7 +80,7 @@ def _started_in(daemon: Daemon) -> Iterator[str]:
 
 
 def _row(one: Beginning, count: int) -> Form:
-    """The form of a beginning for which there are elements."""
+    """The form of a beginning that has elements."""
     among = "one of " if one.is_once and count > 1 else ""
     these = "the one element that is" if count == 1 else f"the {count:,} elements that are"
     each = "" if one.is_once or count == 1 else " for each"

@@ -1,4 +1,4 @@
-"""The operation `check`: the faults of definitions that are only texts so far."""
+"""The operation `check`: the faults of definitions given as texts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 @operation("read")
 async def check(daemon: Daemon, texts: dict[str, str]) -> list[dict[str, Any]]:
     """The faults of definitions in texts by the name of their file, as if they were added to the home, with
-    warnings. Nothing is kept or run. Python and the tools of MCP servers are refused.
+    warnings. Nothing is stored or run. Python and the tools of MCP servers are refused.
     """
     check_texts(texts)
     loaded, people = files_of(daemon).loaded, daemon.agent.lookup.people

@@ -1,4 +1,4 @@
-"""Operations that edit the file of a definition: show it, tell what another text would do, save, take back.
+"""Operations that edit the file of a definition: show it, preview another text, save, restore.
 
 Saving is for those who may grant: it grants exactly what the definitions of the file need.
 """
@@ -40,11 +40,11 @@ from narval.files.proposals.folder import Form
 log = logging.getLogger("narval.daemon")
 
 ALLOW = "write `edit = true` into the table [web] of etc/narval.toml"
-"""The hint how to allow editing in the browser."""
+"""The hint on how to allow editing in the browser."""
 
 
 class _Editing(NamedTuple):
-    """The definition whose file is edited, and the current home, beside which texts are judged."""
+    """The definition whose file is edited, and the current home, against which texts are judged."""
 
     home: Home
     definition: Definition
@@ -62,7 +62,7 @@ class _Editing(NamedTuple):
 
     @property
     def changed(self) -> Form:
-        """The fields by which answers name the definition."""
+        """The fields that name the definition in answers."""
         one = self.definition
         return {"name": one.full_name, "kind": one.kind, "path": one.path}
 
@@ -71,7 +71,7 @@ class _Editing(NamedTuple):
         return _text_of(self.home, self.path)
 
     def judge(self, text: str) -> Judgement:
-        """Judge a text as if it were that of the file; nothing of it is run. Raises RequestError."""
+        """Judge a text as if it were that of the file; nothing in it is run. Raises RequestError."""
         check_texts({PurePath(self.path).name: text})
         judgement = self._beside(text).judge(seconds=0)
         faults = [{**fault, "path": self.path} for fault in judgement.faults]
@@ -79,8 +79,8 @@ class _Editing(NamedTuple):
         return msgspec.structs.replace(judgement, faults=faults, sentences=told)
 
     def grants(self, text: str, by: str, at: float) -> tuple[Mapping[str, Grant], Mapping[str, Grant]]:
-        """The grants of the home as they are; and with exactly what the definitions of a text need in place
-        of what those of the file had.
+        """The current grants of the home; and the same, with exactly the needs of a text's definitions in
+        place of those that the file's definitions had.
         """
         before, edited = grants_of(self.home.path), self._beside(text)
         gone = {table_of(one) for one in (*self.definitions, *edited.definitions)}
@@ -93,7 +93,7 @@ class _Editing(NamedTuple):
 
 @operation("read")
 async def edit(daemon: Daemon, name: str, kind: str | None = None) -> dict[str, Any]:
-    """The file of a definition, to be edited: `{"name", "kind", "path", "text", "digest", "allowed",
+    """The file of a definition, for editing: `{"name", "kind", "path", "text", "digest", "allowed",
     "versions"}`. `allowed` says whether operators may save in the browser; `versions` are the kept texts from
     before each edit, newest first: `{"version", "by", "at", "path", "text"}`.
 
@@ -113,11 +113,11 @@ async def edit(daemon: Daemon, name: str, kind: str | None = None) -> dict[str, 
 
 @operation("read")
 async def check_edit(daemon: Daemon, name: str, text: str, kind: str | None = None) -> dict[str, Any]:
-    """Tell what another text of the file of a definition would do; nothing is kept or run.
+    """Preview another text for the file of a definition; nothing is stored or run.
 
-    The answer is `{"name", "kind", "path", "faults", "told", "changes", "needs", "diff"}`: the faults,
-    warnings too; the sentences that say what its definitions do, and those in which they differ from what is
-    loaded; what they need outside, which saving grants; and the difference from the file, a unified diff.
+    The answer is `{"name", "kind", "path", "faults", "told", "changes", "needs", "diff"}`: the faults and
+    warnings; the sentences that say what its definitions do, and those that differ from what is loaded; their
+    needs outside, which saving grants; and the difference from the file, a unified diff.
     """
     editing = _editing(daemon, name, kind)
 
@@ -144,10 +144,11 @@ async def save_edit(
     daemon: Daemon, name: str, text: str, digest: str, kind: str | None = None, *, asker: Asker = PROGRAM
 ) -> dict[str, Any]:
     """Save another text of the file of a definition, whole or not at all, and grant exactly what its
-    definitions need; `digest` is that of the text that was edited, as `edit` gave it.
+    definitions need; `digest` is that of the edited text, as returned by `edit`.
 
-    It is for those who may grant. The answer is `{"version", "path", "by", "at", "granted", "asked"}`: the
-    version takes it back; `asked` are definitions of other files that wait for a grant because of it.
+    It is for those who may grant. The answer is `{"version", "path", "by", "at", "granted", "asked"}`:
+    `take_back_edit` restores the `version`; `asked` are definitions of other files that wait for a grant
+    because of the edit.
 
     Raises RequestError if the file was altered since, or the text has faults.
     """
@@ -164,14 +165,14 @@ async def take_back_edit(
     *,
     asker: Asker = PROGRAM,
 ) -> dict[str, Any]:
-    """Give the file of a definition the text that it had before an edit, by the name of that version. This is
+    """Restore the text that the file of a definition had before an edit, by the name of that version. This is
     an edit too, answered and refused as `save_edit`. With a `digest`, the file must still have it.
     """
     return await _saved(daemon, name, kind, asker, version=version, digest=digest)
 
 
 def check_edits_here(daemon: Daemon, asker: Asker) -> None:
-    """Raise RequestError for an asker in the browser, unless a setting allows to edit there."""
+    """Raise RequestError for an asker in the browser, unless a setting allows editing there."""
     if asker.way == WEB and not daemon.files.settings.web.edit:
         raise RequestError(f"editing in the browser is off; {ALLOW}")
 
@@ -195,7 +196,7 @@ async def _saved(
     version: str | None = None,
 ) -> dict[str, Any]:
     check_edits_here(daemon, asker)
-    await daemon.reloader.reload()  # judged beside the current files
+    await daemon.reloader.reload()  # the text is judged against the current files
     editing, by = _editing(daemon, name, kind), asker.person or "a program"
     waiting = {one.full_name for one in withheld_in(daemon)}
 
@@ -255,7 +256,7 @@ def _version(editing: _Editing, version: str) -> str:
     return str(texts[version])
 
 
-# --- what is edited -----------------------------------------------------------------------------------------
+# --- the edited definition ----------------------------------------------------------------------------------
 
 
 def _editing(daemon: Daemon, name: str, kind: str | None) -> _Editing:

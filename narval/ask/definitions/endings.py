@@ -1,4 +1,4 @@
-"""Runs of definitions: how many are under way, and how the last of them ended, at a bounded cost (M40)."""
+"""Runs of definitions: how many are active, and how the last ones ended, at a bounded cost (M40)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from narval.system.time_slice import TimeSlice
 LAST = 20
 """The most ended runs of a definition that are counted, the last ones."""
 RUNS_LOOKED_AT = 5000
-"""The most runs that are searched for these, newest first."""
+"""The most runs, newest first, that are searched for them."""
 
 Key = tuple[str, str]
 """The kind and the full name of a definition."""
 
 
 class Endings(NamedTuple):
-    """The runs under way, counted, and the last that have ended, newest first, by definition."""
+    """The active runs, counted, and the last ended ones, newest first, by definition."""
 
     active: Counter[Key]
     over: dict[Key, list[Run]]
@@ -32,7 +32,7 @@ class Endings(NamedTuple):
 
 
 async def endings(agent: AgentState, only: Key | None = None) -> Endings:
-    """The runs of all definitions, or of one; standing runs are left out."""
+    """The runs of all definitions, or of one; without service runs."""
     standing, time_slice = set(standing_kinds().values()), TimeSlice()
     active = Counter(key(run) for run in agent.runs.active.values() if run.kind not in standing)
     over: defaultdict[Key, list[Run]] = defaultdict(list)

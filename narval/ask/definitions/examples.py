@@ -1,4 +1,4 @@
-"""Operations on the examples that ship: list them, show one, and take one into the home."""
+"""Operations on the examples that ship: list them, show one, and copy one into the home."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ async def examples(daemon: Daemon, about: str = "") -> list[Form]:
 
 @operation("read")
 async def example(daemon: Daemon, name: str) -> Form:
-    """An example that ships, in the form of `examples`, with what its definitions do (`told`, as `tell` has
-    it) and their graphs (`drawn`, as `drawn_proposal` has them), its `files`, scenarios too (`{"path",
-    "text"}`), and `allowed`, as `edit` has it.
+    """An example that ships, in the form of `examples`, with what its definitions do (`told`, in the form of
+    `tell`) and their graphs (`drawn`, in the form of `drawn_proposal`), its `files`, scenarios too (`{"path",
+    "text"}`), and `allowed`, as in `edit`.
 
     Raises RequestError if there is none.
     """
@@ -58,7 +58,7 @@ async def example(daemon: Daemon, name: str) -> Form:
 
 @operation("write")
 async def take_example(daemon: Daemon, name: str, group: str, *, asker: Asker = PROGRAM) -> Form:
-    """Make an example into recipes and scenarios of the home, with all names in a group: `{"name", "group",
+    """Copy an example into recipes and scenarios of the home, with all names in a group: `{"name", "group",
     "paths"}`. This grants nothing. It is for those who may save edits.
 
     Raises RequestError, also if a file exists already.
@@ -73,7 +73,7 @@ async def take_example(daemon: Daemon, name: str, group: str, *, asker: Asker = 
 
 
 def _found(name: str) -> str:
-    """The full name of an example, given with or without the common prefix. Raises RequestError."""
+    """The full name of an example, whether given with the common prefix or without. Raises RequestError."""
     names = [one for one in example_files() if one != HOUSEHOLD]
     whole = name if name.startswith(f"{EXAMPLES}/") else f"{EXAMPLES}/{name}"
     if whole not in names:

@@ -1,4 +1,4 @@
-"""Operations on grants: what definitions need, what was granted to them, and the acts that change it."""
+"""Operations on grants: the needs of definitions, their grants, and the acts that change these."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ async def grants(daemon: Daemon, name: str | None = None) -> Form:
 
     `{"name", "asks", "confined_by", "not_confined", "of_others", "definitions": [{"definition", "kind",
     "file", "standing", "foreign", "by", "at", "needs", "lacking", "changed", "told"}]}`, those that are
-    `asked` for first. A standing is `asked` (it starts nothing until it is granted), `rejected` (so too, and
-    nobody is asked again), `granted`, `ships`, `inside` (it reaches nothing outside the home) or `trusted`
-    (the home asks nothing). Of each need: `{"need", "outside", "change", "part", "code", "file", "line"}`; a
-    change is `added` or `taken away` since the grant. `told` are the sentences that differ. `not_confined`
-    are the names of what came by collections and is not confined, by where it runs. `of_others` are the
-    definitions that wait for a grant and that other agents here follow: `{"agent", "others", "withheld"}`,
-    once for all agents that follow the same ones.
+    `asked` for first. A standing is `asked` (it starts nothing until it is granted), `rejected` (the same,
+    and nobody is asked again), `granted`, `ships`, `inside` (it reaches nothing outside the home) or
+    `trusted` (the home asks nothing). Of each need: `{"need", "outside", "change", "part", "code", "file",
+    "line"}`; a change is `added` or `taken away` since the grant. `told` are the sentences that differ.
+    `not_confined` are the names of unconfined definitions from collections, by where they run. `of_others`
+    are the definitions that wait for a grant and that other agents here follow: `{"agent", "others",
+    "withheld"}`, once for all agents that follow the same ones.
     """
     snapshot, files = daemon.files.snapshot, files_of(daemon)
     rows = list(standings(files, snapshot, name))
@@ -69,7 +69,7 @@ async def grant(
     asker: Asker = PROGRAM,
 ) -> list[str]:
     """Grant what a definition needs now; with `all`, the needs of each that waits; with a `folder` of the
-    home, whatever those in it need now and later. Returns the names of those that may begin by that.
+    home, the needs of those in it, now and later. Returns the names of those that may now start.
 
     It is for the home's owner, root, and those who may alter the home in the monitor. Raises RequestError.
     """
@@ -101,8 +101,8 @@ async def grant(
 async def revoke(
     daemon: Daemon, name: str | None = None, *, folder: str | None = None, asker: Asker = PROGRAM
 ) -> list[str]:
-    """Take back what was granted to a definition or a folder: runs under way keep it, and no other begins.
-    Returns the names of the removed tables. Raises RequestError if nothing was granted.
+    """Revoke the grant of a definition or a folder: active runs keep it, and no new run starts. Returns the
+    names of the removed tables. Raises RequestError if nothing was granted.
     """
     _check_home(daemon)
     if (name is None) == (folder is None):
@@ -124,7 +124,7 @@ async def revoke(
 
 
 def _not_run(daemon: Daemon, name: str) -> RequestError:
-    """The error for a name that cannot be granted anything: of an action, of a file, or unknown."""
+    """The error for a name that cannot be granted anything: an action's, a file's, or an unknown one."""
     listed = f"`{command(daemon, 'grants')}` lists the definitions, with what they need"
     other = daemon.agent.library.find(name)
     if other is not None or name in unloaded("action"):
@@ -147,7 +147,7 @@ def _who(asker: Asker) -> str:
 
 
 async def _alter(daemon: Daemon, change: Callable[[Mapping[str, Grant]], Mapping[str, Grant]]) -> None:
-    """Write other grants, and put them into effect."""
+    """Write other grants, and activate them."""
     assert daemon.home is not None
     path = daemon.home.path
     await daemon.reloader.alter(daemon.home, GRANTS, lambda: write_grants(path, change(grants_of(path))))

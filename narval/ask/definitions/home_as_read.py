@@ -1,4 +1,4 @@
-"""The files of a home at one moment, beside which proposals and edited texts are judged."""
+"""The files of a home at one moment, against which proposals and edited texts are judged."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from narval.files.trust_file import TRUST_FILE
 
 
 class HomeAsRead:
-    """The files of a home at one moment, beside which other texts are judged."""
+    """The files of a home at one moment, against which other texts are judged."""
 
     def __init__(self, path: Path, settings: Settings, snapshot: Snapshot, people: Directory | None) -> None:
         self.path, self.settings, self.snapshot, self.people = path, settings, snapshot, people
 
     @classmethod
     def of(cls, home: Home) -> HomeAsRead:
-        """The files of a home as they are, read now. Raises SettingsError."""
+        """The current files of a home. Raises SettingsError."""
         settings, (people, _) = Settings.load(home.path), read_people(home.path)
         snapshot = Reading(home.path).snapshot()
         return cls(home.path, settings, snapshot, people)

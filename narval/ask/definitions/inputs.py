@@ -14,11 +14,12 @@ MOST_NESTED = 4
 
 
 def inputs_of(definition: Definition, library: Library) -> list[dict[str, Any]]:
-    """The elements with which a run may be started: for each the patterns that it must fit (`match`, all of
+    """The elements with which a run may be started: for each the patterns that it must match (`match`, all of
     them), and the `parts` that take it, as `part` and `input`.
 
-    With `list` it takes several, with `optional` maybe none. What a run is not given, it finds in memory if
-    it is there. The definitions that it calls are looked into, except those at other agents.
+    With `list` it takes several, with `optional` possibly none. An element that the run is not given, it
+    takes from memory if it is there. The definitions that it calls are searched too, except those at other
+    agents.
     """
     rows: dict[tuple[str, ...], dict[str, Any]] = {}
     for part, name, match, slot in _inputs(definition, library, "", MOST_NESTED):
@@ -54,7 +55,7 @@ def _inputs(definition: Definition, library: Library, within: str, deeper: int) 
 
 
 def _prototype_of(definition: Definition) -> Prototype | None:
-    """The inputs and outputs that a definition itself declares: a call of it says what it takes."""
+    """The inputs and outputs that a definition itself declares: they say what its call takes."""
     prototype = getattr(definition, "prototype", None)
     return prototype if isinstance(prototype, Prototype) else None
 
@@ -75,7 +76,7 @@ def _of_call(call: CallFlow, giving: Container[str]) -> Iterator[tuple[str, tupl
 
 
 def _patterns(taken: Iterable[Taken]) -> tuple[str, ...]:
-    """The patterns that can be tried without the run: those of what led to the part, if it takes that."""
+    """The patterns that can be evaluated without the run: those that led to the part."""
     conditions = [
         each.origin.condition for each in taken if isinstance(each.origin, InMemory) and not each.fallback
     ]

@@ -1,5 +1,5 @@
 """Judging definitions that are not accepted yet: faults, what they do in words, the findings of exploration,
-what they need, and where they would act outside in ways that nobody has named.
+their needs, and the acts outside that nobody has named.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ SECONDS = 5.0
 """The time for exploring all definitions of a proposal."""
 
 MOST_FAULTS = 100
-"""The most faults that are kept of one proposal."""
+"""The most faults kept for one proposal."""
 
 GRAVEST = ("anything", "program")
-"""The needs that are told before any other."""
+"""The needs that are listed first."""
 
 _ADDRESS = re.compile(r"[\w.+-]+@(?:[\w-]+\.)*[\w-]+|[\w.+-]+@(?=['\"])")
 _PLACE = re.compile(r"\w+://(?:[^/?#@\s]*@)?(\[[^\]]*\]|[^/?#:\s'\"{}]+)")
@@ -59,19 +59,19 @@ class Judgement(msgspec.Struct, frozen=True):
     """The results of judging the texts of a proposal without running them."""
 
     faults: list[Form]
-    """All faults and warnings; the rest is known only if there are no faults but warnings."""
+    """All faults and warnings; the other fields are computed only if there are no faults but warnings."""
     sentences: list[Form] = msgspec.field(name="told", default_factory=list)
-    """The sentences that say what they do."""
+    """The sentences that say what the definitions do."""
     findings: list[Form] = []
-    """The findings of exploring them."""
+    """The findings of exploring the definitions."""
     needs: list[Form] = []
     """The needs of each definition, outside and inside the home."""
     unnamed: list[str] = []
-    """The sentences on work that agrees without anybody, on acts outside in ways that neither the wish nor
-    the settings name, the gravest first, and on what its elements do to what is there already.
+    """The sentences on work that agrees without a person, on acts outside that neither the wish nor the
+    settings name, the gravest first, and on the effects of its elements on existing definitions.
     """
     is_explored: bool = msgspec.field(name="explored", default=True)
-    """False if the exploring ran out of time before it was complete."""
+    """False if the time for exploring ran out."""
 
     @property
     def is_sound(self) -> bool:
@@ -85,7 +85,7 @@ class Judgement(msgspec.Struct, frozen=True):
 
     @property
     def first_fault(self) -> str:
-        """The first fault that is not a warning, with its place. There is one unless it is sound."""
+        """The first fault that is not a warning, with its place; one exists unless `is_sound`."""
         first = next(fault for fault in self.faults if not fault["warning"])
         place = f"{first['path']}:{first['line']}:{first['column']}: " if first["path"] else ""
         return f"{place}{first['message']}"
@@ -138,12 +138,12 @@ class TextsBeside:
 
     @property
     def loaded(self) -> Loaded:
-        """Everything loaded, plus those of them that have no faults."""
+        """Everything loaded, plus the definitions in these texts without faults."""
         return self._added[0]
 
     @property
     def definitions(self) -> list[Definition]:
-        """The definitions of those without faults."""
+        """The definitions in these texts without faults."""
         return self._added[1]
 
     def grants(self, by: str, at: float) -> dict[str, Grant]:
@@ -217,8 +217,8 @@ class TextsBeside:
         return faults
 
     def _misfits(self, *, is_sound: bool) -> Iterator[Fault]:
-        """The faults for definitions and elements that the home has already, and for those that a sound
-        change removes: the one that is changed, and others that are named.
+        """The faults for existing definitions and elements of the home, and for those that a sound change
+        removes: the changed definition, and others that are named.
         """
         there = {(one.kind, one.full_name): one for one in self._others.library}
         defined = set[tuple[str, str]]()
@@ -239,7 +239,7 @@ class TextsBeside:
             yield from self._gone(next(iter(self._texts), ""), self._changed, defined)
 
     def _out_of_reach(self) -> Iterator[Fault]:
-        """The faults of calls that cannot work in this home, with the elements that they declare."""
+        """The faults of calls that cannot work in this home, with the elements that the texts declare."""
         hooks = (hook.element for hook in self._home.settings.hooks.values())
         there = (*self._home.places(self.elements).declared, *hooks)
         reach = OutOfReach(self._home.path, self.loaded.library, there)
@@ -263,7 +263,7 @@ class TextsBeside:
     # --- unnamed acts outside -------------------------------------------------------------------------------
 
     def _unnamed(self, wish: str) -> Iterator[str]:
-        """The sentences on acts outside in ways that neither the wish nor the owner's files name."""
+        """The sentences on acts outside that neither the wish nor the owner's files name."""
         before = text_or_nothing(self._home.path / self._changed["path"]) if self._changed is not None else ""
         named = f"{wish}\n{self._home.written}\n{before}".lower()
         reached = list(_reached(self._standings))
@@ -281,7 +281,7 @@ class TextsBeside:
                 yield sentence
 
     def _reached_by_elements(self) -> Iterator[tuple[str, str]]:
-        """The needs outside that definitions of the home get only by the new elements: a name, a sentence."""
+        """The needs outside that the home's definitions get only from the new elements, with sentences."""
         if not self.elements:
             return
         library, owned = self._home.loaded.library, self._home.places()

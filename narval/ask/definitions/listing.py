@@ -27,8 +27,8 @@ _ATTRIBUTE = re.compile(r"@([\w.-]+)")
 async def definitions(daemon: Daemon) -> dict[str, Any]:
     """The definitions that are loaded, from which file, since when; and the faults of those that are not.
 
-    For each, how many runs are under way, how its last 20 among the newest 5,000 ended, and whether its file
-    has faults now, so that the last good version is in use.
+    For each, how many runs are active, how its last 20 among the newest 5,000 ended, and whether its file has
+    faults now, so that the last good version is in use.
     """
     runs, loaded, faulty = await endings(daemon.agent), _loaded(daemon), _faulty(daemon)
     listed = sorted(daemon.agent.library, key=lambda definition: (definition.kind, definition.full_name))
@@ -39,7 +39,7 @@ async def definitions(daemon: Daemon) -> dict[str, Any]:
 
 
 def faults_of(daemon: Daemon) -> Iterable[Fault]:
-    """The faults of the files that count for the agent that is asked."""
+    """The faults of the files that apply to the addressed agent."""
     is_own = daemon.agent.store.is_own
     return daemon.files.faults if is_own else files_of(daemon).faults
 
@@ -68,7 +68,7 @@ def _row(
 
 
 def _loaded(daemon: Daemon) -> dict[str, float | None]:
-    """The moment since when the loaded version of each file counts."""
+    """The moment since when the loaded version of each file is active."""
     return {file.path: file.loaded for file in files_of(daemon).loaded.files}
 
 
@@ -110,8 +110,8 @@ def _named(name: str, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _example(row: dict[str, Any], is_there: Callable[[str], bool]) -> str:
-    """A step that calls an action, with the elements that its author would write: those that memory has are
-    left out, and so are those that come from the step before.
+    """A step that calls an action, with the elements that its author would write: without those that memory
+    has, and those that come from the step before.
     """
     step = row["name"].partition(".")[2] or row["name"]
     written = [_argument(slot) for slot in row["inputs"] if slot["reads"] and not slot["optional"]]
@@ -153,7 +153,7 @@ def _loaded_actions(daemon: Daemon) -> list[dict[str, Any]]:
 
 
 def _rule(rule: Approval) -> str:
-    """A rule of the home in words: the work that asks, and the inputs it is about."""
+    """A rule of the home in words: the work that asks, and the inputs it concerns."""
     return f"{rule.work} if {rule.match}" if rule.match else rule.work
 
 

@@ -1,4 +1,4 @@
-"""New elements beside a home: those that nobody may propose, and what they do to what is there already."""
+"""New elements beside a home: those that nobody may propose, and their effects on existing definitions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from narval.files.proposals.folder import MEMORY
 from narval.files.trust_file import TRUST_FILE
 
 _NARVALS_OWN = (CONTROLS - {*START_PLANS}) | SAID | {GRANT_REQUEST, TOOL_CALL}
-"""The names of elements that narval obeys, or by which it or a person says something."""
+"""The names of elements that narval obeys, or in which narval or a person states something."""
 
 _PATH = re.compile(r"(?:~|/)[^\s{}]*")
 
@@ -47,8 +47,8 @@ class NewElements:
                 yield Fault(MEMORY, 1, 1, f"{what}; leave it out, or give it another name")
 
     def effects(self) -> Iterator[str]:
-        """Sentences on the definitions that are there already and would take or be started by an element,
-        and on the values that rules rely on.
+        """Sentences on the existing definitions that would take an element or be started by it, and on the
+        values that rules rely on.
         """
         there = [one for one in self._home.loaded.library if isinstance(one, RunDefinition)]
         conditions = {one.full_name: list(self._taken_by(one)) for one in there}
@@ -68,7 +68,7 @@ class NewElements:
                     yield f"With its elements $known.{name} of {TRUST_FILE} has {new:.80} too."
 
     def paths(self) -> Iterator[str]:
-        """The attributes of elements that are paths from the root, or from somebody's own folder."""
+        """The attributes of elements that are absolute paths, or lead into a user's home directory."""
         for element in self._elements:
             yield from filter(_PATH.fullmatch, element.attributes.values())
 
@@ -83,12 +83,12 @@ class NewElements:
 
 
 def there_already(names: Sized) -> str:
-    """The words that definitions of these names are there already."""
+    """The words that definitions of these names exist already."""
     return f"which {'is' if len(names) == 1 else 'are'} there already"
 
 
 def _may_fit(condition: Condition, tree: Tree) -> bool:
-    """True if an element may fit a condition; of one with variables its name decides."""
+    """True if an element may satisfy a condition; for one with variables its name decides."""
     if condition.variables:
         return condition.names is not None and tree.name in condition.names
     return condition.bind().test(tree)

@@ -29,21 +29,21 @@ from narval.system.regular_file import read_file
 from narval.system.time_slice import TimeSlice
 
 DATES = 20
-"""The most moments to come in the answer."""
+"""The most upcoming moments in the answer."""
 
 JOBS = 100
-"""The most timers to come that are searched for a run that begins again."""
+"""The most upcoming timers that are searched for a run that starts again."""
 
 _EVERY = frozenset(Definition.__struct_fields__)
 
 
 @operation("read")
 async def definition(daemon: Daemon, name: str, kind: str | None = None) -> dict[str, Any]:
-    """One definition, in the form of `definitions`, with its source, its current file with the faults in it,
-    its prototype, the inputs with which a run may be started, its settings, whom it calls and who calls it,
-    the runs under way and the last that have ended, and what its runs wait for in time.
+    """One definition, in the form of `definitions`, with its source, its current file with its faults, its
+    prototype, the inputs with which a run may be started, its settings, whom it calls and who calls it, its
+    active runs and the last ended ones, and the moments for which its runs wait.
 
-    `kind` chooses one if several kinds have the name; by default it is the one that `start` begins. Raises
+    `kind` chooses one if several kinds have the name; by default it is the one that `start` starts. Raises
     RequestError.
     """
     found, agent = find_definition(daemon, name, kind), daemon.agent
@@ -72,7 +72,7 @@ _PLAIN = (str, int, float, bool)
 
 def find_definition(daemon: Daemon, name: str, kind: str | None) -> Definition:
     """The loaded definition of a name: of a kind (of definitions or of runs) if one is named, else the one
-    that `start` begins if several have the name. Raises RequestError.
+    that `start` starts if several have the name. Raises RequestError.
     """
     library = daemon.agent.library
     if kind is not None:
@@ -93,7 +93,7 @@ def find_definition(daemon: Daemon, name: str, kind: str | None) -> Definition:
 
 
 async def _file(daemon: Daemon, definition: Definition) -> dict[str, Any] | None:
-    """The text of its file and the faults in it: a module as it is loaded, any other file as it is now; None
+    """The text of its file and the faults in it: a module as loaded, any other file as it is now; None
     without a file.
     """
     faults = [json_forms.fault(fault) for fault in faults_of(daemon) if fault.path == definition.path]
@@ -139,7 +139,7 @@ def _distinct(rows: Any) -> list[dict[str, Any]]:
 
 def _dates(agent: AgentState, definition: Definition) -> Iterator[dict[str, Any]]:
     """The moments for which its runs wait, soonest first, with the part that waits and for what; and the
-    moment at which one begins again.
+    moment at which one starts again.
     """
     names = definition.kind, definition.full_name
     runs = [run for run in agent.runs.active.values() if key(run) == names]

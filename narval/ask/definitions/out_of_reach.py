@@ -1,5 +1,5 @@
-"""Calls of a definition that cannot work in a home as it is: of paths outside of what the action reaches, and
-of folders that no element names.
+"""Calls of a definition that cannot work in a home: of paths outside the action's reach, and of folders that
+no element names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from narval.files.reachable import reachable
 
 
 class OutOfReach:
-    """The faults of such calls in a home, with all that is loaded there; elements with the names `there` are
+    """The faults of such calls in a home with all that is loaded there; elements with the names `there` are
     declared, or come from outside.
     """
 
@@ -27,8 +27,8 @@ class OutOfReach:
         self._home, self._library, self._there = home, library, frozenset(there)
 
     def faults(self, definition: Definition, file: str) -> Iterator[Fault]:
-        """The faults of the calls of a definition that is run, in a file. An element that no file of the home
-        gives may be in memory all the same, as somebody may have added it: that is a warning.
+        """The faults of the calls of a runnable definition in a file. An element that no file of the home
+        provides is only a warning, since somebody may have added it to memory.
         """
         for call in flow_of(definition, self._library).calls:
             action = self._library.get(Action.kind, call.target) if call.kind == Action.kind else None
@@ -39,7 +39,7 @@ class OutOfReach:
                     yield Fault(file, call.line, 1, f"step {call.part}: {text}", warning=True)
 
     def _outside(self, needs: Needs, call: CallFlow) -> Iterator[str]:
-        """The written paths outside of the home, and of the folder that their element names."""
+        """The written paths outside the home, and outside the folder that their element names."""
         if named := needs.files_named_by:
             for literal in (written.literal for written in call.arguments):
                 if literal.name in named:
@@ -48,7 +48,7 @@ class OutOfReach:
     def _beyond(self, literal: Literal) -> Iterator[str]:
         attributes = {"path": "", **dict(literal.attributes)}
         if attributes["path"] is None or attributes.get("folder", "") is None:
-            return  # known when it is called
+            return  # known only at the call
         try:
             reachable({name: text or "" for name, text in attributes.items()}, self._home)
         except ActionError as error:
@@ -56,8 +56,8 @@ class OutOfReach:
             yield f"{error}{named}"
 
     def _unnamed(self, needs: Needs, call: CallFlow) -> Iterator[str]:
-        """The inputs that say which folder a call reaches, and that nothing in the home gives."""
-        folders = [] if needs.hosts else needs.folders  # a server is named by who has an account there
+        """The inputs that say which folder a call reaches, and that nothing in the home provides."""
+        folders = [] if needs.hosts else needs.folders  # whoever has an account at a server names it
         places = {place[1].partition("/")[0] for value in folders for place in WRITTEN.finditer(value)}
         for slot in call.prototype.inputs:
             names = slot.condition.names or frozenset()
@@ -69,7 +69,7 @@ class OutOfReach:
 
     @cached_property
     def _known(self) -> frozenset[str]:
-        """The names of the elements that can come to be in memory, as far as files say it."""
+        """The names of the elements that may appear in memory, as far as files say it."""
         names = set(self._there)
         for definition in self._library:
             names.update(written_by(definition))

@@ -71,8 +71,8 @@ async def propose(
     """Put definitions, texts by the name of their file, into `proposals/NAME/`, with the wish in words. The
     answer has their faults, and the findings of exploring them for at most five seconds.
 
-    Nothing there runs. Python and the tools of MCP servers are refused, and so is more than 64 kB. An asker
-    may have 20 at a time, and replace their own.
+    Nothing there runs. Python, the tools of MCP servers, and more than 64 kB are refused. An asker may have
+    20 proposals at a time, and replace their own.
     """
     home = home_of(daemon)
     check_name(name)
@@ -110,10 +110,10 @@ async def proposals(daemon: Daemon) -> list[dict[str, Any]]:
 
 @operation("read")
 async def proposal(daemon: Daemon, name: str) -> dict[str, Any]:
-    """A proposal: all of `proposals`, and its `texts`, `told`, `findings`, `needs`, `unnamed`, `faults`,
-    `questions`, `rounds`, `labels`, `past`, and the `digest` by which it is accepted as it is. `at_once` are
-    the elements that are in memory already and that it would take as soon as it is accepted: `[{"definition",
-    "count", "calls", "outside", "text"}]`.
+    """A proposal: all fields of `proposals`, and its `texts`, `told`, `findings`, `needs`, `unnamed`,
+    `faults`, `questions`, `rounds`, `labels`, `past`, and the `digest` by which it is accepted in this state.
+    `at_once` are the elements already in memory that it would take as soon as it is accepted:
+    `[{"definition", "count", "calls", "outside", "text"}]`.
 
     Raises RequestError if there is none of that name.
     """
@@ -121,15 +121,15 @@ async def proposal(daemon: Daemon, name: str) -> dict[str, Any]:
     one = proposal_named(home.path, name)
     row = await asyncio.to_thread(_shown, one)
     if row["state"] == READY:
-        with suppress(RequestError):  # the settings have faults: it cannot be accepted either
+        with suppress(RequestError):  # the settings have faults, so it cannot be accepted anyway
             row["at_once"] = await at_once(daemon, await asyncio.to_thread(home_as_read, home), one)
     return row
 
 
 @operation("read")
 async def drawn_proposal(daemon: Daemon, name: str) -> list[dict[str, Any]]:
-    """The graphs of the definitions of a proposal that can be run, each in the form of `drawn`, with `name`
-    and `kind`; none of one that has faults. Raises RequestError if there is none of that name.
+    """The graphs of a proposal's runnable definitions, each in the form of `drawn`, with `name` and `kind`;
+    none of a faulty one. Raises RequestError if there is none of that name.
     """
     home = home_of(daemon)
 
@@ -169,7 +169,7 @@ def home_of(daemon: Daemon) -> Home:
 
 
 def home_as_read(home: Home) -> HomeAsRead:
-    """The files of a home, beside which proposals are judged. Raises RequestError."""
+    """The files of a home, against which proposals are judged. Raises RequestError."""
     try:
         return HomeAsRead.of(home)
     except SettingsError as error:
@@ -177,8 +177,8 @@ def home_as_read(home: Home) -> HomeAsRead:
 
 
 def check_proposal(home: Home, proposal: Proposal) -> Form:
-    """Judge the texts of a proposal as they and the home are now, and keep the result: the proposal, in the
-    form of the operation `proposal`. A proposal that changed meanwhile keeps its earlier results.
+    """Judge the texts of a proposal against the current home, and store the result: the proposal, in the form
+    of the operation `proposal`. A proposal that is changed during this keeps its earlier results.
 
     Raises RequestError for one that is being drafted or is accepted.
     """
@@ -200,8 +200,8 @@ class _Places:
 
 
 async def _explored(daemon: Daemon, name: str, quick: list[Form]) -> list[Form]:
-    """The findings of exploring a proposal, which keeps them; the `quick` ones if that fails. A child program
-    explores, as the daemon could do nothing else meanwhile.
+    """The findings of exploring a proposal, which stores them; the `quick` ones if that fails. A child
+    program explores, so that the daemon is not blocked.
     """
     async with daemon.agents.own.listings.once(_Places).free:
         try:
@@ -261,7 +261,7 @@ def _shown(one: Proposal) -> Form:
     }
 
 
-# --- what clients propose -----------------------------------------------------------------------------------
+# --- proposals of clients -----------------------------------------------------------------------------------
 
 
 def _check_place(folder: Path, name: str, by: str) -> None:
@@ -282,13 +282,13 @@ def _by(path: Path) -> str | None:
 
 
 def _write(home: Path, name: str, by: str, texts: dict[str, str], wish: str, about: Form) -> None:
-    """Write a proposal whole, replacing one of that name; `finish_altering` restores that one if this program
-    is killed meanwhile.
+    """Write a proposal whole, replacing one of that name; `finish_altering` restores the old one if this
+    program is killed before the end.
     """
     folder = home / PROPOSALS
     folder.mkdir(exist_ok=True)
     with altering(home):
-        _check_place(folder, name, by)  # another may have come meanwhile
+        _check_place(folder, name, by)  # another may have been added since
         made = Path(tempfile.mkdtemp(dir=folder, prefix=f".{name}."))
         try:
             (made / TEXTS).mkdir()

@@ -28,11 +28,11 @@ from narval.files.reach import reach_of
 async def reach(
     daemon: Daemon, name: str | None = None, kind: str | None = None, label: str | None = None
 ) -> list[Row]:
-    """The calls that definitions can make outside, each with the labels that can reach its parts, and how the
-    rules of the home judge them; nothing is run.
+    """The calls outside that definitions can make, each with the labels that can reach its parts, and the
+    judgement of the home's rules; nothing is run.
 
-    With a `name`, the calls of that definition and of those that it calls; else of all, without the `way` by
-    which each label comes. With a `label`, only what it can reach. Raises RequestError.
+    With a `name`, the calls of that definition and of those that it calls; else of all, without the `way` of
+    each label. With a `label`, only what it can reach. Raises RequestError.
     """
     snapshot = daemon.files.snapshot
     one = None if name is None else find_definition(daemon, name, kind)

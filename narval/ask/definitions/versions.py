@@ -18,15 +18,15 @@ from narval.store.batch import DefinitionRow
 from narval.system.time_slice import TimeSlice
 
 SHORTEST = 6
-"""The fewest characters of a digest that name a version."""
+"""The fewest characters of a digest that may name a version."""
 
 
 @operation("read")
 async def versions(daemon: Daemon, name: str, kind: str | None = None) -> list[dict[str, Any]]:
-    """The versions of a definition that the store keeps, newest first.
+    """The versions of a definition in the store, newest first.
 
-    Each has its digest, file and text, since when it is kept, whether it is the current one, how many runs
-    follow it, and how many of these are under way. For what a module declares, the versions of the module.
+    Each has its digest, file and text, since when it is stored, whether it is the current one, how many runs
+    follow it, and how many of these are active. For what a module declares, the versions of the module.
     """
     follow, active, time_slice = Counter[str](), Counter[str](), TimeSlice()
     for run in list(daemon.agent.runs.values()):
@@ -66,7 +66,7 @@ async def difference(
 
 
 def _kept(daemon: Daemon, name: str, kind: str | None) -> list[DefinitionRow]:
-    """The versions that are kept, newest first. Raises RequestError if there are none."""
+    """The stored versions, newest first. Raises RequestError if there are none."""
     store, found = daemon.agent.store, None
     rows = store.definitions(None, name)
     kinds = {row.kind for row in rows if kind in (None, row.kind)}

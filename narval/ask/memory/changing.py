@@ -1,4 +1,4 @@
-"""Operations that alter memory: add elements, outdate elements."""
+"""Operations that change memory: add elements, outdate elements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from narval.core.errors import RequestError
 from narval.daemon.daemon import Daemon
 
 ADD_KEYS = "key/add"
-"""The facts that have the keys with which elements were added."""
+"""The prefix of the facts that record the keys with which elements were added."""
 
 
 @operation("write")
@@ -31,11 +31,11 @@ async def add(
     *,
     asker: Asker = PROGRAM,
 ) -> dict[str, Any]:
-    """Add elements: of each document the root, or each child of a root `memory`. A `key` that was given
-    before adds nothing: the eids are those of then. The last 1,024 keys are remembered.
+    """Add elements: of each document the root, or each child of a root `memory`. A `key` used before adds
+    nothing and returns the eids of then. The last 1,024 keys are remembered.
 
-    With `replace`, the one element given replaces that element, which is outdated; if `data/memory.xml`
-    declares the old one, the new one is declared (N4). `warnings` tell of attributes that nothing reads, on
+    With `replace`, the one given element replaces that element, which is outdated; if `data/memory.xml`
+    declares the old one, the new one is declared (N4). `warnings` report attributes that nothing reads, on
     elements that narval or an action interprets.
     """
     schemas, origin = files_of(daemon).schemas, asker.origin()
@@ -86,7 +86,7 @@ def _slips(daemon: Daemon, elements: list[bytes]) -> list[str]:
 async def outdate(
     daemon: Daemon, eids: list[int], reason: str = "", *, asker: Asker = PROGRAM
 ) -> dict[str, Any]:
-    """Outdate elements: no input or condition gets them any more (N18), and `--current` leaves them out.
+    """Outdate elements: no input or condition takes them any more (N18), and `--current` leaves them out.
 
     An element `outdated` records it, with the reason. Elements that are already outdated stay unchanged.
     """

@@ -24,7 +24,7 @@ from narval.daemon.daemon import Daemon
 from narval.system.time_slice import TimeSlice
 
 HOLDERS = 50
-"""The most runs named that hold an element."""
+"""The most runs that are named as holders of an element."""
 
 
 @operation("read")
@@ -32,9 +32,9 @@ async def element(daemon: Daemon, eid: int) -> dict[str, Any]:
     """One element in the form of `memory`, with its attributes, the youngest runs that hold it, the moment
     when it will be forgotten, its versions, and its provenance both ways.
 
-    `back` are the elements that it was made from, nearest first, `on` those made of it, oldest first, each to
-    depth 6 and at most the 200 nearest; `more` says which way there are more. Raises RequestError for a
-    missing one.
+    `back` are the elements that it was made from, nearest first, `on` those made from it, oldest first, each
+    to depth 6 and at most the 200 nearest; `more` says in which direction there are more. Raises RequestError
+    for a missing one.
     """
     agent, stored = daemon.agent, _there(daemon, eid)
     memory, makers = agent.memory, Makers(agent)
@@ -76,8 +76,8 @@ def _there(daemon: Daemon, eid: int) -> Element:
 
 
 def _versions(memory: Memory, element: Element, nodes: list[Node]) -> Iterator[int]:
-    """The eids of its versions among the elements before or after it, in their order: those of its name, each
-    of which replaced the one before it.
+    """The eids of its versions among the elements before or after it, in order: those of its name, each of
+    which replaced the one before it.
     """
     versions = {element.eid}
     for node in nodes:
@@ -94,7 +94,7 @@ def _versions(memory: Memory, element: Element, nodes: list[Node]) -> Iterator[i
 
 
 async def _forgotten(agent: AgentState, element: Element, holders: list[int]) -> dict[str, Any] | None:
-    """The moment when an element will be forgotten if nothing uses it any more, and the run it goes with;
+    """The moment when an element will be forgotten unless something uses it, and the run that it goes with;
     None if none is set (N5).
     """
     memory, idle, time_slice = agent.memory, agent.clockwork.idle, TimeSlice()
@@ -116,7 +116,7 @@ async def _forgotten(agent: AgentState, element: Element, holders: list[int]) ->
 
 
 def _decay(agent: AgentState, run: Run | None, decays: dict[str, float | None]) -> float | None:
-    """The moment when an ended run will be forgotten, by itself or with its caller; None if none is set.
+    """The moment when an ended run will be forgotten, on its own or with its caller; None if none is set.
 
     `decays` caches those of definitions, by digest.
     """

@@ -1,4 +1,4 @@
-"""The story of an element: what it was made from, what became of it, and which runs wait for such a one."""
+"""The story of an element: what it was made from, what it led to, and which runs wait for such an element."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOLD = 50
 
 
 async def story_of(agent: AgentState, element: Element) -> dict[str, Any]:
-    """The story of an element, with the first `TOLD` of what was made of it and of the runs that wait."""
+    """The story of an element, with the first `TOLD` elements made from it and runs that wait for it."""
     eid, memory, time_slice = element.eid, agent.memory, TimeSlice()
     made, count, successor = list[dict[str, Any]](), 0, None
     descent = await descent_of(memory, time_slice)
@@ -98,7 +98,7 @@ def _named(agent: AgentState, eid: int) -> dict[str, Any]:
 
 
 def _successor(agent: AgentState, element: Element) -> dict[str, Any]:
-    """The element that outdated another: its new version, or one that says why."""
+    """The element that outdated another: its new version, or one that gives the reason."""
     reason = reason_in(element) if element.name == OUTDATED else ""
     return _relative(agent, element) | {"reason": reason or None}
 
@@ -110,12 +110,12 @@ def _woken_by(agent: AgentState, element: Element) -> list[Run]:
 
 
 def _is_of(bound: Bound, name: str) -> bool:
-    """True if a condition is for elements of a name, among others."""
+    """True if a condition accepts elements of a name, among others."""
     return bound.names is not None and name in bound.names
 
 
 def _passes_by(agent: AgentState, run: Run, element: Element) -> Iterator[dict[str, Any]]:
-    """The conditions of a run for elements of this name that this one does not satisfy, and what it lacks."""
+    """The conditions of a run on elements of this name that this one does not satisfy, and what it lacks."""
     for wait in run.engine.waiting_for(definition_of(agent, run), state_of(agent, run), run.watches):
         for bound, none in zip(wait.conditions, wait.absent or repeat(False), strict=False):
             mismatch = bound.explain(agent.memory.tree(element)) if _is_of(bound, element.name) else None

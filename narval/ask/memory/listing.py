@@ -1,4 +1,4 @@
-"""Operations that look at memory: the elements that match a pattern, and their number; a page that needs no
+"""Operations that read memory: the elements that match a pattern, and their number; a page that needs no
 index; the names.
 """
 
@@ -28,7 +28,7 @@ from narval.daemon.daemon import Daemon
 from narval.system.time_slice import TimeSlice
 
 LOOK = 5000
-"""The elements that a look at a page of memory tries by default (M21)."""
+"""The most elements that a request for a page of memory tries by default (M21)."""
 
 
 @operation("read")
@@ -44,9 +44,9 @@ async def memory(
 ) -> list[dict[str, Any]]:
     """The elements that match a pattern (N9), in all of memory or in the context of a run.
 
-    `current` leaves out those that have been replaced, `since` those added before that moment (ISO 8601),
-    `definition` those that no run of it has made. All, oldest first; with `limit` the newest ones, newest
-    first; with `before` only those of lower eids.
+    `current` leaves out replaced ones, `since` those added before that moment (ISO 8601), `definition` those
+    that none of its runs made. Without `limit`, all, oldest first; with it the newest, newest first; with
+    `before` only those of lower eids.
     """
 
     def form(element: Element | None) -> dict[str, Any] | None:
@@ -54,7 +54,7 @@ async def memory(
 
     query = Wanted.of(xpath, current, since, definition)
     page = await gathered(map(form, _matching(daemon, query, context, limit, before)), limit)
-    await daemon.rounds.recorded()  # changes made meanwhile are recorded as well
+    await daemon.rounds.recorded()  # changes made during the search are recorded as well
     return page
 
 
@@ -69,8 +69,9 @@ async def count(
     among: list[str] | None = None,
     secrets: list[str] | None = None,
 ) -> dict[str, Any]:
-    """The number of elements that match a pattern, of those that `memory` gives; with `among`, only of those
-    that match one of these patterns too, and with `secrets`, of those that say no other secret than these.
+    """The number of elements that match a pattern, of those that `memory` returns; with `among`, only of
+    those that also match one of these patterns, and with `secrets`, of those that contain no other secret
+    than these.
     """
     query = Wanted.of(xpath, current, since, definition, among, secrets)
     time_slice, count = TimeSlice(), 0
@@ -83,7 +84,7 @@ async def count(
 
 
 async def available(daemon: Daemon, condition: Condition, name: str) -> int:
-    """The number of elements that fit a condition without variables, still count, and that no run of a
+    """The number of elements that satisfy a condition without variables, are current, and that no run of a
     definition of this name has used.
     """
     memory, time_slice, number = daemon.agent.memory, TimeSlice(), 0
@@ -108,12 +109,12 @@ async def elements(
     among: list[str] | None = None,
     secrets: list[str] | None = None,
 ) -> dict[str, Any]:
-    """A page of what `memory` gives, newest first, at a cost that does not grow with memory.
+    """A page of what `memory` returns, newest first, at a cost that does not grow with memory.
 
-    No index is made, but an existing one is used, and at most `look` elements are tried: `tried` is their
-    number, `older` the `before` of the next look, None if nothing is left. With `since`, a look ends at the
-    first older element. With `among`, only those that match one of these patterns too, and with `secrets`,
-    those that say no other secret than these.
+    It makes no index, but uses an existing one, and tries at most `look` elements: `tried` is their number,
+    `older` the `before` of the next request, None if nothing is left. With `since`, a request ends at the
+    first older element. With `among`, only those that also match one of these patterns, and with `secrets`,
+    those that contain no other secret than these.
     """
     if look < 1:
         raise RequestError(f"expected look to be 1 or more, got {look}")
@@ -131,13 +132,13 @@ async def elements(
         tried, last = tried + 1, eid
         if element is not None and query.fits(agent, element):
             page.append(json_forms.element(agent, element))
-    await daemon.rounds.recorded()  # changes made meanwhile are recorded as well
+    await daemon.rounds.recorded()  # changes made during the search are recorded as well
     return {"elements": page, "tried": tried, "older": older}
 
 
 @operation("read")
 async def facets(daemon: Daemon, limit: int | None = None) -> list[dict[str, Any]]:
-    """The names of the elements and runs in memory, each with its number, the most frequent first; with
+    """The names of the elements and runs in memory, each with its count, the most frequent first; with
     `limit` at most that many names (M22).
     """
     counts = list(daemon.agent.memory.index.counts())
@@ -156,9 +157,10 @@ def matching(
     since: str | None = None,
     definition: str | None = None,
 ) -> list[Element]:
-    """The elements that match a pattern, as `memory` gives them.
+    """The elements that match a pattern, as `memory` returns them.
 
-    All, oldest first; with `limit` the newest ones, newest first; with `before` only those of lower eids.
+    Without `limit`, all, oldest first; with it the newest, newest first; with `before` only those of lower
+    eids.
     """
     query = Wanted.of(xpath, current, since, definition)
     matches = _matching(daemon, query, context, limit, before)
@@ -166,8 +168,9 @@ def matching(
 
 
 class Wanted(Struct, frozen=True):
-    """The criteria for an element: a pattern, that it counts, since when it is there, whose runs made it,
-    that it matches one of some more patterns, and the only secrets that it may say.
+    """The criteria for an element: a pattern, that it is current, the moment from which on it was added, the
+    definition whose runs made it, further patterns of which it must match one, and the only secrets that it
+    may contain.
     """
 
     bound: Bound | None
@@ -187,7 +190,7 @@ class Wanted(Struct, frozen=True):
         among: list[str] | None = None,
         secrets: list[str] | None = None,
     ) -> Wanted:
-        """The criteria that these arguments state. Raises PatternError and RequestError."""
+        """The criteria that these arguments express. Raises PatternError and RequestError."""
         bound = _bound(xpath) if xpath is not None else None
         others = None if among is None else tuple(map(_bound, among))
         permitted = None if secrets is None else frozenset(secrets)
@@ -270,7 +273,7 @@ def _from_below(ascending: list[int], below: int | None) -> Iterator[int]:
 
 
 def _bound(xpath: str) -> Bound:
-    """A pattern to look for in memory. Raises PatternError for one with variables: only recipes have them."""
+    """A pattern to search memory for. Raises PatternError for one with variables: only recipes have them."""
     bound = condition(xpath)
     if bound.variables:
         raise PatternError(xpath, f"${min(bound.variables)} is known only in a recipe")

@@ -1,8 +1,8 @@
-"""The operations `origin` and `uses`: where an element came from, back to what came from outside; what was
-made from it, and who used, consulted or was sent it. Both follow elements across agents.
+"""The operations `origin` and `uses`. `origin` traces an element back to what came from outside; `uses` lists
+what was made from it, and who used, consulted or was sent it. Both follow elements across agents.
 
 The way back follows origins, the way forward the index of what was made from each element
-(`narval.core.memory.descent`). Once that index exists, the cost depends on what is shown.
+(`narval.core.memory.descent`). Once that index exists, the cost depends on the size of the answer.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from narval.system.time_slice import TimeSlice
 MOST = 1000
 """The most elements in one answer."""
 MOST_AGENTS = 16
-"""The most agents that are read besides the one whose element it is."""
+"""The most agents that are read besides the element's own."""
 MOST_RUNS = 20
 """The most runs named that consulted an element."""
 MOST_IN_A_LINE = 60
 """The most characters in a line of a drawing."""
 
 Place = tuple[str, int]
-"""An element of an agent: the name of the agent, "" for the one that is asked, and the eid."""
+"""An element of an agent: the name of the agent, "" for the asked one, and the eid."""
 
 
 @operation("read")
 async def origin(
     daemon: Daemon, eid: int, limit: int = MOST, drawn: bool = False, titled: bool = False
 ) -> Form:
-    """The origin of an element: by which step of which run it was made, and from which elements, back to
-    what came from outside.
+    """The origin of an element: by which step of which run it was made, and from which elements, back to what
+    came from outside.
 
-    `elements` begins with itself, nearest first; each has the ids that it was made `from`, and `outside`
-    where it came from outside. What another agent sent is followed there. A forgotten element has only its
-    number. `more` says if there are more than `limit`. With `drawn`, `dot` is the same in the language of
-    Graphviz; with `titled`, each has its `title`.
+    `elements` begins with itself, nearest first; each has the ids that it was made `from`, and `outside` if
+    it came from outside. What another agent sent is traced there. A forgotten element has only its number.
+    `more` says if there are more than `limit`. With `drawn`, `dot` is the same in the language of Graphviz;
+    with `titled`, each has its `title`.
     """
     return await _trail(daemon, eid, limit, drawn, titled, forward=False)
 
@@ -96,12 +96,12 @@ def _absent(daemon: Daemon, eid: int) -> str:
 
 
 class _Agents:
-    """The agents that the way leads to; each is opened on first use, and stays open until the end."""
+    """The agents that the trace reaches; each is opened on first use, and stays open until the end."""
 
     def __init__(self, daemon: Daemon, stack: AsyncExitStack, *, forward: bool) -> None:
         self._daemon, self._stack, self._own, self._forward = daemon, stack, daemon.name, forward
         self._opened: dict[str, tuple[AgentState, Makers] | str] = {"": (daemon.agent, Makers(daemon.agent))}
-        """The agents that were opened, or the reason why one cannot be looked at."""
+        """The agents that were opened, or the reason why one cannot be read."""
         self._elements: dict[Place, Element | None] = {}
         self._descents: dict[str, Descent] = {}
         """The indexes of what was made, by agent, as far as they were needed."""
@@ -109,14 +109,14 @@ class _Agents:
         """The receivers of what each agent has sent, with the eids."""
 
     async def ready(self, place: Place) -> None:
-        """Open what is needed to go on from an element."""
+        """Open what is needed to continue from an element."""
         if place[0] not in self._opened:
             await self._open(place[0])
         if self._forward and (place[0] not in self._descents or self._sent_by(place[0])):
             await self._open_receivers(place)
 
     async def _open(self, name: str) -> None:
-        """Open an agent, or note the reason why it cannot be looked at."""
+        """Open an agent, or note the reason why it cannot be read."""
         if name in self._opened:
             return
         if len(self._opened) > MOST_AGENTS:
@@ -130,7 +130,7 @@ class _Agents:
             self._opened[name] = seen.agent, Makers(seen.agent)
 
     async def _open_receivers(self, place: Place) -> None:
-        """Make ready the indexes of what was made, for an agent and for those that it sent an element to."""
+        """Open the indexes of what was made, of an agent and of those that it sent an element to."""
         for name in (place[0], *self._receivers(place)):
             await self._open(name)
             state = self._state(name)
@@ -151,7 +151,7 @@ class _Agents:
         return here + [(sender, before) for before in dict.fromkeys((*origin.sent_as, *origin.made_there))]
 
     def made_of(self, place: Place) -> list[Place]:
-        """The elements that were made from one, here and where it was sent to."""
+        """The elements that were made from one, here and at the agents it was sent to."""
         agent, eid = place
         descent = self._descents.get(agent)
         if descent is None:
@@ -177,7 +177,7 @@ class _Agents:
         return self._sendings[agent]
 
     def forms(self, depths: Mapping[Place, int]) -> list[Form]:
-        """The elements that were reached, in the form of answers (a thousand within 10 ms)."""
+        """The reached elements, in the form of answers (a thousand within 10 ms)."""
         used_by, sent_to = self._users(depths) if self._forward else ({}, {})
         ids = {place: f"{place[0]}:{place[1]}" if place[0] else str(place[1]) for place in depths}
         moments, rows = json_forms.Moments(), list[Form]()
@@ -192,7 +192,7 @@ class _Agents:
             state, makers = opened
             origin, (run_of, run_state, target) = element.origin, makers.maker_of(element)
             is_made = origin is not None and bool(origin.inputs) and eid not in state.memory.declared
-            row = {  # all at once, as a growing one would be rebuilt each time it is full
+            row = {  # built at once: a growing dict is resized again and again
                 "id": ids[place],
                 "eid": eid,
                 "agent": agent or self._own,
@@ -214,7 +214,7 @@ class _Agents:
         return rows
 
     def _row_of_absent(self, place: Place, depth: int, stands: str) -> Form:
-        """The row of an element that is missing, or whose agent cannot be looked at, as `stands` says."""
+        """The row of an element that is missing, or whose agent cannot be read, as `stands` says."""
         nothing = dict.fromkeys(("name", "added", "origin", "outside"))
         row = {"eid": place[1], "agent": place[0] or self._own, "depth": depth, **nothing, "stands": stands}
         uses: Form = {"used_by": [], "sent_to": [], "consulted_by": [], "given_to": []}
@@ -274,7 +274,7 @@ def _holders(state: AgentState, eid: int, maker: int) -> tuple[list[Form], list[
 
 
 def _outside(state: AgentState, element: Element) -> str | None:
-    """The way by which an element came from outside, in words; None if it was made in the home."""
+    """The way an element came from outside, in words; None if it was made in the home."""
     memory, origin = state.memory, element.origin
     if element.eid in memory.declared:
         return "declared by " + memory.declared[element.eid].partition(":")[0]
@@ -294,7 +294,7 @@ def _outside(state: AgentState, element: Element) -> str | None:
 
 
 def _came(form: Mapping[str, Any], origin: Origin) -> str:
-    """The way of an element that no run made: a webhook, a file, a client, a person."""
+    """The way an element that no run made came in: by a webhook, a file, a client, a person."""
     hook = f"webhook {form['hook']}" if "hook" in form else ""
     file = f"file {form['file']}" if "file" in form else ""
     way = {"web": "the monitor", "": ""}.get(origin.way, origin.way)

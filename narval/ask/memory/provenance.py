@@ -1,4 +1,4 @@
-"""The provenance of an element both ways: what it was made from, and what was made of it.
+"""The provenance of an element both ways: what it was made from, and what was made from it.
 
 The way back follows the inputs that an origin names, the way forward the index of what was made from each
 element (`narval.core.memory.descent`).
@@ -29,7 +29,7 @@ DEEPEST = 6
 MOST_NODES = 200
 """The most elements of a provenance, each way."""
 LOOKED_AT = 16
-"""The number of elements between two looks at the time."""
+"""The number of elements between two checks of the time."""
 
 Node = dict[str, Any]
 Place = TypeVar("Place", bound=Hashable)
@@ -45,7 +45,7 @@ class Makers:
         """The targets of the parts of each version of a definition."""
 
     def node(self, eid: int, depths: Mapping[int, int]) -> Node:
-        """An element of a provenance; `depths` has how many steps away each is that is shown.
+        """An element of a provenance; `depths` has the distance of each listed element, in steps.
 
         A forgotten element has only its number.
         """
@@ -100,7 +100,7 @@ async def back(agent: AgentState, makers: Makers, element: Element) -> tuple[lis
 
 
 async def forward(agent: AgentState, makers: Makers, element: Element) -> tuple[list[Node], bool]:
-    """The nearest elements that were made of one, oldest first; and True if there are more."""
+    """The nearest elements that were made from one, oldest first; and True if there are more."""
     descent = await descent_of(agent.memory, TimeSlice())
     depths, more = await reached(element.eid, descent.of, DEEPEST, MOST_NODES)
     return [makers.node(eid, depths) for eid in sorted(depths) if eid != element.eid], more
@@ -120,8 +120,8 @@ async def reached(
     most: float = inf,
     ready: Callable[[Place], Awaitable[None]] | None = None,
 ) -> tuple[dict[Place, int], bool]:
-    """The steps to each element that is reached from one, nearest first, `most` besides itself; and True if
-    there are more. `ready` is awaited for each before it is asked for its neighbours.
+    """The distance, in steps, of each element reached from one, nearest first, at most `most` besides itself;
+    and True if there are more. `ready` is awaited for each before its neighbours are requested.
     """
     time_slice, depths, more = TimeSlice(), {start: 0}, False
     for number, place in enumerate(ahead := [start]):

@@ -29,7 +29,7 @@ from narval.files.trust_file import TRUST_FILE
 async def trust(daemon: Daemon, eid: int) -> dict[str, Any]:
     """The labels of an element or a run: the ways by which its content, or what decided in it, came in.
 
-    `by` has the elements and the run that an element was made from, each with the labels that it has now.
+    `by` has the elements and the run that an element was made from, each with its current labels.
     """
     agent = daemon.agent
     element = agent.memory.element(eid)
@@ -47,12 +47,12 @@ async def trust(daemon: Daemon, eid: int) -> dict[str, Any]:
 
 @operation("read")
 async def rules(daemon: Daemon, name: str = "") -> dict[str, Any]:
-    """The rules of the home about what may go where, in their order; with the name of an action or a
-    definition, those that may apply to its calls.
+    """The rules of the home about what may go where, in order; with the name of an action or a definition,
+    those that may apply to its calls.
 
-    `calls` counts those that each has judged since the agent became active, and `last` is the moment of the
-    last one; neither is stored. `file` is null in a home without rules. `faults` are those of the current
-    file: while it has any, the last good rules apply.
+    `calls` counts the calls that each rule has judged since the agent became active, and `last` is the moment
+    of the last one; neither is stored. `file` is null in a home without rules. `faults` are those of the
+    current file: while it has any, the last good rules apply.
     """
     agent = daemon.agent
     home_rules = agent.lookup.rules
@@ -106,8 +106,8 @@ def _labelled(agent: AgentState, eid: int) -> dict[str, Any]:
 
 @operation("write")
 async def endorse(daemon: Daemon, eid: int, why: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """Replace an element by the same one without labels: the asker vouches for what it says, and `why` is
-    kept with it. What used the old one does not use the new one again.
+    """Replace an element by the same one without labels: the asker vouches for its content, and `why` is
+    recorded with it. What used the old one does not use the new one again.
 
     It is for the home's owner and root, in their own name; no definition can do it.
     """

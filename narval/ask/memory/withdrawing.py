@@ -1,4 +1,4 @@
-"""Operations that take something back: withdraw an element, preview that, confirm a doubtful one."""
+"""Operations that take an element back: withdraw it, preview that, confirm a doubtful one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def withdraw(
     stays visible with the reason.
 
     What was made from it alone becomes doubtful: only patterns that ask for doubtful elements take it, until
-    it is confirmed. With `cascade` it is withdrawn too. An element that was withdrawn before stays so.
+    it is confirmed. With `cascade` it is withdrawn too. An element that is withdrawn already stays so.
     """
     reason, time_slice = _reason(why, "the element should never have counted"), TimeSlice()
     await descent_of(daemon.agent.memory, time_slice)
@@ -52,8 +52,8 @@ async def withdraw(
 
 @operation("read")
 async def withdrawal(daemon: Daemon, eid: int, cascade: bool = False) -> Form:
-    """The consequences of withdrawing an element: the elements that would be doubtful, or withdrawn too,
-    the runs that relied on it, the agents it was sent to. Nothing is changed.
+    """The consequences of withdrawing an element: the elements that would be doubtful, or withdrawn too, the
+    runs that relied on it, the agents it was sent to. Nothing is changed.
     """
     agent, time_slice = daemon.agent, TimeSlice()
     await descent_of(agent.memory, time_slice)
@@ -123,7 +123,7 @@ def _reliance(agent: AgentState, reliance: Reliance) -> Form:
 async def _with_effects(
     agent: AgentState, rows: list[Form], reliances: list[Reliance], time_slice: TimeSlice
 ) -> list[Form]:
-    """The runs that relied on it, with what those not undone have done outside, read from their journals
+    """The runs that relied on it, with the effects outside of those not undone, read from their journals
     outside the turn.
     """
     rows_with_effects = []
@@ -141,11 +141,11 @@ def _undo(agent: AgentState, call: CallMade) -> Form:
 
 @operation("write")
 async def undo(daemon: Daemon, run: int, why: str, *, asker: Asker = PROGRAM) -> Form:
-    """Undo what a run of a recipe has done: cancel it if it is under way, then call what undoes each of its
-    calls, the last first. A run is undone once.
+    """Undo the calls of a recipe's run: cancel it if it is active, then call the undoing action of each of
+    its calls, the last first. A run is undone once.
 
-    `undo` are its calls that did something outside, each with the action that undoes it, or null if there is
-    none. `stays` are those done that have no undo, though they are to do nothing outside.
+    `undo` are its calls with an effect outside, each with the action that undoes it, or null if there is
+    none. `stays` are completed calls without an undo that are declared to have no effect outside.
     """
     undone, reason = find_run(daemon, run), _reason(why, "the run is to be undone")
     if not undoing_kind(undone.kind):
@@ -166,7 +166,7 @@ async def undo(daemon: Daemon, run: int, why: str, *, asker: Asker = PROGRAM) ->
 
 
 def _others(memory: Memory, eids: Iterable[int], what: Consequences) -> list[int]:
-    """The elements that were made from withdrawn or doubtful ones and from others too, which still hold."""
+    """The still valid elements that were made from withdrawn or doubtful ones and from others too."""
     taken = {*what.withdrawn, *what.doubtful, *memory.withdrawn, *memory.doubtful}
     sources = {*eids, *what.withdrawn, *what.doubtful}
     made = {one for source in sources for one in memory.descent.of(source)}

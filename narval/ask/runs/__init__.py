@@ -1,1 +1,1 @@
-"""Runs of any kind: begin and end them, list them, look at one and at its history."""
+"""Runs of any kind: start and end them, list them, read one and its history."""

@@ -30,7 +30,7 @@ from narval.core.errors import RequestError, TokenError
 from narval.daemon.daemon import Daemon
 
 START_KEYS = "key/start"
-"""The facts that have the keys with which runs were started."""
+"""The prefix of the facts that record the keys with which runs were started."""
 
 
 @operation("write")
@@ -48,9 +48,9 @@ async def start(
 ) -> dict[str, Any]:
     """Start a run of `group.name` with the elements as its first context, or one run for each element.
 
-    A process may be given attributes: its first `environment`. A `key` that was given before for this
-    definition starts nothing: the run is that of then, in the state `forgotten` if it is over and forgotten.
-    The last 1,024 keys are remembered.
+    A process may be given attributes: its first `environment`. A `key` used before for this definition starts
+    nothing and returns the run of then, in the state `forgotten` if it has ended and is forgotten. The last
+    1,024 keys are remembered.
     """
     check_key(key)
     if key and each:
@@ -132,8 +132,8 @@ async def cancel(
 ) -> dict[str, Any]:
     """End a run, and cancel its calls.
 
-    It may be given by the `name` of its definition: refused if several of that are active. If none is, the
-    runs of it that are to begin do not, and `starts` says how many these were.
+    It may be named by the `name` of its definition: refused if several of its runs are active. If none is,
+    the runs that wait to start are dropped, and `starts` is their number.
     """
     if (run is None) == (name is None):
         raise RequestError("expected the number of a run or the name of its definition, and not both")
@@ -154,11 +154,11 @@ async def cancel(
 async def cancel_all(
     daemon: Daemon, name: str | None = None, reason: str = "", dry: bool = False, *, asker: Asker = PROGRAM
 ) -> list[dict[str, Any]]:
-    """End all runs that are under way and were not called by another run, or all of the definition `name`,
-    called or not; returns the runs. With `dry` nothing is ended.
+    """End all active runs that were not called by another run, or all of the definition `name`, called or
+    not; returns the runs. With `dry` nothing is ended.
 
-    Items of work and standing runs are left. `restarts` is true for a run that another would have followed: a
-    cancelled run has no successor.
+    Work items and service runs are left out. `restarts` is true for a run that would have had a successor:
+    a cancelled run has none.
     """
     agent, kinds = daemon.agent, set(listed_kinds())
     runs = [
@@ -168,7 +168,7 @@ async def cancel_all(
         if (run.caller is None if name is None else run.name == name)
     ]
     if name is not None and not runs:
-        active_run_of(daemon, name)  # says which there are
+        active_run_of(daemon, name)  # its error lists the names
     restarting = {run.eid for run in runs if getattr(run.definition, "restart", "no") != "no"}
     if runs and not dry:
         for run in runs:
@@ -187,11 +187,11 @@ async def retry(
     *,
     asker: Asker = PROGRAM,
 ) -> dict[str, Any]:
-    """Begin a run again from a step, as a new run of the current definition: what was done is kept.
+    """Retry a run from a step, as a new run of the current definition that keeps the completed steps.
 
-    Without a step, from the one that failed. With `done`, that step was done and `gave` these elements: it is
-    kept, and the run goes on behind it. Raises RequestError while an earlier retry of it is under way, or a
-    retry of such a retry: what that one does would be done twice.
+    Without a step, from the one that failed. With `done`, that step is taken as completed with the elements
+    `gave`, and the run continues after it. Raises RequestError while an earlier retry of it, or a retry of
+    such a retry, is active: work would be done twice.
     """
     found = find_run(daemon, run)
     planned, kind = planner(daemon, found, step, done, gave), found.engine.definition_kind
@@ -212,8 +212,8 @@ async def retry(
 
 @operation("read")
 async def wait(daemon: Daemon, run: int, timeout: float | None = None) -> dict[str, Any]:
-    """Wait until a run has ended, at most `timeout` seconds: then it may be `active` still, and no error is
-    raised. Without a timeout it waits as long as that takes.
+    """Wait until a run has ended, at most `timeout` seconds; it may then still be `active`, which is not an
+    error. Without a timeout it waits indefinitely.
     """
     found = find_run(daemon, run)
     await daemon.host.ended(found, timeout)

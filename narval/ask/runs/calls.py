@@ -21,10 +21,10 @@ from narval.system.time_slice import TimeSlice
 
 @operation("read")
 async def timeline(daemon: Daemon, run: int, limit: int | None = None) -> dict[str, Any]:
-    """The calls of a run over time, one row for each try, and its waits for elements and moments, in the
-    order in which they began; with `limit` the newest.
+    """The calls of a run over time, one row for each try, and its waits for elements and moments, in
+    order of their beginning; with `limit` the newest.
 
-    `at_work` is the seconds in which a call of the run itself was under way, without those in which it only
+    `at_work` is the seconds in which a call of the run itself was active, without those in which it only
     waited or other runs worked for it.
     """
     found = find_run(daemon, run)
@@ -41,7 +41,7 @@ async def timeline(daemon: Daemon, run: int, limit: int | None = None) -> dict[s
 
 
 def seconds_at_work(rows: list[Form], until: float) -> float:
-    """The seconds in which at least one call of code was under way, until a moment."""
+    """The seconds in which at least one call of code was active, until a moment."""
     seconds, reached = 0.0, 0.0
     calls = (row for row in rows if row["for"] == "call" and row["child"] is None)
     for begun, ended in sorted((row["begun"] or row["asked"], row["ended"] or until) for row in calls):
@@ -51,8 +51,8 @@ def seconds_at_work(rows: list[Form], until: float) -> float:
 
 
 async def tries_and_waits(daemon: Daemon, run: Run, most: int | None = None) -> list[Form]:
-    """The tries of calls, and the waits, in the order in which they began, from the entries that can be read;
-    with `most` those in the newest entries, without calls from earlier ones.
+    """The tries of calls, and the waits, in order of their beginning, from the entries that can be read; with
+    `most` those in the newest entries, without calls from earlier ones.
     """
     store, time_slice = daemon.agent.store, TimeSlice()
     newest = [*store.journal(run.eid, before=ALL, most=most)][::-1] if most is not None else None
@@ -67,7 +67,7 @@ async def tries_and_waits(daemon: Daemon, run: Run, most: int | None = None) -> 
 
 
 class _Teller:
-    """The rows built from the lines of a run, one entry after another."""
+    """The rows built from a run's lines, one entry after another."""
 
     def __init__(self, agent: AgentState, run: Run) -> None:
         self._agent, self._run = agent, run
@@ -77,7 +77,7 @@ class _Teller:
         self.open: dict[str, Form] = {}
 
     def hear(self, seq: int, lines: list[Form]) -> None:
-        """Take one entry: its event, and what followed."""
+        """Process one entry: its event, and what followed."""
         event, *facts = lines
         match event["what"]:
             case "Returned" if not event.get("late"):
@@ -139,7 +139,7 @@ class _Teller:
             row |= {"child": child.eid, "begun": child.started}
 
     def _stop(self, id: str, line: Form, outcome: str, gave: list[int] | None = None) -> None:
-        """End a wait; a timer with the name of a call under way is its time limit."""
+        """End a wait; a timer with the name of an active call is its time limit."""
         if id in self.open and self.open[id]["call"] is None:
             self._end(id, line, outcome, gave=gave)
 
@@ -154,7 +154,7 @@ class _Teller:
             row["error"] = {"type": problem["kind"], "message": without_secrets(problem["message"])}
 
     def leave_open(self, row: Form, daemon: Daemon) -> None:
-        """Mark a row that nothing has ended: given up if its run has ended, else under way."""
+        """Mark a row that nothing has ended: given up if its run has ended, else active."""
         if not self._run.active:
             row |= {"ended": self._run.ended, "outcome": "given up"}
         elif row["call"] is not None and (place := daemon.host.dispatcher.waits_for(row["call"])):

@@ -14,7 +14,7 @@ from narval.store.batch import JournalRow
 
 
 class CallTold:
-    """A call whose beginning was told: `said` is its sentence, which its end completes."""
+    """A call whose beginning has a sentence: `said` is that sentence, which its end completes."""
 
     def __init__(self, line: Form, at: float, said: Said) -> None:
         self.part, self.name, self.event_at = _part(line), line["name"], line["at"]
@@ -25,8 +25,8 @@ class CallTold:
 
 
 class CallsTold:
-    """The calls of a run, by their ids, as its entries record them. In `pairs`, the end of one completes the
-    sentence on its beginning; otherwise each is told as it was at its moment.
+    """The calls of a run, by their ids, as its entries record them. In `pairs`, the end of a call completes
+    the sentence on its beginning; otherwise each has its own sentence.
     """
 
     def __init__(self, agent: AgentState, run: Run, sentences: Sentences, *, pairs: bool) -> None:
@@ -51,7 +51,7 @@ class CallsTold:
         return call.part, said
 
     def _asked(self, line: Form) -> Said:
-        """The beginning of the sentence on a call, without its end."""
+        """The beginning of a sentence on a call, without its end."""
         kind = line["kind"]
         name = f"{line['name']} at agent {line['of']}" if line.get("of") else line["name"]
         eids = _given_to(line)
@@ -113,13 +113,13 @@ class CallsTold:
             return None
         if call is None:
             return ["A call ", *said, "."]
-        # what comes back late may answer any earlier try, and the moment is that of the last
+        # a late result may answer any earlier try; the moment is that of the last try
         is_told = self._pairs and not event.get("late")
         asked = [", which was asked at ", {"moment": call.event_at}, ","] if is_told else []
         return [call.name, *asked, " ", *said, "."]
 
     def given(self, facts: list[Form]) -> list[int]:
-        """The elements that a call gave, of those that an entry added: without arguments of the next call."""
+        """The results of a call among the elements of an entry, without arguments of the next call."""
         calls = [line for line in facts if line["what"] == "Call"]
         arguments = {eid for line in calls for eid in _given_to(line) if self._is_argument(eid, line["step"])}
         return [eid for eid in made_by(facts) if eid not in arguments]
@@ -131,7 +131,7 @@ class CallsTold:
         return origin is None or (origin.step == step and not origin.call)
 
     def find(self, id: str) -> CallTold | None:
-        """A call that was asked for; None if the journal no longer has it."""
+        """A requested call; None if the journal no longer has it."""
         if id not in self._known:
             self._known[id] = self._asked_before(id)
         return self._known[id]

@@ -17,17 +17,17 @@ from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import Bound, Condition
 
 LOOKED_AT = 500
-"""The most elements of the right name, newest first, among which the nearest is sought."""
+"""The most elements of the right name, newest first, that are searched for the nearest."""
 
 MOST_TOGETHER = 10
-"""The most conditions that are checked for wanting the same elements."""
+"""The most conditions that are checked for competing for the same elements."""
 
 _TOGETHER = frozenset(("condition", "time", "join"))
 """The waits whose conditions need a different element each."""
 
 
 def judged(agent: AgentState, now: float, run: Run, wait: Wait) -> list[dict[str, Any]]:
-    """The conditions of a wait, each by itself, and all together if they need a different element each."""
+    """The conditions of a wait, each by itself, and all together if each needs a different element."""
     lasting, absent = wait.lasting or repeat(None), wait.absent or repeat(False)
     conditions = [
         _absent(agent, run, bound) if none else _lasting(agent, now, run, bound, scope, seconds)
@@ -41,9 +41,9 @@ def judged(agent: AgentState, now: float, run: Run, wait: Wait) -> list[dict[str
 
 
 def _judge_together(agent: AgentState, run: Run, wait: Wait, conditions: list[dict[str, Any]]) -> None:
-    """Mark conditions that are met one by one but not all at once: they want the same elements.
+    """Mark conditions that are met one by one but not all at once: they compete for the same elements.
 
-    For each, no more elements are looked at than there are conditions: that many leave one for each.
+    For each, at most as many elements are checked as there are conditions: that many leave one for each.
     """
     taking = [at for at, condition in enumerate(conditions) if not condition.get("absent")]
     if len(taking) > MOST_TOGETHER or not all(conditions[at]["met"] for at in taking):
@@ -63,8 +63,8 @@ def _judge_together(agent: AgentState, run: Run, wait: Wait, conditions: list[di
 
 
 def _rivals(fitting: Mapping[int, set[int]]) -> tuple[int, ...]:
-    """The smallest set of conditions that lacks the most elements if each is to have its own; empty if each
-    can have one.
+    """The smallest set of conditions that lacks the most elements if each needs its own; empty if each can
+    have one.
     """
 
     def lacking(some: tuple[int, ...]) -> int:
@@ -81,7 +81,7 @@ def _condition(agent: AgentState, run: Run, bound: Bound, scope: MarkScope | Non
 
 
 def _absent(agent: AgentState, run: Run, bound: Bound) -> dict[str, Any]:
-    """A condition that no element may fit (N44): met, or unmet because of an element that fits."""
+    """A condition that no element may satisfy (N44): met, or unmet because an element satisfies it."""
     memory = agent.memory
     match = next(_satisfying(agent, run, bound, None), None)
     if match is None and memory.reserved_for(bound, None):
@@ -90,7 +90,7 @@ def _absent(agent: AgentState, run: Run, bound: Bound) -> dict[str, Any]:
 
 
 def _met(bound: Bound, eid: int | None) -> dict[str, Any]:
-    """A condition as it is shown, met by an element or, with None, unmet."""
+    """The form of a condition, met by an element or, with None, unmet."""
     return {"pattern": bound.text, "met": eid is not None, "nearest": eid, "failed": None, "value": None}
 
 
@@ -128,7 +128,7 @@ def _nearest(memory: Memory, run: int, bound: Bound, scope: MarkScope | None) ->
     best: tuple[int, int, str, str] | None = None
     names = bound.names
     if names is not None and not names and all(elements for _, elements in bound.variables):
-        names = Condition(bound.patterns).names  # nothing can fit: look for the nearest all the same
+        names = Condition(bound.patterns).names  # none can satisfy it: find the nearest anyway
     eids = sorted(memory.named(names), reverse=True)
     own = [eid for eid in eids if memory.contexts.holds(run, eid)]
     most = bound.most_satisfied()

@@ -92,7 +92,7 @@ def _node(node: GraphNode) -> str:
 
 
 def _table(node: GraphNode) -> str:
-    """A label in HTML: the name, the other lines, the tokens, each in its colour."""
+    """An HTML label: the name, the other lines, and the tokens, each in its colour."""
     name, *others = (*node.label, node.badge) if node.badge else node.label
     rows = [f"<B>{_text(name)}</B>", *map(_text, others)]
     lines = "".join(f'<TR><TD COLSPAN="{_COLUMNS}">{row}</TD></TR>' for row in rows)
@@ -117,12 +117,12 @@ def _edge(edge: GraphEdge) -> str:
 
 
 def _text(text: str) -> str:
-    """A text within a label in HTML."""
+    """A text within an HTML label."""
     return escape(shortened(text, _LONGEST), quote=True)
 
 
 def _quoted(text: str) -> str:
-    """A string of the language, with control characters visible, as the text may be written to a terminal."""
+    """A quoted string, with control characters visible, since the text may be written to a terminal."""
     visible = "\n".join(map(printable, text.split("\n")))
     escaped = visible.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

@@ -33,7 +33,7 @@ async def drawn(
     """The graph of a run, now or after line `at` of its history, or of a definition, by `kind` if several
     have its name: parts and arcs with their texts, states and places in the order of flow.
 
-    `layout` is a digest of what decides where things are drawn: it does not depend on the state.
+    `layout` is a digest of everything that determines the drawing's layout: it does not depend on the state.
     """
     return form(_graph(daemon, run, definition, at, kind))
 
@@ -65,13 +65,13 @@ def _graph(
 
 
 def graph_of(engine: Engine, definition: Any, state: Any) -> Graph:
-    """The graph of a run in a state; after its end no part is under way."""
+    """The graph of a run in a state; after its end no part is active."""
     graph = engine.graph(definition, state)
     return settled(graph) if state.over else graph
 
 
 def form(graph: Graph) -> dict[str, Any]:
-    """A graph as plain data, with the digest of what decides its layout."""
+    """A graph as plain data, with the digest of its layout."""
     parts = [part_row(part) for part in graph.parts if isinstance(part, GraphNode)]
     arcs = arc_rows([part for part in graph.parts if isinstance(part, GraphEdge)])
     return {"name": graph.name, "parts": parts, "arcs": arcs, "layout": _layout(parts, arcs)}
@@ -87,7 +87,7 @@ def arc_ids(edges: list[GraphEdge]) -> Iterator[str]:
 
 
 def arc_rows(edges: list[GraphEdge]) -> list[dict[str, Any]]:
-    """The arcs as they are drawn."""
+    """The arcs in the form of `drawn`."""
     return [
         {
             "id": id,
@@ -103,7 +103,7 @@ def arc_rows(edges: list[GraphEdge]) -> list[dict[str, Any]]:
 
 
 def part_row(node: GraphNode) -> dict[str, Any]:
-    """A part as it is drawn."""
+    """A part in the form of `drawn`."""
     return {
         "id": node.id,
         "kind": node.kind,
@@ -123,6 +123,6 @@ _LED = ("from", "to", "text")
 
 
 def _layout(parts: list[dict[str, Any]], arcs: list[dict[str, Any]]) -> str:
-    """The digest of everything that a layout is made from: the states of parts are not in it."""
+    """The digest of everything that a layout is made from, without the states of parts."""
     fixed = [[part[key] for key in _PLACED] for part in parts], [[arc[key] for key in _LED] for arc in arcs]
     return sha256(msgspec.json.encode(fixed)).hexdigest()[:32]

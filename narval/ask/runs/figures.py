@@ -1,4 +1,4 @@
-"""The operation `figures`: how many runs ended each day and how, how long they took, and the last ones."""
+"""The operation `figures`: how many runs ended each day and how, their durations, and the last ones."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ USUAL, MOST_DAYS = 14, 366
 """The default number of days, and the most."""
 
 RUNS_LOOKED_AT = 50_000
-"""The most ended runs of which the figures are made, the newest."""
+"""The most ended runs from which the figures are computed, the newest."""
 
 
 class End(NamedTuple):
-    """The end of a run: the moment (seconds since 1970), the run, its phase, and the seconds that it took."""
+    """The end of a run: the moment (seconds since 1970), the run, its phase, and its duration in seconds."""
 
     at: float
     run: int
@@ -44,7 +44,7 @@ class End(NamedTuple):
 
 
 class RunEnds(TurnIndex):
-    """The ends of an agent's runs in order: of those that are listed, and of each definition."""
+    """The ends of an agent's runs in order: of all listed ones, and of each definition."""
 
     def __init__(self, agent: AgentState) -> None:
         super().__init__(agent)
@@ -52,7 +52,7 @@ class RunEnds(TurnIndex):
         self.listed: list[End] = []
         self.of: dict[Key, list[End]] = {}
         self.is_cut = False
-        """True if there were more runs than are looked at."""
+        """True if there were more runs than are read."""
         self._series: dict[int, tuple[End, tuple[list[End], ...]]] = {}
 
     async def follow(self, changes: Changes) -> None:
@@ -81,7 +81,7 @@ class RunEnds(TurnIndex):
                     series.append(again._series[eid][0])
         for series in (again.listed, *again.of.values()):
             await time_slice.yield_if_due()
-            series.reverse()  # they came newest first: reversed, they are cheap to sort
+            series.reverse()  # newest first: reversed, they are cheap to sort
             series.sort()
         self.listed, self.of, self._series, self.is_cut = again.listed, again.of, again._series, again.is_cut
 
@@ -116,7 +116,7 @@ async def figures(
 
     Forgotten runs are not counted. Runs are taken from the newest 50,000 that have ended; `more` says that
     there are others. `kind` chooses the definition if several have the name. `notices` counts the runs of
-    these days that only told of failures. Raises RequestError.
+    these days that only report failures. Raises RequestError.
     """
     if not 1 <= days <= MOST_DAYS:
         raise RequestError(f"expected days to be from 1 to {MOST_DAYS}, got {days}")
@@ -135,7 +135,7 @@ async def figures(
     def counted() -> tuple[list[dict[str, Any]], list[float]]:
         return _by_day(recent, dates, zone), sorted(end.took for end in recent if end.phase == "done")
 
-    by_day, took = await asyncio.to_thread(counted)  # there may be fifty thousand
+    by_day, took = await asyncio.to_thread(counted)  # there may be 50,000 runs
     return {
         "kind": of[0] if of is not None else None,
         "name": of[1] if of is not None else None,
@@ -175,7 +175,7 @@ def _by_day(series: Sequence[End], dates: Sequence[date], zone: ZoneInfo) -> lis
 
 
 def percentile(ascending: Sequence[float], percent: int) -> float | None:
-    """A percentile of sorted numbers, to the millisecond: the least one that `percent` in a hundred do not
+    """A percentile of sorted numbers, to the millisecond: the smallest that `percent` percent of them do not
     exceed; None without numbers.
     """
     place = math.ceil(len(ascending) * percent / 100) - 1

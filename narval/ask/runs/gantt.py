@@ -32,11 +32,11 @@ ENTRIES, CALLS = 200, 50
 async def gantt(
     daemon: Daemon, minutes: int = HOUR, limit: int = USUAL, notices: bool = True
 ) -> dict[str, Any]:
-    """The runs that were under way at any time in the last minutes, in the order in which they began, each
-    with the calls that it made in that time, in the form of `timeline`.
+    """The runs that were active at any time in the last minutes, in order of their beginning, each with the
+    calls that it made in that time, in the form of `timeline`.
 
-    If there are more runs than `limit`, the newest are given, and `left_out` counts the others; for each run
-    at most the newest 50 calls. Without `notices`, runs that only tell of failures are left out, and the
+    If there are more runs than `limit`, the newest are returned, and `left_out` counts the others; for each
+    run at most the newest 50 calls. Without `notices`, runs that only report failures are left out, and the
     answer counts them. Raises RequestError.
     """
     for name, number, most in (("minutes", minutes, MOST_MINUTES), ("limit", limit, MOST_RUNS)):
@@ -64,7 +64,7 @@ async def gantt(
 
 
 async def _under_way(daemon: Daemon, since: float) -> set[int]:
-    """The listed runs that are under way, or were after a moment."""
+    """The listed runs that are active, or were after a moment."""
     listed, agent = frozenset(listed_kinds()), daemon.agent
     ended = (await up_to_date(daemon, RunEnds)).listed
     active = [eid for eid, run in agent.runs.active.items() if run.kind in listed]

@@ -37,7 +37,7 @@ async def history(
 ) -> list[dict[str, Any]]:
     """The lines of a run after a number, in order; waits `wait` seconds for one if there is none yet.
 
-    With `limit` the newest ones, newest first; with `before` those of lower numbers. The cost of such a page
+    With `limit` the newest, newest first; with `before` those of lower numbers. The cost of such a page
     does not depend on the length of the history (M86).
     """
     found = find_run(daemon, run)
@@ -56,7 +56,7 @@ async def history(
 
 
 def concealed(run: Run, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Lines without what their run hides from viewers while it is under way (P27)."""
+    """Lines without what their run hides from viewers while it is active (P27)."""
     engine = concealing(run.engine) if run.active else None
     if engine is not None:
         return [engine.conceal(run.definition, run.state, line) for line in lines]
@@ -91,7 +91,7 @@ def lines_of(row: JournalRow) -> list[dict[str, Any]]:
 
 def _line_form(line: dict[str, Any], at: str | None) -> dict[str, Any]:
     line["at"] = at
-    if "agent" in line:  # that of a call; `agent` is the one whose run this is
+    if "agent" in line:  # the agent that a call is for; `agent` must name that of this run
         line["of"] = line.pop("agent")
     form: dict[str, Any] = hide_secrets(line)
     return form

@@ -27,11 +27,11 @@ MOST_ABOUT = 1000
 """The most runs in one answer of `runs_about`."""
 
 _NARROWING = frozenset({"definition", "since", "error", "text", "older", "waiting_for", "ended"})
-"""The arguments that a row of the store cannot answer."""
+"""The arguments that cannot be answered from the store's rows alone."""
 
 
 def _page(arguments: Mapping[str, Any]) -> RunsPage | None:
-    """The page of runs that is requested; None for a listing of all."""
+    """The requested page of runs; None for a listing of all."""
     if _NARROWING & {name for name, value in arguments.items() if value not in (None, False)}:
         return None
     query = _query(**{name: value for name, value in arguments.items() if name not in _NARROWING})
@@ -63,18 +63,17 @@ async def runs(
 ) -> list[dict[str, Any]]:
     """The runs: in a phase or a state of their kind, of a kind, of a definition.
 
-    `definition` is the digest of a version or its beginning; `since` leaves out runs that began before that
+    `definition` is the digest of a version or its prefix; `since` leaves out runs that began before that
     moment (ISO 8601); `error` is the type of their error, `text` some words of it, in any case (M27).
-    With `older`, only runs under way with an older version of their definition than its file has. With
+    With `older`, only active runs with an older version of their definition than its file has. With
     `waiting_for`, only those that wait for a `person`, an `act` (a signal, or a token to complete), an
-    `element`, a `moment`, a `call`, or for `nothing`, as they work.
+    `element`, a `moment`, a `call`, or for `nothing`, as they are working.
 
     Without `notices`, runs of `notify.failures`, and of what it calls, are left out unless they failed: they
-    tell of other runs.
-    With `secrets`, those that hold anything else that is secret are told without the words of their errors.
-    Items of work (P6) and standing runs are left out unless their kind is requested. All, oldest first; with
-    `limit` the newest ones, newest first; with `before` only those of lower eids. With `ended`, those that
-    have ended, the last to end first, of the newest 50,000; `before` has no meaning then.
+    report on other runs. With `secrets`, runs that hold any other secret are listed without the words of
+    their errors. Work items (P6) and service runs are left out unless their kind is requested. Without
+    `limit`, all, oldest first; with it the newest, newest first; with `before` only those of lower eids. With
+    `ended`, the ended runs, the last to end first, of the newest 50,000; `before` has no meaning then.
     """
     state = "active" if older and state is None else state
     agent, start = daemon.agent, moment_from(since)
@@ -108,8 +107,8 @@ async def runs(
 
 @operation("read")
 async def runs_about(daemon: Daemon, runs: list[int]) -> dict[str, list[dict[str, Any]]]:
-    """The elements that identify runs for people, by the eid of the run, at most 1,000 runs: the first
-    element that the run held and that is not declared, and the newest, each as `{"element", "title"}`.
+    """The elements that identify runs for people, by the eid of the run, for at most 1,000 runs: the first
+    undeclared element that the run held, and the newest, each as `{"element", "title"}`.
     """
     if len(runs) > MOST_ABOUT:
         raise RequestError(f"expected at most {MOST_ABOUT:,} runs, got {len(runs):,}")
@@ -121,7 +120,7 @@ async def runs_about(daemon: Daemon, runs: list[int]) -> dict[str, list[dict[str
 
 
 def _about(agent: AgentState, run: int) -> list[dict[str, Any]]:
-    """The first element that a run held and that is not declared, and the newest."""
+    """The first undeclared element that a run held, and the newest."""
     memory, held = agent.memory, agent.memory.contexts.of(run)
     first = next((eid for eid in held if eid not in memory.declared), None)
     ends = (first, next(reversed(list(held)), None)) if first is not None else ()
@@ -129,7 +128,7 @@ def _about(agent: AgentState, run: int) -> list[dict[str, Any]]:
 
 
 def _sets(agent: AgentState, query: RunsPage, *, erred: bool) -> Sequence[SortedInts | Span]:
-    """Sets that hold all runs of a page: those that failed, that are active, or all of its kinds."""
+    """Sets that together contain all runs of a page: failed ones, active ones, or all of its kinds."""
     if erred or query.state == "failed":
         return [agent.runs.erred]
     if query.state == "active":

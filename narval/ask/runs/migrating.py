@@ -1,4 +1,4 @@
-"""The operation `migrate`: runs under way continue with another version of their definition."""
+"""The operation `migrate`: active runs continue with another version of their definition."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from narval.files.loaded import Loaded
 from narval.store.batch import DefinitionRow
 
 AT_ONCE = 25
-"""The runs that migrate in one turn, so that other work has turns in between."""
+"""The most runs that migrate in one turn, so that other work gets turns in between."""
 
 MOST_DIGITS = 18
 """The most digits of the number of a run."""
@@ -50,24 +50,24 @@ async def migrate(
     *,
     asker: Asker = PROGRAM,
 ) -> Form:
-    """Let runs continue with another version of their definition: the one that is loaded, or that of `text`,
-    the text of the file at `path`.
+    """Migrate active runs to another version of their definition: the loaded one, or that of `text`, the text
+    of the file at `path`.
 
     `runs` are numbers, or patterns of the names of definitions, which stand for all their active runs.
-    `names` are those of renamed parts, old to new. With `undo`, each run goes back to the version and the
-    state that it had before it was migrated, as long as nothing happened to it since. With `dry`, nothing is
-    done. With `version`, a digest, a run for which another version counts now is refused.
+    `names` are those of renamed parts, old to new. With `undo`, each run returns to the version and the state
+    that it had before it was migrated, if nothing has happened to it since. With `dry`, nothing is changed.
+    With `version`, a digest, a run whose target is another version is refused.
 
-    The answer is `{"runs", "differences"}`. A run has `version`, the one that it follows then, `before`, the
+    The answer is `{"runs", "differences"}`. A run has `version`, the one that it then follows, `before`, the
     one until now, and `outcome`: "migrated", "would migrate", "same version", "refused", or "failed" if it
-    failed as it went on. `kept` are the parts that keep their state, `gone` those that are removed, `new`
-    those that are added, `begins` the ones that begin at once, and `refused` tells why it stays as it is,
-    each with file, line and column. `differences` are the sentences in which the versions differ.
+    failed as it continued. `kept` are the parts that keep their state, `gone` the removed ones, `new` the
+    added ones, `begins` those that start at once, and `refused` says why the run stays unchanged, each with
+    file, line and column. `differences` are the sentences in which the versions differ.
     """
     if undo and (text is not None or names):
         raise RequestError("expected the version to go on with, or undo, and not both")
     if text is None and not undo and daemon.follows_files:
-        await daemon.reloader.reload()  # its file may have been saved a moment ago
+        await daemon.reloader.reload()  # its file may have just been saved
     meant = list(_meant(daemon, runs))
     versions = Versions(daemon, text, path, names or {}, version)
     rows: list[Form] = []
@@ -82,7 +82,7 @@ async def migrate(
 
 
 def _meant(daemon: Daemon, runs: list[str]) -> Iterator[Run]:
-    """The runs that are named, each once. Raises RequestError if one does not exist."""
+    """The named runs, each once. Raises RequestError if one does not exist."""
     if not runs:
         raise RequestError("expected numbers of runs, or patterns of the names of definitions")
     active = daemon.agent.runs.active
@@ -109,7 +109,7 @@ class Target(NamedTuple):
 
 
 class Versions:
-    """The versions to continue with: those of a file, or those that are loaded."""
+    """The versions to continue with: those of a file, or the loaded ones."""
 
     def __init__(
         self, daemon: Daemon, text: str | None, path: str, names: Mapping[str, str], expected: str = ""
@@ -166,7 +166,7 @@ class Versions:
 
 
 def _loaded(daemon: Daemon, text: str, path: str) -> Loaded:
-    """The definitions that are loaded, with those of a file in place of their own. Raises DefinitionError."""
+    """The loaded definitions, with those of a file in place of their own. Raises DefinitionError."""
     if daemon.agent.lookup.is_limited:
         raise RequestError(
             "this home holds definitions against what was granted to them: put the file into it, grant what "
@@ -206,7 +206,7 @@ def _row(run: Run) -> Form:
 
 
 def planned(run: Run, before: Definition, target: Target) -> Form:
-    """The row of a run that continues with a version, or has no place there: the fate of its parts."""
+    """The row of a run that continues with a version, or cannot: what happens to its parts."""
     definition, migration, _ = target
     return {
         **_row(run),
@@ -257,7 +257,7 @@ def _undone(turn: Turn, run: Run) -> Target:
 def _go_on(
     turn: Turn, run: Run, before: Definition, target: Target, names: Mapping[str, str], asker: Asker
 ) -> None:
-    """Let a run follow a version, and tell the run; the version is stored like others."""
+    """Let a run follow a version, and notify the run; the version is stored like others."""
     definition, transaction = target.definition, turn.transaction
     if turn.agent.store.definition(definition.digest) is None:
         row = DefinitionRow(

@@ -20,12 +20,12 @@ from narval.daemon.daemon import Daemon
 async def migration_plan(
     daemon: Daemon, run: int, names: dict[str, str] | None = None, brief: bool = False
 ) -> Form:
-    """The effects that `migrate` would have on a run with the loaded version; nothing is done.
+    """The effects that `migrate` would have on a run with the loaded version; nothing is changed.
 
     `planned` is its row from `migrate` with `dry`; null if the run follows that version already, or cannot
     migrate: `refusal` says why. `differences` are the sentences in which the versions differ. `before` is the
-    graph of the run as it is, `after` that of the version in the state that the run would have, with nothing
-    begun if it is refused. `undo` is the version that `migrate` with `undo` would restore, and the moment
+    current graph of the run, `after` that of the version in the state that the run would have, with nothing
+    started if it is refused. `undo` is the version that `migrate` with `undo` would restore, and the moment
     when the run left it, or null; with `brief` only `undo` is computed.
     """
     subject, agent = find_run(daemon, run), daemon.agent
@@ -54,7 +54,7 @@ async def migration_plan(
 
 
 def _undo(daemon: Daemon, eid: int) -> dict[str, Any] | None:
-    """The version that a run would go back to, and when it was left; None if there is none."""
+    """The version that a run would return to, and when it left it; None if there is none."""
     run = find_run(daemon, eid)
     if not run.active or run.state is None or not isinstance(run.engine, Migratable):
         return None

@@ -1,4 +1,4 @@
-"""The operation `part`: all about one part of a run (M32)."""
+"""The operation `part`: everything about one part of a run (M32)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ TRIES = 100
 
 @operation("read")
 async def part(daemon: Daemon, run: int, id: str) -> dict[str, Any]:
-    """All about one part of a run, or about an arc: as it is drawn, why it is so and what it waits for, as
-    `why` has it, and the tries of its calls with their inputs and results. For calls that no part of the
-    graph makes, only the tries.
+    """Everything about one part of a run, or about an arc: its drawn form, the reason for its state and what
+    it waits for, in the form of `why`, and the tries of its calls with their inputs and results. For calls
+    that no part of the graph makes, only the tries.
     """
     found = find_run(daemon, run)
     graph = graph_of(found.engine, *definition_and_state(daemon, found))
@@ -63,7 +63,7 @@ async def part(daemon: Daemon, run: int, id: str) -> dict[str, Any]:
 
 
 def _with_elements(agent: AgentState, run: Run, row: Form, *, is_last: bool) -> Form:
-    """A try with the names and ranks of its inputs (N16), and its results that are kept."""
+    """A try with the names and ranks of its inputs (N16), and its stored results."""
     ranks = {eid: rank for rank, eids in enumerate(row.get("nearby", ())) for eid in eids}
     inputs = [
         {**slot, "elements": [_named(agent, eid) | {"rank": ranks.get(eid)} for eid in slot["elements"]]}

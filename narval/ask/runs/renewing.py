@@ -1,4 +1,4 @@
-"""The operation `renew`: end a run, and begin it again by the current version of its definition."""
+"""The operation `renew`: end a run, and restart it with the current version of its definition."""
 
 from __future__ import annotations
 
@@ -24,18 +24,17 @@ from narval.daemon.daemon import Daemon
 
 @operation("write")
 async def renew(daemon: Daemon, run: int, reason: str = "", *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """End a run, and begin it again by the current version of its definition, with what it was given first;
-    what it used stays used. Its caller keeps waiting, and is not told.
+    """End a run, and restart it with the current version of its definition and its first context; elements
+    that it used stay used. Its caller keeps waiting, and is not notified.
 
-    An item of work is withdrawn and offered again (P79); that is for the home's owner, root, and
-    administrators.
+    A work item is withdrawn and offered again (P79); that is for the home's owner, root, and administrators.
     """
 
     def again(turn: Turn) -> Run:
         record = turn.agent.runs.get(run)
         if record is not None and record.engine.definition_kind == ASKING:
             from narval.kinds.work.operations.acts import (
-                check_may_renew,  # a home without work items does not need it
+                check_may_renew,  # only homes with work items need it
             )
 
             check_may_renew(daemon, asker, run)
@@ -50,7 +49,7 @@ async def renew(daemon: Daemon, run: int, reason: str = "", *, asker: Asker = PR
 
 
 def _begin_anew(turn: Turn, run: Run) -> Run:
-    """A run that begins as another did, by the current version. Raises RequestError if it cannot."""
+    """A run that starts as another did, with the current version. Raises RequestError if it cannot."""
     engine, memory = run.engine, turn.agent.memory
     definition = turn.agent.library.get(engine.definition_kind, run.name)
     if definition is None:

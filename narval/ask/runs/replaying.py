@@ -34,9 +34,9 @@ async def replay(daemon: Daemon, run: int, after: int = 0, limit: int = MOST) ->
     and signals, and the parts and arcs that changed, in their new state; if the run migrated, also its new
     `version`.
 
-    `parts` and `arcs` have all of them before the first entry given. The run can be shown from line `first`
-    on, which is its beginning if it is `whole`; `more` says that entries follow, `fault` why no more can be
-    read.
+    `parts` and `arcs` have all of them before the first entry returned. The run can be shown from line
+    `first` on, which is its beginning if it is `whole`; `more` says that entries follow, `fault` why no more
+    can be read.
     """
     found = find_run(daemon, run)
     if limit < 1:
@@ -107,5 +107,5 @@ def _summary(event: Form, facts: list[Form], what: str) -> Form:
     mark = "signal" if event["what"] in ("Signalled", "Cancelled") else ""
     if event.get("problem") or any(line["what"] == "Finish" and line["phase"] == "failed" for line in facts):
         mark = "error"
-    what = what or "A call begins."  # no other entry has no sentence
+    what = what or "A call begins."  # only such an entry has no sentence
     return {"seq": event["seq"] + len(facts), "at": event["at"], "what": what, "mark": mark}

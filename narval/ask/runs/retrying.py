@@ -1,4 +1,4 @@
-"""The plan of a retry, and the operation `retry_plan`, which shows it (M37)."""
+"""The plan of a retry, and the operation `retry_plan`, which returns it (M37)."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Planner = Callable[[Library, Lookup], tuple[Any, Resume]]
 async def retry_plan(
     daemon: Daemon, run: int, step: str | None = None, done: bool = False, gave: list[int] | None = None
 ) -> dict[str, Any]:
-    """The effects that `retry` would have; nothing is done: the part it would continue from, what is kept
-    with its results, what was reached and is done again, the elements that may be used again, and the version
-    of the definition, with the differences of its text from the one before. Raises RequestError where `retry`
+    """The effects that `retry` would have; nothing is changed: the part it would continue from, the parts
+    that are kept with their results, those done again, the elements that may be used again, and the version
+    of the definition, with the differences of its text from the one before. Raises RequestError if `retry`
     does.
     """
     found, agent = find_run(daemon, run), daemon.agent
@@ -60,7 +60,7 @@ async def retry_plan(
 
 
 def planner(daemon: Daemon, run: Run, step: str | None, done: bool, gave: list[int] | None) -> Planner:
-    """The function that plans a retry of a run by a library. Raises RequestError if there can be none."""
+    """The function that plans a retry of a run with a library. Raises RequestError if there can be none."""
     if gave and not done:
         raise RequestError("only a step that was done gave something: say done too (narval retry --done)")
     if run.active:
@@ -82,7 +82,7 @@ def planner(daemon: Daemon, run: Run, step: str | None, done: bool, gave: list[i
 
 
 def refuse_second_retry(agent: AgentState, run: Run) -> None:
-    """Raise RequestError while a retry of a run is under way, or one of a run that did the same."""
+    """Raise RequestError while a retry of a run, or of any run in its chain of retries, is active."""
     first = _first(agent, run)
     for again, other in agent.runs.retrying.items():
         if _first(agent, other) == first:
@@ -91,7 +91,7 @@ def refuse_second_retry(agent: AgentState, run: Run) -> None:
 
 
 def _first(agent: AgentState, run: Run) -> int:
-    """The run that was retried first, of those that led to a run."""
+    """The run at the start of the chain of retries that led to a run."""
     while (of := run.retry_of or past(agent, run)[1]) and (before := agent.runs.get(of)) is not None:
         run = before
     return of or run.eid

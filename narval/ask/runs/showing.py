@@ -1,4 +1,4 @@
-"""The operations that show one run: its parts, its element."""
+"""The operations that return one run: its parts, its element."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from narval.daemon.daemon import Daemon
 async def show(daemon: Daemon, run: int, at: int | None = None, secrets: Secrets = None) -> dict[str, Any]:
     """One run: its steps, transitions, context, errors; with `at`, as it was after that line of its history.
 
-    With `secrets`, one that holds anything else that is secret is told as `runs` does.
-    For a dataflow under way, also what its operators have taken and given so far, and what it printed.
+    With `secrets`, a run that holds any other secret is returned as by `runs`. For an active dataflow, also
+    what its operators have taken and emitted so far, and what it printed.
     """
     found, agent = find_run(daemon, run), daemon.agent
     if secrets is not None and is_withheld(agent, run, secrets):
@@ -38,7 +38,7 @@ async def show(daemon: Daemon, run: int, at: int | None = None, secrets: Secrets
 
 @operation("read")
 async def xml(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]:
-    """One run as the element that memory shows, or would have shown after line `at` of its history."""
+    """One run as its element in memory, or as that was after line `at` of its history."""
     found = find_run(daemon, run)
     if at is not None:
         before = past(daemon.agent, found, at)

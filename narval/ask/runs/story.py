@@ -189,7 +189,7 @@ class Teller:
             yield Sentence(said, part, word, fact.begins)
 
     def _parts(self, fact: Fact, line: Form) -> Iterator[tuple[str, str]]:
-        """The parts that a change is about, each with its sort."""
+        """The parts that a change concerns, each with its sort."""
         if not fact.part:
             yield "", ""
         elif fact.part in ("call", "wake"):
@@ -206,7 +206,7 @@ class Teller:
         engine: object = self._run.engine
         if token is not None and token not in self._tokens and isinstance(engine, HasTokens):
             try:
-                if self._now is None:  # for an ended run, its journal is read for it
+                if self._now is None:  # an ended run's journal must be read for it
                     self._now = definition_of(self._agent, self._run), state_of(self._agent, self._run)
                 view = engine.token_view(*self._now, token)
             except (RequestError, UnreadableError, KeyError):
@@ -226,7 +226,7 @@ class Teller:
 
 
 def in_words(sentences: list[Sentence], when: Callable[[str], str]) -> str:
-    """The sentences on an entry as one text, with the parts that they are about, moments as by `when`."""
+    """The sentences on an entry as one text, with the parts that they concern; `when` writes the moments."""
     parts = [""] + [sentence.part for sentence in sentences]
     texts = (
         text_of([f"{one.part}: "] * (one.part not in ("", before)) + one.said, when)

@@ -1,4 +1,4 @@
-"""The sorts of things that runs wait for: the sort of one run, and the runs under way by sort."""
+"""The sorts of things that runs wait for: the sort of one run, and the active runs by sort."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from narval.daemon.agents.news import Changes
 from narval.system.time_slice import TimeSlice
 
 PERSON, ELEMENT, MOMENT, CALL, ACT, NOTHING = "person", "element", "moment", "call", "act", "nothing"
-"""The things that a run waits for: an act is a signal or a token to complete, nothing means that it works."""
+"""The things that a run waits for: an act is a signal or a token to complete, nothing means it is working."""
 
 SORTS = (PERSON, ACT, NOTHING, ELEMENT, MOMENT, CALL)
-"""All of them, those first that need a person."""
+"""All of them, those that need a person first."""
 
 _ANSWERED_BY_RUNS = frozenset((SIGNAL, *(name for name, kind in KINDS.items() if kind.engine)))
 """The kinds of calls that another run answers."""
@@ -38,21 +38,21 @@ def waits_for(agent: AgentState, run: Run) -> str | None:
     if works and not all(_is_source(agent, run, call) for call in run.calls.values() if call.kind in works):
         return NOTHING
     if works or any(watch.conditions for watch in run.watches.values()):
-        return ELEMENT  # a watch without conditions is for the element that a date was computed from
+        return ELEMENT  # a watch without conditions waits for the element that a date was computed from
     if kinds:
-        return CALL  # a moment beside it may be only its time limit
+        return CALL  # a moment beside a call may be only its time limit
     return MOMENT if run.wakes else ACT
 
 
 def asked_in(agent: AgentState, run: Run) -> str | None:
-    """The question that a run asks people, in a line, and how many more it asks; None if it asks none."""
+    """The first question that a run asks people, in a line, and the number of others; or None."""
     waits = (wait for item in items_of(agent, run) for wait in waits_of(item))
     asked = [wait.about for wait in waits if wait.about]
     return f"{asked[0]}{f' and {len(asked) - 1} more' if asked[1:] else ''}" if asked else None
 
 
 def items_of(agent: AgentState, run: Run) -> list[Run]:
-    """The items by which a run asks people: itself, if it is one, or those that it has called."""
+    """The work items by which a run asks people: itself, if it is one, or those that it has called."""
     if run.kind in KINDS[ASKING].runs:
         return [run]
     calls = (call for call in run.calls.values() if _kind_of(agent, call) == ASKING)
@@ -60,8 +60,8 @@ def items_of(agent: AgentState, run: Run) -> list[Run]:
 
 
 def about(agent: AgentState, run: Run) -> str:
-    """The subject of a run, in a line: the question that it asks people, or else the first element that it
-    held and that is not declared; "" if there is none.
+    """The subject of a run, in a line: the question that it asks people, or else the first undeclared element
+    that it held; "" if there is none.
     """
     if asked := asked_in(agent, run):
         return asked
@@ -70,7 +70,7 @@ def about(agent: AgentState, run: Run) -> str:
 
 
 def waits_of(run: Run) -> Iterator[Wait]:
-    """The things that a run waits for; none once it is over."""
+    """The things that a run waits for; none after its end."""
     if run.active and run.state is not None:
         yield from run.engine.waiting_for(run.definition, run.state, run.watches)
 
@@ -83,12 +83,12 @@ def _kind_of(agent: AgentState, call: Call) -> str:
 
 
 def _run_of(agent: AgentState, call: Call) -> Run | None:
-    """The run that answers a call, or asks whether it may go; None if there is none here."""
+    """The run that answers a call, or asks whether it may be made; None if there is none here."""
     return agent.runs.get(agent.runs.by_call.get(call.call, 0))
 
 
 def _is_source(agent: AgentState, run: Run, call: Call) -> bool:
-    """True for an action that runs on and yields something from time to time."""
+    """True for an action that runs on and yields elements from time to time."""
     action = agent.lookup.definition(run, call.kind, call.name)
     return isinstance(action, Action) and action.where == "source"
 
@@ -100,7 +100,7 @@ def check_sort(sort: str) -> None:
 
 
 class WaitingRuns(TurnIndex):
-    """The runs under way of an agent, by their kind and what they wait for."""
+    """The active runs of an agent, by their kind and what they wait for."""
 
     def __init__(self, agent: AgentState) -> None:
         super().__init__(agent)
@@ -116,7 +116,7 @@ class WaitingRuns(TurnIndex):
             run = active.get(eid)
             self._put(eid, run)
             caller = run.caller.run if run is not None and run.caller is not None else 0
-            if caller in active:  # it may wait for what this one asks
+            if caller in active:  # the caller may wait for this run's question
                 self._put(caller, active[caller])
 
     def _put(self, eid: int, run: Run | None) -> None:

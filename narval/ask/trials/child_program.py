@@ -21,15 +21,15 @@ from narval.daemon.daemon import Daemon
 SECONDS, MEGABYTES = 30.0, 512
 
 LONGEST = 4_000_000
-"""The largest answer in bytes: reading more would hold the daemon up."""
+"""The largest answer in bytes: reading more would block the daemon."""
 
 GRACE = 10.0
-"""Seconds that a child has to write its results so far when it is told to end."""
+"""Seconds that a child has to write its results so far after it is asked to end."""
 
 _PIECE = 65_536
 
 _SAYS = "narval: "
-"""The prefix of the error of a command, which has one line or more."""
+"""The prefix of a command's error, which has one line or more."""
 
 _BEGIN = """
 import ctypes, os, resource, signal, sys
@@ -44,12 +44,12 @@ del sys.argv[1:4]
 from narval.__main__ import main
 main()
 """
-"""The program of a child: it sets its bounds, ends with the daemon in any case, and runs the command."""
+"""The program of a child: it sets its limits, ends with the daemon in any case, and runs the command."""
 
 
 async def begin(arguments: Sequence[str], seconds: float, *, longest: int = _PIECE) -> Process:
-    """Start a child program that runs a command, with a limit of `seconds` of processor time and of `longest`
-    bytes for a line of output. The caller waits for its end, and kills it.
+    """Start a child program that runs a command, limited to `seconds` of processor time and `longest` bytes
+    for a line of output. The caller waits for its end, and kills it.
     """
     processor = math.ceil(seconds) + 1  # the time limit ends it first, with a reason
     bounds = [str(processor), str(MEGABYTES * 2**20), str(os.getpid())]
@@ -76,7 +76,7 @@ class Followed:
         self.child = child
         self.task: asyncio.Task[None] | None = None
         self.ending = ""
-        """The reason to end it early, once that was requested."""
+        """The reason to end it early, after such a request."""
 
     def follow(self, following: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Start the task that follows it."""
@@ -84,7 +84,7 @@ class Followed:
         return self.task
 
     async def end(self, by: str) -> None:
-        """Let it end with its results so far, on request of a person or a program."""
+        """Ask it to end with its results so far, on behalf of a person or a program."""
         if self.task is None:
             return
         if not self.task.done() and not self.ending:
@@ -96,7 +96,7 @@ class Followed:
         await asyncio.wait([self.task])
 
     def kill(self, why: str) -> None:
-        """End it at once."""
+        """Kill it at once."""
         self.ending = self.ending or why
         with contextlib.suppress(ProcessLookupError):
             self.child.kill()
@@ -133,7 +133,7 @@ def children_of(daemon: Daemon, make: Callable[[AgentState], Children]) -> Child
 
 
 async def json_of(arguments: Sequence[str]) -> Any:
-    """The answer of a command as `--json` gives it. Raises RequestError, also if it exceeded its bounds."""
+    """The answer of a command as `--json` gives it. Raises RequestError, also if it exceeded its limits."""
     child = await begin([*arguments, "--json"], SECONDS)
     assert child.stdout is not None
     assert child.stderr is not None

@@ -37,7 +37,7 @@ SECONDS = 1800.0
 """The longest time for drafting one, and its processor time, in seconds."""
 
 PACE = 0.5
-"""Seconds between two looks at the progress."""
+"""Seconds between two checks of the progress."""
 
 
 class Drafts(child_program.FollowedChildren[child_program.Followed]):
@@ -51,8 +51,8 @@ async def draft(
     """Have the model of `[propose]` draft what a person wishes, or the `change` of a definition of the home;
     returns `{"name"}`, the proposal, which shows the progress.
 
-    A child program does it, as `narval propose` does. Raises RequestError if no model is set up, or two are
-    drafted already.
+    A child program does it, like `narval propose`. Raises RequestError if no model is set up, or two
+    proposals are being drafted already.
     """
     home, drafts = home_of(daemon), _drafts(daemon)
     changed = find_definition(daemon, change, None) if change else None
@@ -68,7 +68,7 @@ async def draft(
 
     _raise_if_full(drafts)
     to_draft, model = await asyncio.to_thread(prepared)
-    await daemon.host.submit(lambda _: None)  # a message that asks is taken here: nothing begins twice
+    await daemon.host.submit(lambda _: None)  # consumes the chat message: it starts one draft
     proposal = await asyncio.to_thread(begin_proposal, home, to_draft, model)
     await _begin(daemon, proposal)
     return {"name": proposal.name}
@@ -76,9 +76,9 @@ async def draft(
 
 @operation("write")
 async def go_on_drafting(daemon: Daemon, name: str, answers: list[str]) -> dict[str, str]:
-    """Continue a proposal that asks something, with an answer to each question, or one that failed.
+    """Continue a proposal that asks questions, with an answer to each, or one that failed.
 
-    Raises RequestError for a proposal that does neither.
+    Raises RequestError for a proposal in any other state.
     """
     home, drafts = home_of(daemon), _drafts(daemon)
     proposal = await asyncio.to_thread(proposal_named, home.path, name)

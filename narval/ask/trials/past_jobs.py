@@ -1,6 +1,6 @@
-"""Jobs: trials on the past, which child programs of the daemon play, with their progress visible.
+"""Jobs: trials on the past, which child programs of the daemon run, with visible progress.
 
-A job ends with the daemon. Its report is kept for a day, as other results are.
+A job ends with the daemon. Its report is kept for a day, like other results.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SECONDS = 1800.0
 """The longest time of a job, in seconds."""
 
 PATIENCE = 60.0
-"""Seconds within which a child says that it begins, or what is wrong."""
+"""Seconds within which a child reports that it begins, or what is wrong."""
 
 LONGEST_SINCE = 64
 """The most characters of the moment `since`."""
@@ -94,7 +94,7 @@ class PastJob(child_program.Followed):
         return bool(self.form["state"] != "running")
 
     def finish(self, state: str, why: str | None, now: float) -> None:
-        """Record its end; a partial report says why it is not whole."""
+        """Record its end; a partial report says why it is incomplete."""
         report = self.form["report"]
         if report is not None and why:
             report["stopped"] = why
@@ -110,7 +110,7 @@ class PastJobs(child_program.FollowedChildren[PastJob]):
         """The agents of jobs that are about to begin."""
 
     def raise_if_full(self, agent: str) -> None:
-        """Raise RequestError if an agent, or all of them together, have the most jobs under way already."""
+        """Raise RequestError if an agent, or all of them together, have the most active jobs already."""
         under_way = [job.agent for job in self.by_name.values() if not job.is_over] + self.beginning
         for number, most, whose in (
             (under_way.count(agent), AT_ONCE, f"of {agent} "),
@@ -130,7 +130,7 @@ class PastJobs(child_program.FollowedChildren[PastJob]):
             del self.by_name[id]
 
     def find(self, agent: str, id: str) -> PastJob | None:
-        """A job of an agent; None if it does not exist (any more)."""
+        """A job of an agent; None if it does not exist, or no longer."""
         job = self.by_name.get(id)
         return job if job is not None and job.agent == agent else None
 
@@ -146,12 +146,12 @@ async def try_on_past(
     *,
     asker: Asker = PROGRAM,
 ) -> dict[str, Any]:
-    """Start a job that plays a definition, by its name or as the text of a file, or a proposal, on what came
-    since a day.
+    """Start a job that replays what came since a day against a definition, by its name or as the text of a
+    file, or against a proposal.
 
-    A child program plays it as `narval simulate --since` does. An agent may have two under way at once, each
-    for half an hour and with 512 MB at most. `everything` keeps a line for each deed, not only for the newest
-    fifty. The answer is that of `job`. A wrong moment or text is refused at once.
+    A child program runs it like `narval simulate --since`. An agent may have two active at once, each for
+    half an hour and with 512 MB at most. `everything` keeps a line for each deed, not only for the newest
+    fifty. The answer is that of `job`. An invalid moment or text is refused at once.
     """
     if proposal is None and (definition is None) == (text is None):
         raise RequestError("expected a definition or the text of one, one of the two")
@@ -177,7 +177,7 @@ async def try_on_past(
 
 
 async def _begun(daemon: Daemon, asked: Form, text: str | None, person: str) -> PastJob:
-    """A job whose child has said what it plays. Raises RequestError if it says what is wrong."""
+    """A job whose child has reported what it plays. Raises RequestError if it reports what is wrong."""
     options = [f"--since={asked['since']}", "--progress", *(["--all"] if asked["everything"] else [])]
     with tempfile.TemporaryDirectory(prefix="narval-trial-") as folder:
         name = asked["definition"]
@@ -214,7 +214,7 @@ async def _begun(daemon: Daemon, asked: Form, text: str | None, person: str) -> 
 
 
 _ABANDONED: Form = {"state": "stopped", "why": "the daemon ended, and the trial with it", "pid": None}
-"""The ending stored while a job is under way, in case the daemon is killed."""
+"""The ending stored while a job is active, in case the daemon is killed."""
 
 
 def _suffix(text: str) -> str:
@@ -285,7 +285,7 @@ async def _keep(daemon: Daemon, job: PastJob) -> None:
 
 
 def _tell(daemon: Daemon, job: PastJob) -> None:
-    """Tell followers of the agent that a job has made progress."""
+    """Notify followers of the agent that a job has made progress."""
     agents = daemon.agents
     own = job.agent == daemon.files.settings.name
     host = agents.own if own else agents.supervisor.host(job.agent)
@@ -295,7 +295,7 @@ def _tell(daemon: Daemon, job: PastJob) -> None:
 
 @operation("read")
 async def job(daemon: Daemon, job: str) -> dict[str, Any]:
-    """A trial on the past: its state, its progress, and the report, also a partial one.
+    """A trial on the past: its state, its progress, and the report, even a partial one.
 
     `state` is `running`, `ended`, `stopped` (by a person or the daemon: `why`) or `failed`. `reached` is a
     moment of the past; `played` of `arrivals` were played; `report` has the form of `narval simulate --since

@@ -1,6 +1,6 @@
 """Trial files: results of simulations and explorations, kept in a folder for a day (M42, M57).
 
-A file is named by a hash, never by the request; it says until when it is valid and for whom.
+A file is named by a hash, never by the request; it records its expiry and its person.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Any
 import msgspec
 
 KEPT = 86_400.0
-"""Seconds for which a result is kept."""
+"""Seconds for which a result is stored."""
 
 MOST, MOST_BYTES = 100, 64_000_000
-"""The most results that are kept, and their most bytes: the oldest are deleted."""
+"""The most stored results, and their most bytes: the oldest are deleted."""
 
 _SUFFIX = ".json"
 
 
 class StoredResult(msgspec.Struct, frozen=True):
-    """A result, the person it is for (None for all), and until when it is kept (seconds since 1970, UTC)."""
+    """A result, the person it is for (None for all), and when it expires (seconds since 1970, UTC)."""
 
     until: float
     person: str | None
@@ -38,7 +38,7 @@ class TrialFiles:
         self._folder = folder
 
     def keep(self, key: str, person: str | None, answer: dict[str, Any], now: float) -> None:
-        """Keep a result under a key, and delete those that have expired or are too many."""
+        """Store a result under a key, and delete expired and excess ones."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
         scratch = self._folder / f"{secrets.token_hex(8)}.new"
         handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -49,7 +49,7 @@ class TrialFiles:
         self._sweep(now)
 
     def get(self, key: str, person: str | None, now: float) -> dict[str, Any] | None:
-        """The result of a key for a person; None if there is none (any more)."""
+        """The result of a key for a person; None if there is none, or no longer."""
         try:
             result = msgspec.json.decode(self._file(key).read_bytes(), type=StoredResult)
         except (OSError, msgspec.DecodeError, UnicodeDecodeError):
@@ -60,7 +60,7 @@ class TrialFiles:
         return self._folder / (hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest() + _SUFFIX)
 
     def _sweep(self, now: float) -> None:
-        """Delete what has expired by the time of its file, and the oldest beyond the bounds."""
+        """Delete files that have expired by their time, and the oldest beyond the limits."""
         bytes_kept = 0
         files = [(file.stat(), file) for file in self._folder.iterdir() if file.is_file()]
         files.sort(key=lambda pair: pair[0].st_mtime, reverse=True)

@@ -25,7 +25,7 @@ from narval.daemon.daemon import Daemon
 from narval.files.home import SCENARIOS
 
 AT_ONCE, WAITING = 2, 4
-"""The most trials that are under way at once, and that wait for their turn."""
+"""The most trials that run at once, and the most that wait for their turn."""
 
 _COPIED = ("recipes", "modules", "agents", "schemas")
 
@@ -33,7 +33,7 @@ Begin = Literal["now", "new", "empty"]
 
 
 class Trials:
-    """The trials under way in a daemon."""
+    """The trials that a daemon runs."""
 
     def __init__(self, agent: AgentState) -> None:
         self._places = asyncio.Semaphore(AT_ONCE)
@@ -69,12 +69,12 @@ async def simulate(
     asker: Asker = PROGRAM,
 ) -> dict[str, Any]:
     """Simulate a definition, with elements that arrive first, or a scenario, by its text or its name in the
-    home: tell what would happen and what would change, without doing anything.
+    home: report what would happen and what would change, without doing anything.
 
-    A child program plays it, one for each asker and two in all, for 30 s and with 512 MB at most. `start`,
-    `duration` and `memory` are those of `narval simulate`. With `edited`, texts of files by path, it plays on
+    A child program runs it, one for each asker and two in all, for 30 s and with 512 MB at most. `start`,
+    `duration` and `memory` are those of `narval simulate`. With `edited`, texts of files by path, it runs on
     a home that has these instead; they are not saved. The answer is `{"trial", "asked", "report"}`; the
-    operation `trial` gives it again for a day, to the asker.
+    operation `trial` returns it again for a day, to the asker.
     """
     if (definition is None) == (scenario is None):
         raise RequestError("expected a definition or a scenario, one of the two")
@@ -110,7 +110,7 @@ async def simulate(
 
 
 async def _kept(daemon: Daemon, files: TrialFiles, asker: Asker, asked: Form, report: Form) -> Form:
-    """The answer of a trial, which is kept for the asker."""
+    """The answer of a trial, which is stored for the asker."""
     id = secrets.token_hex(8)
     answer = {"trial": id, "asked": asked, "report": report}
     await asyncio.to_thread(files.keep, f"trial {id}", asker.person, answer, daemon.rounds.clock.now())
@@ -126,14 +126,14 @@ async def simulate_migration(
     *,
     asker: Asker = PROGRAM,
 ) -> dict[str, Any]:
-    """Simulate the future of runs for a time, by default 30 days, as they are and with the loaded version,
+    """Simulate the future of runs for a time, by default 30 days, unchanged and with the loaded version,
     without doing anything.
 
-    A child program plays it as for `simulate`; the answer `{"trial", "asked", "report"}` is kept like there.
-    The report is the answer of `migrate` with `dry`, and if a run would be migrated it has `simulated`, too:
-    `{"from", "until", "stopped", "runs"}`. A run has `as_it_is` and `migrated`, each
-    with its `phase` at the end, what `happens` there and not in the other, and what it `waits` for then;
-    `same` is the number of events that both have.
+    A child program runs it as for `simulate`; the answer `{"trial", "asked", "report"}` is stored in the same
+    way. The report is the answer of `migrate` with `dry`; if a run would be migrated it also has `simulated`:
+    `{"from", "until", "stopped", "runs"}`. A run has `as_it_is` and `migrated`, each with its `phase` at the
+    end, what `happens` there and not in the other, and what it `waits` for then; `same` is the number of
+    events that both have.
     """
     home, trials, files = home_options(daemon), _trials(daemon), files_of(daemon)
     options = [f"--until={duration}"] if duration is not None else []
@@ -181,7 +181,7 @@ def _edited(daemon: Daemon, place: Path, texts: dict[str, str]) -> Path:
             raise RequestError(f"expected the path of a file with definitions, got {path!r:.80}")
     place.mkdir()
     for part in daemon.home.path.iterdir():
-        if part.name in _COPIED:  # folders elsewhere are not searched for definitions
+        if part.name in _COPIED:  # linked folders are not searched for definitions
             shutil.copytree(part, place / part.name)
         else:
             (place / part.name).symlink_to(part.resolve())
@@ -203,7 +203,7 @@ def _scenario(definition: str, elements: list[bytes]) -> str:
 async def explore(daemon: Daemon, kind: str, name: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
     """The findings of `narval check --explore` about one definition, from a child program as for `simulate`.
 
-    They are kept for a day, by the digest of the definition.
+    They are stored for a day, by the digest of the definition.
     """
     definition, trials, files = _definition(daemon, kind, name), _trials(daemon), files_of(daemon)
     earlier = await explored(daemon, kind, name)
@@ -221,7 +221,7 @@ async def explore(daemon: Daemon, kind: str, name: str, *, asker: Asker = PROGRA
 
 @operation("read")
 async def explored(daemon: Daemon, kind: str, name: str) -> dict[str, Any] | None:
-    """The findings that `explore` has kept about a definition in its current version, or null."""
+    """The findings that `explore` has stored about the current version of a definition, or null."""
     definition = _definition(daemon, kind, name)
     if daemon.home is None:
         return None
@@ -234,7 +234,7 @@ def _key(daemon: Daemon, definition: Definition) -> str:
 
 
 def _definition(daemon: Daemon, kind: str, name: str) -> Definition:
-    """A definition that is loaded. Raises RequestError."""
+    """A loaded definition. Raises RequestError."""
     definition = daemon.agent.library.get(kind, name)
     if definition is None:
         raise no_definition(daemon, name)
@@ -252,7 +252,7 @@ async def trial(daemon: Daemon, trial: str, *, asker: Asker = PROGRAM) -> dict[s
 
 
 def files_of(daemon: Daemon) -> TrialFiles:
-    """The results that are kept. Raises RequestError without a home on a disk."""
+    """The stored results. Raises RequestError without a home on a disk."""
     if daemon.home is None:
         raise RequestError("a home in memory has no child programs; `simulate` of the agent plays it")
     return TrialFiles(daemon.home.var / "trials")

@@ -1,7 +1,7 @@
 """Collections: folders of definitions, each read and imported once for all its followers (G3, G4, G15).
 
-The home is a collection, and so are a folder in `collections/` and the folder of an agent. The modules of a
-collection may import each other; all its followers share their globals.
+The home is a collection, and so are each folder in `collections/` and the folder of an agent. The modules of
+a collection may import each other; all its followers share their globals.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from narval.system.scripts.checks import faults_of_scripts
 from narval.system.unexpected import unexpected
 
 AGENTS = "agents"
-"""The folder of a home that has the folders of its agents."""
+"""The folder of a home with the folders of its agents."""
 
 
 Stored = Callable[[str], Sequence[bytes]]
-"""A function that gives the last good version of a file in the store: its bytes, or each definition's."""
+"""A function that returns the last good version of a file in the store: its bytes, or each definition's."""
 
 
 def nothing_stored(path: str) -> Sequence[bytes]:
@@ -40,10 +40,10 @@ def nothing_stored(path: str) -> Sequence[bytes]:
 
 
 class Collection(msgspec.Struct, frozen=True, eq=False):
-    """The files of a collection as of one moment: definitions by path, modules as imported.
+    """The files of a collection at one moment: definitions by path, modules as imported.
 
-    `within` is its path in the home, with a slash at its end. `good` are the last good texts of its modules,
-    by path.
+    `within` is its path in the home, with a trailing slash. `good` are the last good texts of its modules, by
+    path.
     """
 
     within: str
@@ -58,7 +58,7 @@ NO_FILES = Collection("", FoundFiles(), {}, Imported(), {})
 
 
 def read_collection(home: Path, within: str, before: Collection, stored: Stored) -> Collection:
-    """A collection of a home, from its present files: `before` itself where none has changed."""
+    """A collection of a home, from its current files: `before` itself if none has changed."""
     files = find_files(home, within)
     if before.files == files and before.within == within:
         return before
@@ -72,7 +72,7 @@ def made_of(
     home: Path = Path(),
     stored: Stored = nothing_stored,
 ) -> Collection:
-    """A collection of these files. Those that differ from `before` are parsed, or imported; `stored` has
+    """A collection of these files. Those that differ from `before` are parsed or imported; `stored` has
     earlier good versions.
     """
     known = {source.path: source for source in before.files.sources}
@@ -90,7 +90,7 @@ def made_of(
 
 
 def parse_file(source: Source) -> Parsed:
-    """The definitions of a file, and all its faults, those of its scripts included."""
+    """The definitions of a file, and all its faults, including those of its scripts."""
     try:
         parsed = parse(source)
         mistakes = faults_of_scripts(parsed.definitions)
@@ -114,7 +114,7 @@ def _import(home: Path, files: FoundFiles, good: Mapping[str, ModuleText], store
     def lend(group: str) -> Module | None:
         return ships.lend(group) if group in siblings else None
 
-    # file names as others make them of the home, so that a traceback is known to be of this file
+    # absolute file names, so that a traceback is recognized as this file's
     package = ModulePackage(versions, f"{home}{os.sep}", lender=lend)
     return package.load(sorted(groups.keys() | siblings))
 
@@ -140,7 +140,7 @@ def folder_of(path: str) -> str:
 
 
 def joined(collections: Sequence[Collection]) -> Imported:
-    """The modules of several collections; a name used by several belongs to the first of them."""
+    """The modules of several collections; a name that several use belongs to the first of them."""
     if len(collections) == 1:
         return collections[0].imported
     modules: dict[str, Module] = {}

@@ -1,4 +1,4 @@
-"""Agents' folders: `agents/NAME/` in a home, each with the files of one further agent (G2)."""
+"""Agents' folders: `agents/NAME/` in a home, each with the files of one more agent (G2)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from narval.files.toml import quoted
 
 
 def folder_names(home: Path) -> list[str]:
-    """The names of the folders in `agents/`, whether they are valid names of agents or not."""
+    """The names of the folders in `agents/`, including invalid names of agents."""
     return [name for name in names_in(home / AGENTS) if is_ours(name) and (home / AGENTS / name).is_dir()]
 
 
 def make_folder(home: Path, name: str, text: str) -> None:
     """Make the folder of an agent with these settings.
 
-    Raises RequestError where that is not allowed, SurroundingsError where the folder cannot be written.
+    Raises RequestError if that is not allowed, SurroundingsError if the folder cannot be written.
     """
     shown = f"{AGENTS}/{name}"
     try:
@@ -57,8 +57,8 @@ def collections_text(collections: list[str]) -> str:
 
 
 def settings_without_effect(home: Path, stored: Mapping[str, str]) -> list[Fault]:
-    """The faults of settings, given as texts by name, that the store has for agents without a folder, where
-    no other daemon shares the store: they have no effect there, and what they name may be missing.
+    """The faults of settings, given as texts by name, that the store has for agents without a folder while no
+    other daemon shares the store: they have no effect there, and what they name may be missing.
     """
     faults = []
     for name in sorted(stored.keys() - {*folder_names(home)}):
@@ -75,7 +75,7 @@ def settings_without_effect(home: Path, stored: Mapping[str, str]) -> list[Fault
 
 
 def too_many_definitions(library: Library, settings: AgentSettings, shown: str) -> list[Fault]:
-    """The fault of an agent that follows more definitions than allowed (G16), in the file of its settings."""
+    """The fault of an agent that follows more definitions than allowed (G16), in its settings file."""
     count, most = len(library), settings.definitions
     if count <= most:
         return []
@@ -89,10 +89,10 @@ def too_many_definitions(library: Library, settings: AgentSettings, shown: str) 
 def paths_of(
     home: Path, settings: AgentSettings, name: str = "", home_collection: str = ""
 ) -> tuple[str, ...]:
-    """The collections that an agent follows, by their paths in the home; without a name those of the home's
-    own.
+    """The collections that an agent follows, by their paths in the home; without a name, those of the home's
+    own agent.
 
-    `home_collection` is the path of the collection that stands for the home's.
+    `home_collection` is the path of the collection that replaces the home's.
     """
     return tuple(_paths(home, settings, f"{AGENTS}/{name}/" if name else "", home_collection))
 

@@ -1,7 +1,7 @@
 """Packed collections: the files of a collection as one sequence of bytes, as a store has them for all (G58).
 
-Only the files of a folder that count are packed: definitions, modules, schemas, declarations. Unpacked files
-come from outside: every path and size is checked before anything is written.
+Only the effective files of a folder are packed: definitions, modules, schemas, declarations. Packed bytes
+come from outside, so every path and size is checked before anything is written.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class PackedCollection(NamedTuple):
 
 
 def pack(folder: Path, *, declares: bool = True) -> tuple[PackedCollection, list[Fault]]:
-    """The files of a folder that count, and the faults of those that cannot be packed, which are left out.
+    """The effective files of a folder, and the faults of those that cannot be packed, which are left out.
 
-    Without `declares` its `data/memory.xml` is left out.
+    Without `declares`, its `data/memory.xml` is left out.
     """
     found, faults = dict[str, bytes](), list[Fault]()
     for read in _files(folder, declares):
@@ -69,9 +69,9 @@ def pack(folder: Path, *, declares: bool = True) -> tuple[PackedCollection, list
 
 
 def unpack(data: bytes, digest: str) -> Mapping[str, bytes]:
-    """The packed files, by their paths in the folder, once all of it is checked.
+    """The packed files, by their paths in the folder, after all checks.
 
-    Raises UnreadableError where it is not what was packed, or where no home may have such files.
+    Raises UnreadableError if the bytes are not a packed collection, or have files that no home may have.
     """
     if len(data) > MOST_BYTES:
         raise UnreadableError(f"expected at most {MOST_BYTES:,} bytes of a collection, found {len(data):,}")
@@ -94,7 +94,7 @@ def unpack(data: bytes, digest: str) -> Mapping[str, bytes]:
 
 
 def wrong_path(path: str) -> str | None:
-    """The reason why no collection can have a file of that path; None where one can."""
+    """The reason why no collection can have a file of that path; None if one can."""
     *folders, name = path.split("/")
     plain = all(_is_plain(part) for part in folders) and (_is_plain(name) or name == FIRST)
     if not plain or len(folders) >= MOST_DEEP:
@@ -113,13 +113,13 @@ def _is_plain(name: str) -> bool:
 
 
 def _is_within(path: str, paths: set[str]) -> bool:
-    """True if a path of `paths` is that of a file where this one has a folder."""
+    """True if `paths` has a file where this path has a folder."""
     parts = path.split("/")
     return any("/".join(parts[:length]) in paths for length in range(1, len(parts)))
 
 
 def _files(folder: Path, declares: bool) -> Iterator[Source | Fault]:
-    """The files of a folder that count, with their paths in it, and the faults of unreadable ones."""
+    """The effective files of a folder, with their paths in it, and the faults of unreadable ones."""
     found = find_files(folder)
     yield from found.faults
     yield from found.sources

@@ -1,4 +1,5 @@
-"""Folders of published collections: `collections/NAME/` as the store has it, written by the daemon (G58).
+"""Folders of published collections: `collections/NAME/` with the store's content, written by the daemon
+(G58).
 
 A mark in a folder says that narval has written it. A folder without the mark is the user's own, and is never
 touched.
@@ -20,7 +21,7 @@ from narval.files.agents.settings import COLLECTIONS, OWN, PUBLISHED_MARK
 from narval.files.found_files import names_in
 
 _SCRATCH = ".narval-"
-"""The prefix of the names of folders that are unfinished, or moved aside."""
+"""The prefix of the names of folders that are unfinished or moved aside."""
 
 _NOTE = "written by narval from its store; what is changed here is written over: narval collection publish"
 
@@ -33,7 +34,7 @@ def check_name(name: str) -> None:
 
 
 def published_here(home: Path) -> frozenset[str]:
-    """The names of the folders that have been written from a store."""
+    """The names of the folders that were written from a store."""
     names = (name for name in names_in(home / COLLECTIONS) if NAME.fullmatch(name))
     return frozenset(name for name in names if (home / COLLECTIONS / name / PUBLISHED_MARK).is_file())
 
@@ -45,14 +46,14 @@ def is_own(home: Path, name: str) -> bool:
 
 
 def digest_here(home: Path, name: str) -> str:
-    """The digest of the files that count in the present folder of a collection; "" where there is none."""
+    """The digest of the effective files in a collection's current folder; "" without one."""
     folder = home / COLLECTIONS / name
     return pack(folder)[0].digest if folder.is_dir() and not folder.is_symlink() else ""
 
 
 def own_folder_faults(home: Path, published: Mapping[str, str], there: Mapping[str, str]) -> Iterator[Fault]:
     """The faults of the user's own folders with the names of published collections, unless they have the same
-    files; `published` are the digests of those, `there` those of the folders.
+    files. `published` are the digests of the collections, `there` those of the folders.
     """
     for name, digest in sorted(published.items()):
         if there[name] != digest and is_own(home, name):
@@ -62,10 +63,9 @@ def own_folder_faults(home: Path, published: Mapping[str, str], there: Mapping[s
 
 
 def write_published(home: Path, name: str, digest: str, files: Mapping[str, bytes]) -> bool:
-    """Replace the folder of a collection by these files, whole or not at all; False where it is the user's
-    own.
+    """Replace the folder of a collection by these files, whole or not at all; False if it is the user's own.
 
-    Raises RequestError for an invalid name, SurroundingsError where it cannot be written.
+    Raises RequestError for an invalid name, SurroundingsError if it cannot be written.
     """
     check_name(name)
     if is_own(home, name):
@@ -89,9 +89,9 @@ def write_published(home: Path, name: str, digest: str, files: Mapping[str, byte
 
 
 def remove_published(home: Path, name: str) -> None:
-    """Remove the folder of a collection that is not published any more, unless it is the user's own.
+    """Remove the folder of a collection that is no longer published, unless it is the user's own.
 
-    Raises SurroundingsError where that fails.
+    Raises SurroundingsError on failure.
     """
     folder = home / COLLECTIONS
     try:
@@ -103,7 +103,7 @@ def remove_published(home: Path, name: str) -> None:
 
 
 def _withdraw(folder: Path, name: str) -> None:
-    """Move the folder of a collection aside, if there is one."""
+    """Move the folder of a collection aside, if it exists."""
     with suppress(FileNotFoundError):
         (folder / name).rename(Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=folder)) / name)
 

@@ -16,8 +16,8 @@ from narval.files.schemas import Schemas
 
 
 def packed_and_checked(folder: Path, name: str, home: Mapping[str, bytes]) -> PackedCollection:
-    """A folder packed as a collection of a name; `home` are the files of the collection `home`, which is
-    followed along with it, unless the folder is that.
+    """A folder packed as a collection of a name. `home` are the files of the collection `home`, which is
+    followed together with it, unless the folder is that collection.
 
     The declarations of a home in `data/memory.xml` are for its own agent, and left out. Raises
     DefinitionError with all faults, RequestError for an invalid name.
@@ -34,7 +34,7 @@ def packed_and_checked(folder: Path, name: str, home: Mapping[str, bytes]) -> Pa
 
 
 def is_home(folder: Path) -> bool:
-    """True of the folder of a home, and not of a collection in it."""
+    """True of the folder of a home, not of a collection in it."""
     return Home(folder).settings.exists() or Home(folder).var.exists()
 
 

@@ -1,5 +1,5 @@
 """Senders: the tables `[hooks.NAME]` and `[callers.NAME]` of the settings, each a program elsewhere with its
-own token. A webhook adds elements, a caller calls by HTTP.
+own token. A webhook adds elements, a caller calls over HTTP.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from narval.files import toml
 from narval.files.tokens import read_digest, same_tokens
 
 HOOKS, CALLERS = "hooks", "callers"
-"""The tables of the settings that have them."""
+"""The tables of the settings with the senders."""
 
 HOOK_ORIGIN = "hook/"
-"""The prefix of the origin of an element that came by a webhook, before the webhook's name."""
+"""The prefix, before the webhook's name, of the origin of an element from a webhook."""
 
 CALL_ORIGIN = "call/"
-"""The prefix of the facts of a store about calls by HTTP, before the caller's name."""
+"""The prefix, before the caller's name, of the store's facts about calls over HTTP."""
 
 
 _name = toml.fitting(
@@ -65,10 +65,10 @@ class Webhook(Sender, frozen=True, kw_only=True):
 
 
 class Caller(Sender, frozen=True, kw_only=True):
-    """A program that calls by HTTP what an agent offers it."""
+    """A program that calls over HTTP what an agent offers it."""
 
     secrets: Annotated[tuple[str, ...], toml.secret_names] = ()
-    """The names of `[secret]` whose elements runs may give it."""
+    """The names of `[secret]` whose elements runs may return to it."""
 
     @property
     def person(self) -> str:

@@ -30,30 +30,30 @@ LIMITS = frozenset(
 
 
 def usable(most: int) -> int:
-    """The part of a limit that is available to all; one hundredth is kept for error elements (G16)."""
+    """The part of a limit that is available to all; one hundredth is reserved for error elements (G16)."""
     return most - most // 100
 
 
 Given = Mapping[str, Any]
-"""The settings in a file of an agent, by name."""
+"""The settings in an agent's file, by name."""
 
 
 AGENT_FILE = "agent.toml"
-"""The file of an agent's folder with its settings."""
+"""The settings file in an agent's folder."""
 
 SETTINGS = "settings"
 """The fact of a store about an agent without a folder: the text of its settings, in the form of that file."""
 
 COLLECTIONS = "collections"
-"""The folder of a home with collections besides its own."""
+"""The folder of a home with its other collections."""
 
 
 PUBLISHED_MARK = ".published"
-"""The file of a folder in it that says that narval wrote it from its store, and which version it has."""
+"""The file in such a folder that marks it as written by narval from its store, and names the version."""
 
 
 class CollectionsOf:
-    """The collections of a home: a name is among them if there is a folder of that name."""
+    """The collections of a home: a name is a member if a folder of that name exists."""
 
     def __init__(self, home: Path) -> None:
         self._folder = home / COLLECTIONS
@@ -64,7 +64,7 @@ class CollectionsOf:
 
 
 class AnyName:
-    """The collections, or the callers, of an unknown home: every name is among them."""
+    """The collections, or the callers, of an unknown home: every name is a member."""
 
     def __contains__(self, name: object) -> bool:
         return True
@@ -78,7 +78,7 @@ class Receives(msgspec.Struct, frozen=True):
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The settings of an agent; where a file says nothing, those of the home count. Durations: seconds."""
+    """The settings of an agent; the home's apply where its file has none. Durations: seconds."""
 
     collections: Annotated[tuple[str, ...], _collections(_collection)] = (HOME_COLLECTION, OWN)
     """The sets of definitions that it follows."""
@@ -87,7 +87,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     timezone: Annotated[str | None, toml.or_none(toml.zone)] = None
     """The zone of its calendar; None: that of the machine."""
     forget_after: Annotated[float | None, toml.or_none(toml.duration)] = None
-    """The time for which an element that was not used, or a run that has ended, is kept; None: for ever."""
+    """The time for which an unused element, or an ended run, is kept; None: for ever."""
     idle_after: Annotated[float, toml.duration] = 60.0
     """The time for which it stays active with nothing to do."""
     always_active: Annotated[bool, toml.flag] = False
@@ -126,7 +126,7 @@ def read_agent_file(
 ) -> tuple[Given | None, list[Fault]]:
     """The settings in a file, or all its faults; the file may be missing.
 
-    `known` are the existing collections, `callers` the programs that call by HTTP.
+    `known` are the existing collections, `callers` the programs that call over HTTP.
     """
     return toml.outcome(toml.TomlFile.of(path, shown), partial(_given, known, callers))
 
@@ -137,8 +137,8 @@ def parse_agent_file(source: Source, known: Container[str]) -> tuple[Given | Non
 
 
 def parse_stored_settings(text: str) -> tuple[Given | None, list[Fault]]:
-    """The settings of an agent that any daemon of a store may have, or all their faults. The collections that
-    they name are checked where the agent is at work.
+    """The settings of an agent that any daemon of a store may have, or all their faults. The named
+    collections are checked where the agent is active.
     """
     return toml.outcome(
         toml.TomlFile(Source(AGENT_FILE, text.encode())), partial(_given, AnyName(), AnyName())

@@ -9,8 +9,8 @@
     [agent]                                 its settings, as in agent.toml
     collections = ["office", "own"]
 
-A word in braces is a parameter; `number` is the counter. Values are filled into texts, never into TOML or
-XML.
+A word in braces is a parameter; `number` is the counter. Values are inserted into texts, never into TOML
+or XML.
 """
 
 from __future__ import annotations
@@ -54,9 +54,7 @@ def _agent(value: object) -> Mapping[str, Any]:
 
 
 class NewAgent(NamedTuple):
-    """An agent to be made: its number and name, its settings as a text ("" if none), and its first
-    elements.
-    """
+    """An agent to be made: its number and name, its settings as a text ("" if none), its first elements."""
 
     number: int
     name: str
@@ -127,7 +125,7 @@ def template_names(home: Path) -> list[str]:
 
 
 def read_template(home: Path, name: str) -> AgentTemplate:
-    """The template of a name. Raises RequestError where there is none, or it has faults."""
+    """The template of a name. Raises RequestError if there is none, or it has faults."""
     names, path = template_names(home), f"{AGENTS}/{name}.toml"
     if name not in names:
         there = f"there are {', '.join(names)}" if names else f"write {path}"

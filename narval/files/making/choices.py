@@ -1,4 +1,4 @@
-"""Choices: the owner's choices for a new home, and the files of the sample changed accordingly."""
+"""Choices: the owner's choices for a new home, and the sample's files changed accordingly."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ADDRESS = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]+@[A-Za-z0-9.-]+", re.ASCII)
 _WITHIN = ("localhost", "127.0.0.1", "::1")
 
 Mailbox = Mapping[str, str] | None
-"""The attributes of a `mailbox`; none of them for no mailbox; None for the demo's."""
+"""The attributes of a `mailbox`; empty for no mailbox; None for the demo's."""
 
 
 class HomeChoices(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,18 +51,18 @@ class HomeChoices(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def secret(self) -> str:
-        """The file in `etc/` that is to hold the password of the mailbox; empty where it needs none."""
+        """The file in `etc/` for the mailbox's password; empty if it needs none."""
         return dict(self.mailbox or {}).get("secret", "")
 
     @property
     def address(self) -> str:
-        """The address that answers come from: the user at the server, EMAIL, or the user on this machine."""
+        """The sender address of answers: the user at the server, EMAIL, or the user on this machine."""
         login = pwd.getpwuid(os.getuid()).pw_name
         found = (dict(self.mailbox or {}).get("user", ""), os.environ.get("EMAIL", ""))
         return next(filter(_ADDRESS.fullmatch, found), f"{login}@{socket.getfqdn()}")
 
 
-# --- what was said ------------------------------------------------------------------------------------------
+# --- what was given -----------------------------------------------------------------------------------------
 
 
 def read_mail(said: str) -> Mailbox:
@@ -137,7 +137,7 @@ def _is_mbox(path: Path) -> bool:
         return file.read(5) in (b"", b"From ")
 
 
-# --- what is written ----------------------------------------------------------------------------------------
+# --- the files written --------------------------------------------------------------------------------------
 
 
 def chosen_settings(sample: str, choices: HomeChoices) -> str:

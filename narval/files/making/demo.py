@@ -43,7 +43,7 @@ def add_demo(home: Home) -> DemoAdded:
     """Add the shipped demo to a home: missing files, and declarations at the end of its `data/memory.xml`.
     Existing files stay unchanged, and so does the home's own mail.
 
-    Raises SurroundingsError when it cannot be written.
+    Raises SurroundingsError if it cannot be written.
     """
     result = DemoAdded([], [])
     try:

@@ -34,12 +34,12 @@ def create_home(
     path: Path | str, sample: Path | None = None, *, bare: bool = False, choices: HomeChoices | None = None
 ) -> Home:
     """Make a home that is ready to run, from the sample that ships, with its owner's choices. Existing files
-    are not altered; where making fails, or is interrupted, nothing of it is left.
+    are not altered; if making fails, or is interrupted, nothing of it is left.
 
-    Modules that ship are not copied: they count where they are (`shipped`). Nor are examples. A bare home has
-    only the settings of the sample, no recipes, no rules of what may go where, and an empty memory.
+    Shipped modules are not copied: they are used in place (`shipped`). Nor are examples. A bare home has only
+    the settings of the sample, no recipes, no rules about what may go where, and an empty memory.
 
-    Raises RequestError when there is a home already, SurroundingsError when it cannot be written.
+    Raises RequestError if a home exists already, SurroundingsError if it cannot be written.
     """
     home, choices = Home(path), choices or HomeChoices()
     refuse_home(home)
@@ -69,7 +69,7 @@ def create_home(
 
 
 def refuse_home(home: Home) -> None:
-    """Raise RequestError where no home can be made: there is one, or the path is not a folder."""
+    """Raise RequestError if no home can be made: one exists, or the path is not a folder."""
     if home.exists():
         run, add = f"narval --home {home.quoted} run", f"narval init --demo {home.quoted}"
         raise RequestError(f"{home.path} is a home already; start it: {run}; add the demo to it: {add}")
@@ -88,7 +88,7 @@ def _fill(sample: Path, scratch: Path, choices: HomeChoices, *, bare: bool) -> N
     copy_sample(sample, scratch, _OF_A_BARE_HOME if bare else (*PARTS, SCENARIOS))
     memory, settings = scratch / "data" / "memory.xml", scratch / "etc" / "narval.toml"
     if bare:
-        (scratch / TRUST_FILE).unlink(missing_ok=True)  # nothing would ask: the work that does is a recipe
+        (scratch / TRUST_FILE).unlink(missing_ok=True)  # the asking work would be a recipe: there is none
         memory.write_text(_EMPTY_MEMORY, encoding="utf-8")
     elif memory.is_file():
         memory.write_text(chosen_memory(memory.read_text("utf-8"), choices), encoding="utf-8")

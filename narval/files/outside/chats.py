@@ -1,4 +1,4 @@
-"""Chats: the tables `[chats.NAME]` of the settings, the accounts by which people write to the home."""
+"""Chats: the tables `[chats.NAME]` of the settings, the accounts with which people write to the home."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from narval.files.outside.services import AnyService, LanguageModel, is_in_the_c
 from narval.system.secret import secret_named
 
 CHATS = "chats"
-"""The table of the settings that has the chats."""
+"""The table of the settings with the chats."""
 
 CHAT_KINDS: dict[str, str] = {
     "xmpp": "narval.surfaces.chat.kinds.xmpp",
@@ -41,7 +41,7 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
     """An account of the assistant at a chat service, as in `[chats.NAME]` of the settings."""
 
     name: str
-    """The name of the table, by which operations, elements and commands name the chat."""
+    """The name of the table, with which operations, elements and commands name the chat."""
     kind: Annotated[str, _kind]
     """The protocol, one of CHAT_KINDS."""
     server: Annotated[str, toml.text] = ""
@@ -51,7 +51,7 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
     secret: Annotated[str, toml.text] = ""
     """The name of the secret with which it logs in: a variable, or a file in `etc/`."""
     called: Annotated[str, toml.text] = ""
-    """The name by which lines in rooms address the assistant; "": that of the home's own agent."""
+    """The name with which lines in rooms address the assistant; "": that of the home's own agent."""
     rooms: Annotated[tuple[str, ...], _rooms] = ()
     """The rooms where it listens."""
     strangers: Annotated[Literal["", "element"], toml.one_of("", "element")] = ""
@@ -73,7 +73,7 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
         return self.server or at_home
 
     def password(self, home: Path | None) -> str:
-        """The secret itself, "" where none is named. Raises ValueError with what to do."""
+        """The secret itself, "" if none is named. Raises ValueError with the remedy."""
         if not self.secret:
             return ""
         try:

@@ -1,4 +1,4 @@
-"""The cluster on which heavy calls are answered, as the settings name it (G65, G67)."""
+"""The cluster for heavy calls, as the settings name it (G65, G67)."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ PACKAGE = "distributed"
 """The package of its client, which is an extra."""
 
 CERTIFICATES = ("ca.pem", "cert.pem", "key.pem")
-"""The files in a folder of certificates: the authority's, the own one, and its key."""
+"""The files in a folder of certificates: the authority's, the home's own, and its key."""
 
 
 class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The place where heavy calls are answered; CLUSTER_KEYS has the names of its settings."""
+    """The place for heavy calls; CLUSTER_KEYS has the names of its settings."""
 
     address: Annotated[str, read_address] = ""
     """The address of a scheduler of dask, or LOCAL; "" names none."""
     certificates: Annotated[str, fitting(lambda text: True, "a folder, or none")] = ""
-    """The folder of the certificates by which both sides authenticate each other."""
+    """The folder of the certificates with which both sides authenticate each other."""
     workers: Annotated[int, count(1000)] = max(2, os.cpu_count() or 1)
     """The number of workers of a local cluster."""
     memory: Annotated[int, size] = 512 * 1024 * 1024
@@ -44,7 +44,7 @@ CLUSTER_KEYS: Mapping[str, str] = {
 
 
 def read_address(value: object) -> str:
-    """Read the address of a scheduler: only over TLS, for whoever may connect controls all members (G67)."""
+    """Read the address of a scheduler: only TLS, since whoever may connect controls all members (G67)."""
     if value in ("", LOCAL) or (isinstance(value, str) and re.fullmatch(r"tls://\S+:\d{1,5}", value)):
         return str(value)
     raise ValueError('"local", the address of a scheduler such as "tls://host:8786", or none at all')

@@ -19,7 +19,7 @@ from narval.system.regular_file import read_source
 from narval.system.whole_file import write_whole
 
 FOLDER = "recipes/mcp"
-"""The folder of a home in which the files are."""
+"""The folder of a home with these files."""
 
 State = Literal["accepted", "new", "changed", "gone"]
 
@@ -40,8 +40,8 @@ class KeptTool(NamedTuple):
         return tool
 
     def differs(self) -> Iterator[str]:
-        """The lines in which what its server says now differs from what was accepted, of a tool that changed:
-        those that were accepted after "-", those that are there now after "+".
+        """The lines in which a changed tool's description by its server differs from the accepted one:
+        accepted lines after "-", current ones after "+".
         """
         if self.state == "changed" and self.before is not None and self.offered is not None:
             before, now = (_text(one).splitlines() for one in (self.before, self.offered))
@@ -78,9 +78,10 @@ def compared(accepted: Mapping[str, Tool], offered: Mapping[str, Tool]) -> list[
 def taken_over(
     rows: Collection[KeptTool], accepted: Collection[str], only: Collection[str] | None
 ) -> list[KeptTool]:
-    """The tools with what is taken over: new ones, among `only` if that is given, and the accepted changes.
+    """The tools with the changes taken over: new ones, among `only` if that is given, and the accepted
+    changes.
 
-    Raises RequestError for an accepted one that is not there.
+    Raises RequestError for an accepted one that does not exist.
     """
     names = {row.name for row in rows}
     for name in accepted:
@@ -97,7 +98,7 @@ def taken_over(
 
 
 def write_tools(home: Path, server: str, tools: Collection[Tool]) -> None:
-    """Write the tools that are accepted. Raises OSError."""
+    """Write the accepted tools. Raises OSError."""
     path = home / path_of(server)
     path.parent.mkdir(parents=True, exist_ok=True)
     value = ToolsFile(server=server, tools=sorted(tools, key=lambda tool: tool.name))
@@ -105,5 +106,5 @@ def write_tools(home: Path, server: str, tools: Collection[Tool]) -> None:
 
 
 def _text(value: ToolsFile | Tool) -> str:
-    """The words on tools, as their file has them."""
+    """The text of tools for their file."""
     return json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False)

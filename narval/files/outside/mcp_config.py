@@ -49,7 +49,7 @@ class AddedServer(NamedTuple):
 
 
 class Config(NamedTuple):
-    """The servers of a text: those to be added, and the names of those that are disabled there."""
+    """The servers of a text: those to be added, and the names of the disabled ones."""
 
     servers: list[AddedServer]
     disabled: list[str]
@@ -77,7 +77,7 @@ def read_config(text: str) -> Config:
 
 
 def _without_comments(text: str) -> str:
-    """JSON of editors as plain JSON: comments and trailing commas become blanks."""
+    """JSON with the comments and trailing commas of editors, as plain JSON: they become blanks."""
 
     def blank(piece: re.Match[str]) -> str:
         return piece[0] if piece[0].startswith('"') else re.sub(r"[^\n]", " ", piece[0])
@@ -130,7 +130,7 @@ def _usual(entry: Any) -> Any:
 
 
 def add_servers(home: Path, servers: Iterable[AddedServer]) -> None:
-    """Write the tables of servers and their secrets into a home; none of them where one is faulty.
+    """Write the tables of servers and their secrets into a home; none of them if one is faulty.
 
     Raises RequestError, and OSError.
     """
@@ -189,7 +189,7 @@ def _server(written: str, entry: Any) -> AddedServer:
 
 
 class _Secrets:
-    """The secrets of a server, as they are found: each is a file, since any value may be secret."""
+    """The secrets of a server, as they are found: each becomes a file, since any value may be secret."""
 
     def __init__(self, server: str) -> None:
         self._server = server

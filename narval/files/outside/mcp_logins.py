@@ -1,7 +1,7 @@
 """Logins at MCP servers: the files `var/mcp/NAME.login`, which only their owner may read.
 
-A login has tokens that identify the client to a server. They are stored nowhere else: neither in memory, nor
-in the log, nor in a backup.
+A login has tokens that identify the client to a server. They are stored nowhere else: not in memory, the log
+or a backup.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class McpLogin(msgspec.Struct, frozen=True, kw_only=True):
     """A login: the answers of a server and of its authorization server, as JSON of OAuth."""
 
     url: str
-    """The address of the server, to which alone the tokens are sent."""
+    """The address of the server, the only one to which the tokens are sent."""
     issuer: str
     """The address of the authorization server."""
     client: dict[str, Any]
@@ -32,11 +32,11 @@ class McpLogin(msgspec.Struct, frozen=True, kw_only=True):
     expires: float | None = None
     """The moment at which the token expires, in seconds since 1970; None: not stated."""
     authorization: dict[str, Any] = {}
-    """The addresses at which tokens are given."""
+    """The addresses that issue tokens."""
     resource: dict[str, Any] | None = None
     """The server's metadata about itself."""
     wants: str = ""
-    """The scopes that it has asked for since, separated by blanks."""
+    """The scopes that the server has requested since, separated by blanks."""
 
     @property
     def scopes(self) -> list[str]:
@@ -50,9 +50,9 @@ def login_file(home: Path, name: str) -> Path:
 
 
 def read_login(file: Path, url: str) -> McpLogin | None:
-    """The login in a file; None where there is none, or it is for another address.
+    """The login in a file; None if there is none, or it is for another address.
 
-    Raises ValueError, with what to do, where it cannot be read or others may read it.
+    Raises ValueError, with the remedy, if it cannot be read or others may read it.
     """
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -78,7 +78,7 @@ def write_login(file: Path, login: McpLogin) -> None:
 
 
 def remove_login(file: Path) -> bool:
-    """Delete the file of a login; False where there was none. Raises OSError."""
+    """Delete the file of a login; False if there was none. Raises OSError."""
     try:
         file.unlink()
     except FileNotFoundError:

@@ -15,7 +15,7 @@ from narval.files.outside.services import address, is_in_the_clear, read_variabl
 from narval.system.secret import secret_named
 
 MCP = "mcp"
-"""The table of the settings that has the servers."""
+"""The table of the settings with the servers."""
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
@@ -57,7 +57,7 @@ _OF_PROTOCOL = re.compile(
     "accept|connection|content-.*|cookie|host|last-event-id|mcp-.*|te|transfer-encoding|upgrade",
     re.IGNORECASE,
 )
-"""The headers that a request has anyway."""
+"""The headers that every request has."""
 
 
 class McpServer(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,9 +66,9 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """The name, which is the group of its tools as actions."""
     command: Annotated[tuple[str, ...], _words] = ()
-    """The words that start its program, which speaks through its standard input and output."""
+    """The words that start its program, which uses its standard input and output."""
     url: Annotated[str, address] = ""
-    """The address of a server that speaks HTTP."""
+    """The address of a server that uses HTTP."""
     secret: Annotated[str, toml.text] = ""
     """The name of the secret sent to it as a bearer token."""
     headers: Annotated[tuple[tuple[str, str], ...], _headers] = ()
@@ -88,7 +88,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     tools: Annotated[tuple[str, ...] | None, _TOOLS] = None
     """The tools that may be called; None: all."""
     idempotent: Annotated[tuple[str, ...], _TOOLS] = ()
-    """The tools that may be called twice: again when the server or the daemon dies."""
+    """The tools that may be called twice: again if the server or the daemon dies."""
     approved: Annotated[tuple[str, ...], _TOOLS] = ()
     """The tools declared destructive that are called without asking a person."""
     timeout: Annotated[float | None, toml.duration] = None
@@ -105,7 +105,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def secret_named(self, name: str, home: Path | None) -> str:
-        """One of its secrets. Raises ActionError (`no-secret`, final) with what to do."""
+        """One of its secrets. Raises ActionError (`no-secret`, final) with the remedy."""
         try:
             return secret_named(name, home)
         except ValueError as error:

@@ -48,8 +48,8 @@ _decode = msgspec.msgpack.Decoder(tuple[str, int, bytes]).decode
 
 
 class NewPeer(NamedTuple):
-    """A peer as named in a command: its name here, its address, the file to check its certificate against,
-    and the agents of this home that may write to it.
+    """A peer as named in a command: its name here, its address, the file to verify its certificate with, and
+    the agents of this home that may write to it.
     """
 
     name: str
@@ -59,7 +59,7 @@ class NewPeer(NamedTuple):
 
 
 def add_link(home: Path, peer: NewPeer, own_name: str, now: float) -> str:
-    """Write the table of a peer to which requests go, and the secret; the code for the other side.
+    """Write the table of a peer that gets requests, and the secret; returns the code for the other side.
 
     Raises OperatorError, and OSError.
     """
@@ -81,7 +81,7 @@ def add_link(home: Path, peer: NewPeer, own_name: str, now: float) -> str:
 
 
 def accept_link(home: Path, code: str, name: str | None, agents: Sequence[str], now: float) -> str:
-    """Write the table of the peer that has printed a code; its name here, by default its own.
+    """Write the table of the peer that printed a code; returns its name here, by default its own.
 
     Raises OperatorError for an invalid code, and OSError.
     """
@@ -102,7 +102,7 @@ def accept_link(home: Path, code: str, name: str | None, agents: Sequence[str], 
 
 
 def remove_link(home: Path, name: str) -> None:
-    """Remove the table of a peer, and the secret that `add_link` has made. Raises OperatorError, OSError."""
+    """Remove the table of a peer, and the secret that `add_link` made. Raises OperatorError, OSError."""
     source = Source(PEERS_FILE, _text(home).encode())
     try:
         toml = TomlText(source)
@@ -115,7 +115,7 @@ def remove_link(home: Path, name: str) -> None:
     first = toml.key(name)[0] - 1
     last = next((begin for begin in begins if begin > first), len(lines))
     while last < len(lines) and last - 1 > first and re.match(r"\s*(#|$)", lines[last - 1]):
-        last -= 1  # comments above the next table belong to it
+        last -= 1  # comments above the next table belong to that table
     text = "".join([*lines[:first], *lines[last:]])
     by_hand = OperatorError(f"remove [{name}] from {PEERS_FILE} by hand: it is not written as one table")
     try:
@@ -139,7 +139,7 @@ def _text(home: Path) -> str:
 
 
 def _with_table(home: Path, name: str, lines: Sequence[str]) -> str:
-    """The text of the file with one more table. Raises OperatorError where it would have faults."""
+    """The text of the file with one more table. Raises OperatorError if it would have faults."""
     before = _text(home)
     peers, faults = parse_peers(Source(PEERS_FILE, before.encode()))
     if peers is not None and name in peers:
@@ -181,7 +181,7 @@ def _read(code: str) -> _Code:
 
 
 def _accepted(home: Path, now: float) -> dict[str, int]:
-    """The accepted codes that would still be valid, by their digests."""
+    """The accepted codes that are not expired, by their digests."""
     try:
         rows = [line.split(" ") for line in (home / CODES).read_text("ascii").splitlines()]
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """Peers: `etc/peers.toml`, the other homes with which this one is linked, with the rights of each.
 
 This home sends requests to a peer with a known address, with a token that is a secret of this home. A peer
-that sends requests proves itself by a token, of which the file has only the digest.
+that sends requests authenticates with a token; the file has only its digest.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from narval.files.web_settings import is_loopback
 from narval.system.current_file import CurrentFile
 
 PEERS_FILE = "etc/peers.toml"
-"""The file of a home that has its peers."""
+"""The file of a home with its peers."""
 
 PeerScope = Literal["read", "write"]
-"""The right of a peer to ask operations: `read` leaves the home unchanged, `write` alters it."""
+"""The right of a peer to ask operations: `read` leaves the home unchanged, `write` changes it."""
 
 _SCOPES: tuple[PeerScope, ...] = ("read", "write")
 
@@ -69,15 +69,15 @@ class PeerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """A peer: another home with which this one is linked, and all its rights here."""
 
     name: str
-    """Its name here, which its table has: `shop@office` is the agent shop of the peer office."""
+    """Its name here, from its table: `shop@office` is the agent shop of the peer office."""
     url: Annotated[str | None, toml.or_none(peer_url)] = None
-    """The address for requests to it; empty: it gets no requests, and sends them."""
+    """The address for requests to it; empty: it gets none, and sends them."""
     token: Annotated[str | None, toml.or_none(toml.text)] = None
-    """The name of the secret by which this home proves itself there: a variable, or a file in `etc/`."""
+    """The name of the secret with which this home authenticates there: a variable, or a file in `etc/`."""
     token_sha256: Annotated[str | None, toml.or_none(read_digest)] = None
-    """The SHA-256 of the token by which it proves itself here; empty: it cannot send requests."""
+    """The SHA-256 of the token with which it authenticates here; empty: it cannot send requests."""
     ca: Annotated[str | None, toml.or_none(toml.text)] = None
-    """The file of certificates (PEM) to check that of its address against; empty: the system's."""
+    """The file of certificates (PEM) to verify that of its address with; empty: the system's."""
     agents: Annotated[tuple[str, ...], _AGENTS] = ()
     """The agents of this home that may write to its agents, and be written to by them; `*` is all."""
     asks: Annotated[tuple[PeerScope, ...], _ASKS] = ()

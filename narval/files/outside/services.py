@@ -1,7 +1,7 @@
 """Services: the places outside that settings name, and so grant, with the data for requests.
 
-An element names a service, and never an address with a secret: only the settings say where a secret goes, so
-no stranger's text can send it elsewhere.
+An element names a service, never an address with a secret. Only the settings say where a secret goes, so a
+stranger's text cannot send it elsewhere.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True, tag_field="table"):
     """
 
     name: str
-    """The name by which elements name it."""
+    """The name with which elements refer to it."""
 
     @property
     def table(self) -> str:
@@ -104,7 +104,7 @@ class WebService(Service, frozen=True, kw_only=True, tag="services"):
     """The header of HTTP with the secret, for the way `header`."""
 
     def password(self, home: Path | None) -> str:
-        """The secret itself. Raises ActionError (`no-secret`, final) with what to do."""
+        """The secret itself. Raises ActionError (`no-secret`, final) with the remedy."""
         try:
             return secret_named(self.secret, home)
         except ValueError as error:
@@ -151,11 +151,11 @@ class LanguageModel(WebService, frozen=True, kw_only=True, tag="models"):
     seconds: Annotated[float | None, toml.duration] = None
     """The time that one answer may take; None: the usual time of the module."""
     asks: Annotated[bool, toml.flag] = True
-    """False if its answers may lead to calls outside without anybody's agreement."""
+    """False if its answers may lead to calls outside without a person's agreement."""
 
 
 class Mailbox(Service, frozen=True, kw_only=True, tag="mailboxes"):
-    """A mailbox, whose element in memory says where it is."""
+    """A mailbox; its element in memory says where it is."""
 
     write: Annotated[bool, toml.flag] = False
     """True if mails may be marked, moved and deleted there."""
@@ -171,13 +171,13 @@ class Command(Service, frozen=True, kw_only=True, tag="commands"):
     seconds: Annotated[float | None, toml.duration] = None
     """The time that it may take; None: the usual time of the module."""
     environment: Annotated[tuple[tuple[str, str], ...], read_variables] = ()
-    """The variables that it has besides the usual ones."""
+    """The variables that it gets besides the usual ones."""
     dashes: Annotated[bool, toml.flag] = False
     """True if an argument may begin with a dash."""
     statuses: Annotated[tuple[int, ...], _statuses] = (0,)
     """The statuses of success."""
     bytes: Annotated[int, toml.size] = 64 * 1024
-    """The most bytes of its output that count."""
+    """The most bytes of its output that are used."""
     output: Annotated[Literal["text", "xml"], toml.one_of("text", "xml")] = "text"
     """The form of its output."""
 

@@ -15,19 +15,19 @@ from narval.files import toml
 from narval.files.outside.services import address
 
 SOURCES = "sources"
-"""The table of the settings that has them."""
+"""The table of the settings with the sources."""
 
 DATAFLOWS = "dataflows"
-"""The table of the settings that has the limits of dataflows."""
+"""The table of the settings with the limits of dataflows."""
 
 
 class FlowLimits(msgspec.Struct, frozen=True):
     """The limits of a session; a run may be started with others."""
 
     ttl: Annotated[float | None, toml.or_none(toml.duration)] = None
-    """The seconds after which an idle session is given up; None: never."""
+    """The seconds after which an idle session is abandoned; None: never."""
     restarts: Annotated[int, _whole] = 3
-    """The number of times that a transaction with a temporary failure begins again."""
+    """The number of times that a transaction with a temporary failure is restarted."""
     depth: Annotated[int, toml.count(1_000_000)] = 1_000
     """The depth to which dataflows may call one another."""
     frames: Annotated[int, toml.count(1_000_000)] = 10_000
@@ -36,7 +36,7 @@ class FlowLimits(msgspec.Struct, frozen=True):
     """True if data that does not fit in memory may go to disk."""
 
     def with_asked(self, asked: Mapping[str, Any]) -> FlowLimits:
-        """These limits, with those from `asked`, by name, with which a run was started."""
+        """These limits, with those in `asked`, by name, with which a run was started."""
         made = {
             name: read(asked[name])
             for name, read in (
@@ -64,9 +64,9 @@ class FlowSource(msgspec.Struct, frozen=True):
     path: Annotated[str, toml.text] = ""
     """The file; a relative path starts at the home."""
     url: Annotated[str, address] = ""
-    """The page of the web, where it is not a file."""
+    """The web page, if it is not a file."""
     records: Annotated[str, toml.text] = ""
-    """The name of the elements that are tuples, or the key of the list that has them."""
+    """The name of the elements that are tuples, or the key of the list that contains them."""
     write: Annotated[bool, toml.flag] = False
     """True if statements and exports may alter it."""
     numbers: Annotated[Mapping[str, NumberForm | None], _numbers] = MappingProxyType({})

@@ -21,7 +21,7 @@ def doubts_of_tools(
     home: Path, library: Library, servers: Iterable[McpServer], people: Directory | None
 ) -> Iterator[Fault]:
     """Warnings about calls of tools: the settings have no server of that name, or a person must be asked
-    before the tool destroys, and there is no work that asks.
+    before the tool destroys something, and no work asks.
     """
     ruled = {rule.action for rule in people.approvals} if people is not None else set[str]()
     of_settings = {server.name: server for server in servers}
@@ -76,7 +76,7 @@ def servers_to_add(home: Path, paths: Iterable[str], servers: Iterable[McpServer
             if source is None or isinstance(source, Fault):
                 continue
             added = read_config(source.text).servers
-        except RequestError:  # it is about something else
+        except RequestError:  # the file is about something else
             continue
         files.update({server.name: path for server in added if server.name not in there})
     return files

@@ -1,5 +1,5 @@
-"""Altering several files of a home at once: the alteration is noted first, so that the next program can
-finish what a program killed between two files has begun.
+"""Altering several files of a home at once: the alteration is noted first, so that after a kill between two
+files the next program can finish it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from narval.system.whole_file import write_whole
 log = logging.getLogger("narval.daemon")
 
 NOTE = "altering.json"
-"""The file of a proposal with the alteration while it is under way."""
+"""The file of a proposal with the alteration in progress."""
 
 ONE_AT_A_TIME = threading.Lock()
 """A lock held between checking the files and altering them accordingly."""
 
 
 class FileChange(msgspec.Struct, frozen=True):
-    """The text of a file of the home before and after; None: there is no such file."""
+    """The text of a file of the home before and after; None: the file does not exist."""
 
     path: str
     before: str | None
@@ -36,7 +36,7 @@ class FileChange(msgspec.Struct, frozen=True):
 
 class Alteration(msgspec.Struct, frozen=True):
     """All files to be written, in order; then the proposal is `accepted` (with the record of that), or no
-    longer so (None).
+    longer accepted (None).
     """
 
     changes: tuple[FileChange, ...]
@@ -53,17 +53,17 @@ def text_at(home: Path, path: str) -> str | None:
 
 @contextmanager
 def altering(home: Path) -> Iterator[None]:
-    """Alter files alone in this program within the block, once a killed program's work is finished."""
+    """Alter files exclusively in this program within the block, after finishing a killed program's work."""
     with ONE_AT_A_TIME:
         finish_altering(home)
         yield
 
 
 def alter(proposal: Proposal, alteration: Alteration) -> None:
-    """Write all of it: after a kill, `finish_altering` finishes it; where a file cannot be written, all are
+    """Write all files. After a kill, `finish_altering` finishes it; if a file cannot be written, all are
     restored.
 
-    Raises RequestError where a file has changed meanwhile, before anything is written, and OSError.
+    Raises RequestError if a file has changed since, before anything is written, and OSError.
     """
     for change in alteration.changes:
         if text_at(proposal.home, change.path) != change.before:
@@ -77,9 +77,7 @@ def alter(proposal: Proposal, alteration: Alteration) -> None:
 
 
 def _take_back(proposal: Proposal, alteration: Alteration) -> None:
-    """Restore the files after a failed write; what cannot be restored either stays noted, and is finished
-    later.
-    """
+    """Restore the files after a failed write; the remaining ones stay noted, and are finished later."""
     home = proposal.home
     with suppress(OSError):
         for change in reversed(alteration.changes):
@@ -93,7 +91,7 @@ def _take_back(proposal: Proposal, alteration: Alteration) -> None:
 
 
 def finish_altering(home: Path) -> None:
-    """Finish the work of a killed program; the log tells what could not be finished, which is tried again."""
+    """Finish the work of a killed program; the log names what could not be finished, which is retried."""
     try:
         restore_folders(home)
     except OSError as error:

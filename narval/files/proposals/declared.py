@@ -1,4 +1,4 @@
-"""The elements that a proposal declares: a block of lines in `data/memory.xml`, found again by its text."""
+"""The elements that a proposal declares: a block of lines in `data/memory.xml`, identified by its text."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ def block_of(name: str, memory: str) -> str:
 
 
 def with_elements(home: Path, name: str, memory: str) -> str:
-    """The text of `data/memory.xml` with the elements of a proposal. Raises RequestError where its end is not
-    found.
-    """
+    """The text of `data/memory.xml` with the elements of a proposal. Raises RequestError if it has no end."""
     written = text_at(home, DECLARED)
     head, end, tail = (EMPTY if written is None else written).rpartition("</memory>")
     if not end:
@@ -31,7 +29,7 @@ def with_elements(home: Path, name: str, memory: str) -> str:
 
 
 def without_elements(home: Path, name: str, memory: str) -> str:
-    """The text of `data/memory.xml` without them. Raises RequestError where it has them no longer."""
+    """The text of `data/memory.xml` without them. Raises RequestError if it no longer has them."""
     written = text_at(home, DECLARED) or ""
     block = block_of(name, memory)
     if block not in written:

@@ -1,4 +1,4 @@
-"""Edits: saved alterations of a file of recipes, kept with the former text so that they can be undone.
+"""Edits: saved alterations of a recipe file, stored with the former text so that they can be undone.
 
 An edit is a proposal that is accepted when it is made: a folder in `var/edits/` with the files that it
 altered.
@@ -16,7 +16,7 @@ EDITS = "var/edits"
 """The folder of a home with a folder for each edit."""
 
 KEPT = 20
-"""The most edits of one file that are kept; the newest are."""
+"""The most stored edits of one file, the newest."""
 
 _NAME = re.compile(r"e[1-9][0-9]{0,11}")
 

@@ -1,6 +1,6 @@
 """A proposal as a folder in `proposals/`: its texts, the wish, the rounds with a model, and its state.
 
-No definition is read from there. Every file is written whole, and the state last, so that after a kill the
+No definition is loaded from there. Every file is written whole, and the state last, so that after a kill the
 proposal says how far it came.
 """
 
@@ -52,7 +52,7 @@ LONGEST_WISH = 4_000
 """The most characters of a wish."""
 
 LONGEST_FILE = 16 * 1024 * 1024
-"""The most bytes that are read of a file of a proposal."""
+"""The most bytes that are read of a proposal's file."""
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,63}")
 
@@ -69,7 +69,7 @@ LISTS = ("faults", "told", "findings", "needs", "unnamed", "questions", "answers
 
 
 class Proposal:
-    """The folder of a proposal, and what it holds."""
+    """The folder of a proposal, and its content."""
 
     def __init__(self, home: Path, name: str) -> None:
         self.home, self.name = home, name
@@ -98,12 +98,12 @@ class Proposal:
         return path.read_text("utf-8", "replace") if _is_plain(path) else ""
 
     def past(self) -> Form | None:
-        """The report on its present texts, played on the past; None where this has not been tried."""
+        """The report on its current texts, played on the past; None if this was not tried."""
         form = _json(self.folder / PAST)
         return form if form is not None and form.get("digest") == digest_of_texts(self.texts()) else None
 
     def accepted(self) -> Form | None:
-        """By whom it was accepted, when, and what was altered; None where it was not."""
+        """By whom it was accepted, when, and what was altered; None if it was not accepted."""
         return _json(self.folder / ACCEPTED)
 
     def rounds(self) -> list[Form]:
@@ -140,7 +140,7 @@ class Proposal:
         write_whole(self.folder / ROUNDS / f"{number}.json", text_of_form(about))
 
     def note_past(self, report: Mapping[str, Any]) -> None:
-        """Store the effects of its present texts on the past. Raises OSError."""
+        """Store the effects of its current texts on the past. Raises OSError."""
         write_whole(self.folder / PAST, text_of_form({"digest": digest_of_texts(self.texts()), **report}))
 
     def put_texts(self, texts: Mapping[str, str]) -> None:
@@ -157,13 +157,13 @@ class Proposal:
     def drop(self) -> None:
         """Delete it. Raises OSError."""
         gone = self.folder.with_name(f".{self.name}.{os.urandom(4).hex()}")
-        self.folder.rename(gone)  # at once, whatever becomes of its files
+        self.folder.rename(gone)  # at once, even if deleting its files fails
         shutil.rmtree(gone)
 
 
 def put_folder(made: Path, path: Path, former: Path) -> None:
     """Put a folder in the place of another, which is moved to `former` first: a killed program leaves one of
-    the two. Raises OSError; then all is restored.
+    the two. On OSError, which it raises, all is restored.
     """
     if path.exists():
         shutil.rmtree(former, ignore_errors=True)
@@ -183,12 +183,12 @@ def former_of(folder: Path) -> Path:
 
 
 _LEFT = re.compile(rf"\.({NAME.pattern})\.(former|[a-z0-9_]{{8}})")
-"""The names of folders that a killed program leaves: a former proposal, and one half made or half deleted."""
+"""The names of folders that a killed program leaves: a former proposal, and a partly made or deleted one."""
 
 
 def restore_folders(home: Path) -> None:
-    """Restore a proposal that a killed program had moved to put another in its place, and delete what it left
-    half made or half deleted. Any other folder or file is somebody else's. Raises OSError.
+    """Restore a proposal that a killed program had moved to replace it, and delete what it left partly made
+    or deleted. Any other folder or file belongs to somebody else. Raises OSError.
     """
     for path in (home / PROPOSALS).glob(".*"):
         left = _LEFT.fullmatch(path.name)
@@ -213,7 +213,7 @@ def proposals_of(home: Path) -> Iterator[Proposal]:
 
 
 def proposal_named(home: Path, name: str) -> Proposal:
-    """The proposal of a name. Raises RequestError with those there are."""
+    """The proposal of a name. Raises RequestError, which lists the existing ones."""
     names = [one.name for one in proposals_of(home)]
     if name not in names:
         listed = closest(name, names) or "; `narval proposals` lists those there are"
@@ -236,7 +236,7 @@ def check_wish(wish: str) -> None:
 
 
 def name_for(wish: str) -> str:
-    """A name for a proposal, of the first words of its wish."""
+    """A name for a proposal, from the first words of its wish."""
     words = re.findall(r"[a-z0-9]+", wish.lower())
     while words and not words[0][0].isalpha():
         words.pop(0)
@@ -247,7 +247,7 @@ def name_for(wish: str) -> str:
 
 
 def digest_of_texts(texts: Mapping[str, str]) -> str:
-    """The digest of the texts of a proposal: one accepts exactly the texts one has seen."""
+    """The digest of a proposal's texts: a person accepts exactly the texts they have seen."""
     parts: Sequence[str] = [f"{name}\0{len(text)}\0{text}" for name, text in sorted(texts.items())]
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -267,7 +267,7 @@ def _is_plain(path: Path) -> bool:
 
 
 def _json(path: Path) -> Form | None:
-    """The object in a file of JSON; None where there is none, or it cannot be read."""
+    """The object in a JSON file; None if there is none, or it cannot be read."""
     try:
         form = json.loads(path.read_text(encoding="utf-8")) if _is_plain(path) else None
     except (OSError, ValueError, RecursionError):
@@ -276,5 +276,5 @@ def _json(path: Path) -> Form | None:
 
 
 def text_of_form(form: Mapping[str, Any]) -> str:
-    """The text of a file with all of a form."""
+    """The text of a file with all fields of a form."""
     return json.dumps(form, indent=1) + "\n"

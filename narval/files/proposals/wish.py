@@ -37,7 +37,7 @@ no model is set up to draft definitions. Write into etc/narval.toml, for example
   model = "local"
 By hand: `narval actions` lists what can be called, `narval take` copies an example that ships, and \
 `narval check FILE --tell` says what a definition does"""
-"""The message where no model is set up."""
+"""The message if no model is set up."""
 
 
 class Example(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """A wish of a person, and all that the model gets with it."""
+    """A wish of a person, and everything that the model gets with it."""
 
     text: str
     """The wish in words."""
@@ -77,7 +77,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def verdict_on(home: Home, labels: Iterable[str]) -> Verdict:
-    """The verdict of the home's rules on a language model that is shown an element with these labels. Raises
+    """The verdict of the home's rules on showing a language model an element with these labels. Raises
     SettingsError.
     """
     prompt = Part("prompt", labels=tuple(label.removesuffix(WHETHER) for label in labels))
@@ -97,8 +97,8 @@ def change_of(home: Home, name: str, kind: str, path: str) -> Change:
 
 
 def model_of(settings: Settings, name: str = "") -> LanguageModel:
-    """The model that drafts, or the one of a name. Raises RequestError with how to set one up, and what to do
-    without one.
+    """The model that drafts, or the one of a name. Raises RequestError, which says how to set one up, and how
+    to do without.
     """
     name = name or settings.propose.model or ""
     if not name:
@@ -110,9 +110,7 @@ def model_of(settings: Settings, name: str = "") -> LanguageModel:
 
 
 def begin_proposal(home: Home, wish: Wish, model: LanguageModel) -> Proposal:
-    """Make the folder of a new proposal. Raises RequestError for an invalid wish, and where a proposal has
-    its name.
-    """
+    """Make the folder of a new proposal. Raises RequestError for an invalid wish, or a taken name."""
     check_wish(wish.text)
     if not wish.text.strip():
         raise RequestError("expected a wish in words, got none")

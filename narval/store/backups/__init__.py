@@ -1,1 +1,1 @@
-"""Backups: the store at one moment in a file, from any database, and the way back (G60)."""
+"""Backups: the store at one moment in a file, from any database, and restoring it (G60)."""

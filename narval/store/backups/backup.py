@@ -1,4 +1,4 @@
-"""A backup: the store at one moment in a SQLite file of its own, made without a pause of the daemon (G60)."""
+"""A backup: the store at one moment in a separate SQLite file, made without pausing the daemon (G60)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from narval.store.sqlite import BESIDE, File, sync
 
 
 class Copied(NamedTuple):
-    """The names of the agents that were copied, and how many rows."""
+    """The names of the copied agents, and the number of copied rows."""
 
     agents: tuple[str, ...]
     rows: int
@@ -30,11 +30,11 @@ def back_up(
     names: Collection[str],
     told: Told,
 ) -> Copied:
-    """Write the store at a path or URL, as it is at one moment, into a file, which is whole or not there.
+    """Write the store at a path or URL, as it is at one moment, into a file, whole or not at all.
 
     With `names` it has only these agents. The home's own agent, called `own` if homes share a store, gets the
     number that it has in a store of its own. `is_held` says if a daemon is running on the store. Raises
-    RequestError if there is no such agent, and StoreError, also for a file that is there and is no backup.
+    RequestError if there is no such agent, and StoreError, also for an existing file that is not a backup.
     """
     if not file.parent.is_dir():
         raise RequestError(f"expected a folder to write the backup into, found none: {file.parent}")
@@ -57,13 +57,13 @@ def back_up(
                     return Copied(
                         tuple(row.name for row in rows if not stands_for_peer(row.name)), copying.rows
                     )
-            new.unlink()  # a daemon that started or ended has moved the files meanwhile
+            new.unlink()  # a daemon that started or ended has moved the files in the meantime
     raise StoreError(f"the store is being written all the time: {where}; try again")
 
 
 def _refuse_other(file: Path, where: Path | str) -> None:
-    """Raise StoreError for a file that is no backup: a store would be lost, and that of a daemon at work be
-    damaged by the log beside it.
+    """Raise StoreError for a file that is not a backup: overwriting would lose a store, or damage that of a
+    running daemon by the log beside it.
     """
     if isinstance(where, Path) and where.exists() and file.samefile(where):
         raise StoreError(f"{file} is the store itself; write the backup to another file")

@@ -1,4 +1,4 @@
-"""Copying of rows from a store opened by `look` to another, table by table, between any databases."""
+"""Copying rows from a store opened by `look` to another, table by table, between any databases."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from narval.store.sqlite import File, sync
 from narval.store.tables import HEAD, META, OF_AGENTS, TEXTS, Table, plain_type, quoted
 
 COPIED = (TEXTS, *OF_AGENTS)
-"""The tables that are copied, those that others refer to first."""
+"""The copied tables, those that others refer to first."""
 
 AT_ONCE = 2_000
 """Rows read and written at once."""
@@ -39,7 +39,7 @@ Told = Callable[[int], None]
 
 
 class Copying:
-    """A copy of all rows of a store, or of those of some agents, under the numbers that they have there.
+    """A copy of all rows of a store, or of those of some agents, with the target's numbers of agents.
 
     `only` are the numbers of these agents in the source, `numbers` the new numbers of those that change;
     `told` is called with the number of rows copied.
@@ -69,7 +69,7 @@ class Copying:
             query += " ORDER BY line"
         driver, connection = self._source.driver, self._source.connection
         try:
-            named = () if isinstance(driver, File) else ("copied",)  # a server sends only what is fetched
+            named = () if isinstance(driver, File) else ("copied",)  # a server sends only fetched rows
             with closing(connection.cursor(*named)) as found:
                 found.execute(query)
                 while rows := found.fetchmany(AT_ONCE):
@@ -92,7 +92,7 @@ class Copying:
         return f"digest IN ({named} UNION {current})"
 
     def _fitted(self, rows: list[Any], table: Table) -> list[Any]:
-        """Rows with the new numbers of agents, and booleans as a server wants them."""
+        """Rows with the new numbers of agents, and booleans for a server."""
         kinds = list(enumerate(table.columns.items()))
         numbers = [place for place, (name, _) in kinds if name in _NUMBERS and self._numbers]
         flags = [place for place, (_, kind) in kinds if plain_type(kind) is bool]
@@ -123,7 +123,7 @@ def write_store(
     file = File(path, "crash", PATIENCE)
     file.ensure()
     with closing(file.connect()) as target:
-        target.execute("PRAGMA journal_mode=OFF")  # a file that is not whole is never used
+        target.execute("PRAGMA journal_mode=OFF")  # an incomplete file is never used
         target.execute("PRAGMA synchronous=OFF")
         target.execute("BEGIN")
         for table in ("agents", "meta"):
@@ -150,7 +150,7 @@ def is_sealed(path: Path) -> bool:
 def check_seal(source: Look) -> None:
     """Raise StoreError if the rows of a backup are not those that were written, or the file contains code.
 
-    A store copied by hand, or a backup of another version, has nothing to compare with.
+    A store copied by hand, or a backup of another version, has no seal to compare with.
     """
     connection = source.connection
     what = "expected a backup as narval backup wrote it"

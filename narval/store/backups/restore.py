@@ -1,5 +1,5 @@
-"""Restoring of backups: a whole store, or one agent among others. If it is killed, the old store or the new
-one is there.
+"""Restoring backups: a whole store, or one agent into an existing one. After a kill, either the old store or
+the new one exists.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from narval.store.postgresql.postgresql import Server
 
 LEFT_OUT = frozenset({"agents", "messages", "taken", "dead_letters"})
-"""The tables of which a new agent gets nothing: messages to and from the old agent remain that one's."""
+"""The tables that a new agent does not get: messages to and from the old agent remain that one's."""
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def opened(backup: Path) -> Iterator[Look]:
 
 
 def _check_name(name: str) -> None:
-    """Raise StoreError for a name that no agent can have, because it would name a folder elsewhere."""
+    """Raise StoreError for an invalid agent name, which could name a folder elsewhere."""
     try:
         agent_name(name)
     except ValueError as error:
@@ -60,11 +60,11 @@ def _check_name(name: str) -> None:
 
 
 def restore_all(where: Path | str, source: Look, told: Told, *, force: bool) -> tuple[Copied, Path | None]:
-    """Make the store at a path or URL what a backup says; return the path to which a former store was moved,
-    if any.
+    """Replace the store at a path or URL by a backup; return the path to which a former store was moved, if
+    any.
 
-    No daemon may be at work on it. With `force` an existing file is moved aside. Raises RequestError if
-    something is there, or the backup lacks the home's own agent, and StoreError.
+    No daemon may be running on it. With `force` an existing file is moved aside. Raises RequestError if a
+    store exists there, or the backup lacks the home's own agent, and StoreError.
     """
     rows = list(source.agents())
     if all(row.agent != HOME_AGENT for row in rows):
@@ -81,7 +81,7 @@ def restore_all(where: Path | str, source: Look, told: Told, *, force: bool) -> 
 
 
 def restore_agent(where: Path | str, source: Look, name: str, new_name: str, told: Told) -> Copied:
-    """Add an agent of a backup to the store at a path or URL, which is made if there is none.
+    """Add an agent of a backup to the store at a path or URL, which is made if missing.
 
     It gets a new number and a new id, and is suspended. Raises RequestError if the backup has no such agent,
     or the store has one of the new name, and StoreError.
@@ -176,12 +176,12 @@ def _replace_file(store: Path, copying: Copying, *, force: bool) -> Path | None:
 
 
 def _set_apart(target: Any, mark: str) -> None:
-    """Let nothing that a restored store does from now on look outside like something done after the backup.
+    """Make the later acts of a restored store distinguishable, outside, from those done after the backup.
 
-    The id of a call has a number of its agent, and what was done under an id is not done again. So each agent
-    goes on from the present moment in microseconds, unless its numbers are higher: no agent has used as many,
-    and a backup that is put back twice has others each time. `mark` is the connection's placeholder for a
-    parameter.
+    The id of a call has a number of its agent, and work already done under an id is not repeated. So each
+    agent continues from the current time in microseconds, unless its numbers are higher: no agent has used so
+    many numbers, and a backup that is restored twice gets different ones each time. `mark` is the
+    connection's placeholder for a parameter.
     """
     set_links_apart(target, mark)
     now = time.time_ns() // 1000
@@ -200,7 +200,7 @@ def _set_aside(store: Path) -> Path:
     with suppress(sqlite3.Error, StoreError), closing(File(store, "crash", PATIENCE).connect()) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     for beside, kept in zip(_beside(store), _beside(aside), strict=True):
-        if beside.exists():  # the store is damaged: a log of it must not become one of the new
+        if beside.exists():  # the store is damaged: its log must not become the new store's
             beside.rename(kept)
     if store.exists():
         os.link(store, aside)

@@ -1,3 +1,1 @@
-"""Stores that several daemons share: PostgreSQL, and the leases that say which daemon may work on which
-agent.
-"""
+"""Stores that several daemons share: PostgreSQL, and the leases that say which daemon may run which agent."""

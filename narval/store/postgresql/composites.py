@@ -13,9 +13,7 @@ from typing import Any
 from narval.store.tables import Columns, plain_type
 
 _ARRAY = Struct(">iiiii").pack
-"""The head of an array: its dimensions, that no element is NULL, type of the elements, how many,
-first index.
-"""
+"""The head of an array: dimensions, a flag for no NULLs, type of the elements, length, first index."""
 
 _WORD = Struct(">i").pack
 _HEAD = Struct(">ii").pack

@@ -44,7 +44,7 @@ _NOT_PERFORMED = "nothing of this turn was performed"
 
 
 def open_shared(server: Server, durability: Durability, patience: float | None) -> SharedDatabase:
-    """The store on a server, made and brought up to date as it needs.
+    """The store on a server, made or migrated as needed.
 
     `patience` is the seconds that a commit waits while the server is away; None: for ever. Raises StoreError,
     and StoreAwayError if the server is away now.
@@ -64,7 +64,7 @@ def open_shared(server: Server, durability: Durability, patience: float | None) 
 
 
 class ServerTables(Tables):
-    """The tables of a server, whose rows are fetched at once, for many readers share its connections."""
+    """The tables of a server, whose rows are fetched at once, since many readers share its connections."""
 
     def __init__(self, server: Server, leases: ServerLeases) -> None:
         super().__init__(server)
@@ -72,9 +72,7 @@ class ServerTables(Tables):
         self._ahead: dict[int, tuple[TurnMark, dict[str, list[Any]]]] = {}
 
     def read_ahead(self, agents: Collection[int]) -> None:
-        """Read in one go the rows with which agents are restored; they are valid until the
-        agents' next turn.
-        """
+        """Read in one round trip the rows that restore agents, valid until the agents' next turn."""
         marks = self._leases.marks
         ahead = {
             agent: (mark, {name: list[Any]() for name in AHEAD})
@@ -107,7 +105,7 @@ class ServerTables(Tables):
         """The rows of a query. Raises StoreError, StoreAwayError."""
         if self._ahead and name in AHEAD and (known := self._ahead.get(given[0])) is not None:
             mark, rows = known
-            if self._leases.marks.get(given[0]) == mark:  # else it has had a turn, or another daemon has it
+            if self._leases.marks.get(given[0]) == mark:  # else it has had a turn, or another daemon holds it
                 if name in AT_THE_START:
                     return rows[name]
                 first, last = given[-2:]
@@ -118,7 +116,7 @@ class ServerTables(Tables):
         except Error as error:
             if not is_away(error):
                 raise self._server.trouble(error) from error
-        self._server.drop_idle()  # it may have been restarted since they were made
+        self._server.drop_idle()  # the server may have restarted since they were opened
         try:
             with self._server.reading() as connection:
                 return self._rows(connection, name, given)
@@ -168,7 +166,7 @@ class SharedDatabase(ReadTables):
         return self._outage.away
 
     def read_ahead(self, agents: Collection[int]) -> None:
-        """Read in one go the rows with which agents are restored."""
+        """Read in one round trip the rows that restore agents."""
         self._at_hand.read_ahead(agents)
 
     def commit(self, *batches: Batch) -> None:
@@ -224,7 +222,7 @@ class SharedDatabase(ReadTables):
             lost = fenced_agents(error)
             if lost is None:
                 raise
-            # What was asked before the connection was cut may have been done only now.
+            # A request sent before the connection was cut may only now have been done.
             made = self._made_before(commit) if is_cut else None
             if made is None:
                 self.leases.forget(lost)
@@ -232,7 +230,7 @@ class SharedDatabase(ReadTables):
             return made
 
     def _made_before(self, commit: Commit) -> set[int] | None:
-        """The agents that a commit made whose answer was lost; None if it was not recorded (G51)."""
+        """The agents made by a commit whose answer was lost; None if it was not recorded (G51)."""
         connection, daemon = self.writer.connection, self.leases.daemon
         turns = turns_recorded(connection, daemon, commit.before)
         if not turns:
@@ -276,7 +274,7 @@ class SharedDatabase(ReadTables):
         return ServerLetters(self._tables.read, self._tables.name)
 
     def listen(self, heard: Callable[[frozenset[int]], None]) -> ServerNotices:
-        """Begin to tell other daemons of messages, and to hear of them, on a further connection."""
+        """Start notifying other daemons of messages, and hearing of them, on another connection."""
         return ServerNotices(self._server, lambda: self.leases.daemon, heard)
 
     def make_room(self) -> None:

@@ -1,4 +1,4 @@
-"""The driver of a store by its path or URL. A server's is imported when it is needed."""
+"""The driver of a store by its path or URL. A server's is imported on first use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def driver_of(where: Path | str, durability: Durability, patience: float) -> Fil
 
 @contextmanager
 def published_at(url: str) -> Iterator[Published]:
-    """The collections of the store at a URL, for a program that is no daemon of it. Raises StoreError."""
+    """The collections of the store at a URL, for a program other than a daemon. Raises StoreError."""
     server = _server_at(url)
     from narval.store.postgresql.published_table import PublishedTable  # here: it imports psycopg
 

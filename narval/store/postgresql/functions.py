@@ -1,7 +1,7 @@
 """Parts of a server besides the tables: leases, types of rows, and the function `record` (G45, G47).
 
-The function has an argument for each slot, an array of rows of a type of its own, and applies the effects of
-the slot to all of them at once. Its name has the version of the tables and a digest of its text, so that
+The function has an argument for each slot, an array of rows of a type of its own, and applies the slot's
+effects to all of them at once. Its name has the version of the tables and a digest of its text, so that
 daemons of two versions each find their own.
 """
 
@@ -17,7 +17,7 @@ from narval.store.statements import altered, inserted, statements
 from narval.store.tables import HEAD, MESSAGES, OF_AGENTS, POSTGRESQL, Columns, quoted
 
 FENCED = "NV001"
-"""The code of the error for a commit whose agent is not at the epoch and turn that the commit names."""
+"""The error code for a commit whose agent is not at the epoch and turn that the commit names."""
 
 OF_SERVERS: Mapping[str, str] = {
     "messages of several": statements(POSTGRESQL)["messages"].replace("agent = %s", "agent = ANY (%s)"),
@@ -73,13 +73,13 @@ CREATE INDEX IF NOT EXISTS leases_by_owner_and_home ON leases (owner, home);
 CREATE INDEX IF NOT EXISTS leases_given ON leases (owner) WHERE given;
 
 DROP INDEX IF EXISTS leases_by_owner"""
-"""The change that brings older tables of leases up to date: daemons have the number of agents they hold and
-their weight; agents have a mark if another daemon gave them to their holder.
+"""The change that migrates older tables of leases: daemons have the number of agents they hold and their
+weight; agents have a mark if another daemon gave them to their holder.
 """
 
 
 FENCE: Columns = {"agent": int, "epoch": int, "turn": int}
-"""The columns of the marks of a call's agents, which come before its slots."""
+"""The columns of the marks of a call's agents, which precede its slots."""
 
 TOLD: Mapping[str, Columns] = {"fence": FENCE, **{slot.name: slot.columns for slot in WRITTEN}}
 """The columns of all arguments of a call, in the order in which `record` takes them."""
@@ -129,7 +129,7 @@ def _if(slot: str, statements: str) -> tuple[str, ...]:
 
 
 def _done(slot: Slot) -> str:
-    """The effects of a slot, with those on leases when agents come and go."""
+    """The effects of a slot, with those on leases when agents are added or removed."""
     if slot.name == "removed_agents":
         return _REMOVING
     effects = "\n".join(f"{_for_all_rows(effect, slot.name)};" for effect in slot.effects)
@@ -200,6 +200,6 @@ SELECT array_agg(new.agent) INTO gone FROM unnest(the_removed_agents) AS new WHE
 DELETE FROM messages WHERE the_daemon = 0 AND agent = ANY (gone);
 DELETE FROM messages AS old WHERE old.sender = ANY (gone) AND NOT EXISTS (
 	SELECT FROM agents AS new WHERE new.agent = old.agent);"""
-"""Messages to a removed agent stay in a shared store: their senders, wherever they are, get them as dead
-letters (G32). Those whose sender goes too are dropped.
+"""The removal of agents. Messages to a removed agent stay in a shared store: their senders, wherever they
+are, get them as dead letters (G32). Those whose sender is removed too are dropped.
 """

@@ -1,7 +1,7 @@
 """Statements on who holds which agent, for the leases of a daemon on PostgreSQL (G46 to G50).
 
 The cost of a heartbeat does not grow with the number of agents. It reads rows of daemons, and only those of
-agents that no daemon holds (up to a number), that another daemon gave, or for which a message waits.
+agents that no daemon holds (up to a limit), that another daemon gave, or for which a message waits.
 """
 
 from __future__ import annotations
@@ -40,9 +40,7 @@ SELECT d.daemon, d.home, d.address, d.version, d.digest, extract(epoch FROM d.st
 MAIL = """
 SELECT m.agent FROM (SELECT DISTINCT agent FROM messages) m
     WHERE (SELECT l.owner FROM leases l WHERE l.agent = m.agent) = %s"""
-"""The agents of a daemon for which messages wait; only waiting messages are read, however many
-agents it has.
-"""
+"""The agents of a daemon with waiting messages; reads only these, however many agents it has."""
 
 COUNT_GIVEN = "SELECT count(*) FROM leases WHERE owner = %s AND given"
 
@@ -55,7 +53,7 @@ gone (owner) AS (
     SELECT o.owner FROM owners o WHERE o.owner <> %(me)s AND NOT EXISTS (
         SELECT FROM daemons d WHERE d.daemon = o.owner AND {}))"""
 """The owners that are no longer daemons. Each owner is looked up in the index once, however many agents it
-has; nothing more is read of those that are daemons.
+has; nothing else is read of those that are daemons.
 """
 
 FREE = "".join(
@@ -82,8 +80,8 @@ SELECT DISTINCT one.home FROM gone g, LATERAL (
     SELECT l.home FROM leases l WHERE l.owner = g.owner AND l.home > '' OFFSET 0) one ORDER BY one.home""",
     )
 )
-"""The homes whose agents were never given back by a daemon that is gone. Only agents that no other home may
-have are read.
+"""The homes whose agents were never given back by a daemon that is gone. Only agents pinned to a home are
+read.
 """
 
 CANDIDATES = "".join(

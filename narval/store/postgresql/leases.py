@@ -1,9 +1,8 @@
-"""The contract of leases: which of the daemons that share a store may work on which agent (G46 to G50).
+"""The contract of leases: which of the daemons that share a store may run which agent (G46 to G50).
 
 A daemon has a row, which it renews by the clock of the store; while it does, the agents it holds are its own.
-Each time an agent changes hands its epoch is raised, and a commit counts only under the epoch that the store
-has, so that a decision of a former owner is never recorded (G47). A home on SQLite has none of this: its lock
-is the lease.
+Each time an agent changes hands its epoch is raised. A commit is valid only under the epoch in the store, so
+a former owner's decision is never recorded (G47). A home on SQLite has none of this: its lock is the lease.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ RENEWAL = 0.5
 """Seconds between two renewals."""
 
 DOUBTED = 2.0
-"""Seconds by its own clock after which a daemon that has not renewed begins and performs nothing (G48)."""
+"""Seconds by its own clock after which a daemon that has not renewed starts and performs nothing (G48)."""
 
 GIVEN_UP = 2.5
 """Seconds after which it ends its workers and programs."""
@@ -34,14 +33,14 @@ PULSE = 0.25
 """Seconds between two signs of life of a daemon."""
 
 PORTION = 250
-"""The most agents that are taken at once (G49)."""
+"""The most agents taken at once (G49)."""
 
 WEIGHT = 10
 """The default weight of a daemon (G54)."""
 
 
 class DaemonRow(NamedTuple):
-    """A daemon that is at work on a store, under its number.
+    """A daemon that runs on a store, under its number.
 
     `home` is the name of its home's own agent, `address` tells people where it is (host and process),
     `digest` is that of its people and settings; `until` is by the clock of the store, in seconds since 1970.
@@ -62,7 +61,7 @@ class DaemonRow(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """An agent that a daemon holds from now on, and under which epoch."""
+    """An agent that a daemon holds from now on, and its epoch."""
 
     row: AgentRow
     epoch: int
@@ -71,7 +70,7 @@ class Taken(NamedTuple):
 
 
 class Ownership(NamedTuple):
-    """The daemon at work that holds an agent: the name of its home ("" if none does), the epoch, and the home
+    """The running daemon that holds an agent: the name of its home ("" if none does), the epoch, and the home
     to which the agent is pinned ("": to none).
     """
 
@@ -84,12 +83,11 @@ class Ownership(NamedTuple):
 class Beat(NamedTuple):
     """The answer to a renewal.
 
-    `at` is the clock of the store (seconds since 1970), `mail` are the agents of this daemon that have
-    messages they have not taken, `published` the collections of the store, by name with their digests.
-    `daemons` are those whose lease has not expired, including itself. `free` is how many agents `take` would
-    find (some thousands at most), including those of expired daemons, and `unknown` how many of these it
-    holds without knowing it. `lost` are the homes whose daemon is gone without having left, and that have
-    none now.
+    `at` is the clock of the store (seconds since 1970), `mail` are the agents of this daemon with waiting
+    messages, `published` the collections of the store, by name with their digests. `daemons` are those whose
+    lease has not expired, including itself. `free` is how many agents `take` would find (some thousands at
+    most), including those of expired daemons, and `unknown` how many of these it holds without knowing it.
+    `lost` are the homes without a daemon whose last one is gone without having left.
     """
 
     at: float
@@ -102,17 +100,15 @@ class Beat(NamedTuple):
 
 
 class DaemonNotices(Protocol):
-    """Notices of daemons to one another, between heartbeats: any may be lost, for the heartbeats find
+    """Notices of daemons to one another, between heartbeats. Any may be lost, since the heartbeats find
     everything.
     """
 
     def tell(self, agent: int) -> None:
-        """Have the daemon that holds an agent told that a message for it is recorded. Return at once; any
-        thread may call it.
-        """
+        """Notify the daemon that holds an agent of a recorded message. Returns at once; thread-safe."""
 
     def close(self) -> None:
-        """Stop telling and hearing."""
+        """Stop sending and receiving notices."""
 
 
 class Leases(Protocol):
@@ -130,24 +126,24 @@ class Leases(Protocol):
     """The answer to its last renewal."""
 
     def join(self, home: str, address: str, version: str, digest: str = "", weight: int = WEIGHT) -> AgentRow:
-        """Join the store as a daemon; return the home's own agent, made if there is none, which it holds.
+        """Join the store as a daemon; return the home's own agent, made if missing, which it holds.
 
-        Raises ElsewhereError if another daemon of that home is at work, SettingsError if an agent that is not
+        Raises ElsewhereError if another daemon of that home is running, SettingsError if an agent that is not
         a home's own has the name, and StoreError if the store needs a later release.
         """
 
     def need(self, release: str, what: str) -> None:
-        """Have the store say that it needs a release (`releases.py`), before `what`, which is new in it, is
-        recorded; daemons of older releases are refused from then on.
+        """Record in the store that it needs a release (`releases.py`), before `what`, which is new in it, is
+        recorded; from then on daemons of older releases are refused.
 
-        Raises RequestError if a daemon of an older release is at work: then nothing has changed.
+        Raises RequestError, without a change, if a daemon of an older release is running.
         """
 
     def renew(self, *, draining: bool = False) -> Beat:
-        """Extend its leases by `LEASE` seconds; `draining` tells the others that it gives all away.
+        """Extend its leases by `LEASE` seconds; `draining` tells the others that it gives all agents away.
 
-        Raises FencedError if its lease expired and its row is gone: then it holds nothing. If the row is
-        still there, however late, no daemon has taken anything of it.
+        Raises FencedError if its lease expired and its row is gone: then it holds nothing. If the row still
+        exists, however late, no daemon has taken any of its agents.
         """
 
     def take(self, most: int = PORTION, *, of_others: bool = True) -> list[Taken]:
@@ -155,12 +151,12 @@ class Leases(Protocol):
         first; not those whose files another home has. Agents that it holds without knowing it, because an
         answer was lost, come before all others.
 
-        The row of a daemon is removed before anything of it is taken, so that no daemon holds the rest.
+        The row of a daemon is removed before any of its agents is taken, so that no daemon holds the rest.
         """
 
     def claim(self, name: str) -> Taken | None:
-        """Take the agent of a name if `take` would, and the row of a peer that is pinned to its own name.
-        None if it may not, or there is none.
+        """Take the agent of a name if `take` would, or the row of a peer that is pinned to its own name. None
+        if it may not, or there is none.
         """
 
     def make(self, name: str, state: str) -> Taken | None:
@@ -173,14 +169,14 @@ class Leases(Protocol):
         """Release agents: any daemon may take them at once."""
 
     def hand_over(self, agents: Iterable[int], daemon: int) -> bool:
-        """Transfer agents to another daemon, which is told with its next renewal (G55).
+        """Transfer agents to another daemon, which learns of it with its next renewal (G55).
 
-        False if that one is not at work, or gives all away: then this one still holds them, without knowing
+        False if that one is not running, or gives all away: then this one still holds them, without knowing
         it.
         """
 
     def pinned(self) -> frozenset[int]:
-        """The numbers of the agents that it holds which have their files in its home, as far as it knows."""
+        """The numbers of the agents it holds whose files are in its home, as far as it knows."""
 
     def find(self, name: str) -> tuple[AgentRow, DaemonRow | None] | None:
         """An agent of the store by its name, and the daemon that holds it, if one does."""
@@ -192,4 +188,4 @@ class Leases(Protocol):
         """The numbers of the agents that it holds, as far as it knows."""
 
     def leave(self) -> None:
-        """Give back all it holds, and leave the store."""
+        """Give back all agents it holds, and leave the store."""

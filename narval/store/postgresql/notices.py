@@ -1,8 +1,9 @@
-"""Notices on PostgreSQL: daemons tell one another of messages between heartbeats, by NOTIFY and LISTEN (G44).
+"""Notices on PostgreSQL: daemons notify one another of messages between heartbeats, by NOTIFY and LISTEN
+(G44).
 
-A NOTIFY takes a lock for which all commits with a NOTIFY wait. So it is a transaction of its own, on the one
-connection that listens, and is sent at most once in `SPACING`. The holder of an agent is looked up when it is
-sent. What is lost here, the next heartbeat finds.
+A NOTIFY takes a lock for which all commits with a NOTIFY wait. So it is a transaction of its own, on the
+listening connection, and is sent at most once in `SPACING`. The holder of an agent is looked up when it is
+sent. The next heartbeat finds what is lost here.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ SPACING = 0.005
 """Seconds between two notices of a daemon, each of which tells every other daemon at most once."""
 
 AGAIN = 1.0
-"""Seconds after which a broken connection is made again."""
+"""Seconds after which a broken connection is opened again."""
 
 _TELL = """SELECT pg_notify(%s, CASE WHEN length(agents) < 7000 THEN owner || agents ELSE owner::text END)
     FROM (SELECT owner, string_agg(' ' || agent, '') AS agents FROM leases
@@ -35,14 +36,14 @@ _TELL = """SELECT pg_notify(%s, CASE WHEN length(agents) < 7000 THEN owner || ag
 
 
 class ServerNotices(DaemonNotices):
-    """The notices of one daemon, whose number is `daemon` now: a thread, and a connection of its own."""
+    """The notices of one daemon, whose number is now `daemon`: a thread, and a connection of its own."""
 
     def __init__(
         self, server: Server, daemon: Callable[[], int], heard: Callable[[frozenset[int]], None]
     ) -> None:
         self._server, self._daemon, self._heard = server, daemon, heard
         self._told: set[int] = set()
-        """The agents whose daemons are not told yet."""
+        """The agents whose daemons are not notified yet."""
         self._lock = threading.Lock()
         self._bell = os.pipe()
         self._is_over = False
@@ -50,7 +51,7 @@ class ServerNotices(DaemonNotices):
         self._thread.start()
 
     def tell(self, agent: int) -> None:
-        """Have the daemon that holds an agent be told."""
+        """Have the daemon that holds an agent notified."""
         with self._lock:
             is_first = not self._told
             self._told.add(agent)
@@ -58,7 +59,7 @@ class ServerNotices(DaemonNotices):
                 os.write(self._bell[1], b".")
 
     def close(self) -> None:
-        """Tell and hear nothing more."""
+        """Send and receive nothing more."""
         with self._lock:
             if self._is_over:
                 return
@@ -99,7 +100,7 @@ class ServerNotices(DaemonNotices):
                 self._hear(notice.payload)
 
     def _rings(self, wait: float | None, connection: Connection[Rows] | None = None) -> None:
-        """Wait for `wait` seconds, until there is something to tell, or until something is heard."""
+        """Wait for `wait` seconds, until there is something to send, or until something arrives."""
         ends = [self._bell[0]] if connection is None else [self._bell[0], connection.fileno()]
         ready, _, _ = select.select(ends, [], [], wait)
         if self._bell[0] in ready:

@@ -43,7 +43,7 @@ class Outage:
             raise StoreAwayError(f"{error}; the store is closed") from error
 
     def over(self) -> None:
-        """Record that it answers."""
+        """Record that it answers again."""
         self.away = None
 
     def end(self) -> None:

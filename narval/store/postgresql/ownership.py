@@ -1,7 +1,7 @@
 """The leases of a daemon on PostgreSQL: who holds which agent, under which epoch (G46 to G50).
 
 The owner of an agent is a number of `daemons`; if that row is gone, no daemon holds the agent. So an expired
-daemon loses everything with one row, and others take what it had portion by portion.
+daemon loses everything with one row, and others take its agents portion by portion.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CANDIDATES_KEPT = 2.0
 
 
 class ServerLeases(leases.Leases):
-    """The leases of one daemon, on a connection of its own; `be` is told its own agent's number."""
+    """The leases of one daemon, on a connection of its own; `be` receives its own agent's number."""
 
     def __init__(self, server: Server, be: Callable[[int], None]) -> None:
         self.daemon, self.url = 0, server.url
@@ -50,16 +50,16 @@ class ServerLeases(leases.Leases):
         self._connection: Connection[Rows] | None = None
         self._lock = threading.Lock()
 
-    # --- what the store tells -------------------------------------------------------------------------
+    # --- what the store reports -----------------------------------------------------------------------
 
     def add(self, agents: Iterable[int]) -> None:
         """Hold agents that were made."""
         self.marks.update((agent, TurnMark(1, 0)) for agent in agents if agent not in self.marks)
 
     def count(self, commit: Commit) -> None:
-        """Record that a commit was made."""
+        """Record a commit."""
         for agent, mark in commit.after.items():
-            if self.marks.get(agent) == commit.before[agent]:  # unless it was given away meanwhile
+            if self.marks.get(agent) == commit.before[agent]:  # unless it was given away since
                 self.marks[agent] = mark
         self.forget(commit.removed)
 
@@ -74,7 +74,7 @@ class ServerLeases(leases.Leases):
             self.marks.pop(agent, None)
             self._pinned.discard(agent)
 
-    # --- what is asked --------------------------------------------------------------------------------
+    # --- requests -------------------------------------------------------------------------------------
 
     @contextmanager
     def _asking(self) -> Iterator[Connection[Rows]]:
@@ -119,19 +119,19 @@ class ServerLeases(leases.Leases):
         return own
 
     def need(self, release: str, what: str) -> None:
-        """Have the store say that it needs a release; no daemon joins meanwhile."""
+        """Record in the store that it needs a release; no daemon joins during that."""
         with self._asking() as connection:
             connection.execute(statements.ONE_JOINS.encode())
             if not is_older(_needs(connection), release):
                 return
-            # also those whose time has ended: until their agents are taken they may continue
+            # also expired ones: they may continue until their agents are taken
             refuse_older(what, release, connection.execute("SELECT home, version FROM daemons ORDER BY home"))
             put = self._server.statements["put meta"].encode()
             connection.execute(put, (STORE, NEEDS, release))
 
     def renew(self, *, draining: bool = False) -> leases.Beat:
-        """Hold what it holds for longer."""
-        with self._asking() as connection:  # by itself: no reading keeps others from the row
+        """Extend its leases."""
+        with self._asking() as connection:  # alone, so that no read keeps others from the row
             asked = (leases.LEASE, draining, len(self.marks), self.daemon)
             known = connection.execute(statements.RENEW.encode(), asked).fetchone()
         if known is None:
@@ -153,13 +153,13 @@ class ServerLeases(leases.Leases):
 
     def _unknown(self, connection: Connection[Rows]) -> int:
         """The number of agents that it holds without knowing it: those that others gave it, or, while it is
-        unsure that it knows all of its own, the difference from a count of these.
+        unsure that it knows all of its own, the difference from their count.
         """
         unknown: int
         [(unknown,)] = connection.execute(statements.COUNT_GIVEN.encode(), (self.daemon,))
         if not self._is_unsure:
             return unknown
-        self._is_unsure = False  # it may become so while they are counted
+        self._is_unsure = False  # may become unsure again while they are counted
         mine: int
         [(mine,)] = connection.execute("SELECT count(*) FROM leases WHERE owner = %s", (self.daemon,))
         unknown = max(0, mine - len(self.marks))
@@ -268,7 +268,7 @@ class ServerLeases(leases.Leases):
         return is_given
 
     def pinned(self) -> frozenset[int]:
-        """The numbers of the agents that it holds which have their files in its home."""
+        """The numbers of the agents it holds whose files are in its home."""
         return frozenset(list(self._pinned))
 
     def find(self, name: str) -> tuple[AgentRow, leases.DaemonRow | None] | None:
@@ -289,7 +289,7 @@ class ServerLeases(leases.Leases):
         return frozenset(list(self.marks))
 
     def leave(self) -> None:
-        """Give back all it holds, and leave the store."""
+        """Give back all agents it holds, and leave the store."""
         self.marks = {}
         with self._asking() as connection:
             connection.execute("UPDATE leases SET owner = NULL WHERE owner = %s", (self.daemon,))
@@ -324,7 +324,7 @@ def _needs(connection: Connection[Rows]) -> str:
 def turns_recorded(
     connection: Connection[Rows], daemon: int, marks: Mapping[int, TurnMark]
 ) -> dict[int, int]:
-    """The turns of agents that a daemon still holds, once no commit of theirs is under way (G51)."""
+    """The turns of agents that a daemon still holds, once none of their commits is in progress (G51)."""
     asked = (
         "SELECT agent, epoch, turn FROM leases WHERE agent = ANY(%s) AND owner = %s ORDER BY agent FOR UPDATE"
     )

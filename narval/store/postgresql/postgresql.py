@@ -39,7 +39,7 @@ _NOTICING: dict[str, Any] = {
     "keepalives_count": 2,
     "tcp_user_timeout": 5000,  # milliseconds
 }
-"""The settings of a connection, unless the URL says otherwise: a broken network is noticed in 5 s."""
+"""The settings of a connection, unless the URL says otherwise: a broken network is detected in 5 s."""
 
 
 class BinaryCursor(Cursor[Rows]):
@@ -60,7 +60,7 @@ class Server:
         self.url, self.name = url, shown(url)
         try:
             self._asked: dict[str, Any] = {**_NOTICING, **conninfo_to_dict(of_libpq(url))}
-        except ProgrammingError:  # its text may have a part of the password
+        except ProgrammingError:  # the message may contain a part of the password
             raise StoreError(
                 f"expected a URL such as postgresql://me@host/narval, found one that libpq does not read: "
                 f"{self.name.partition('://')[0]}://…; quote odd characters by %"
@@ -92,7 +92,7 @@ class Server:
         return server_trouble(self.name, error, consequence)
 
     def tables(self, connection: Connection[Rows]) -> set[str]:
-        """The names of the tables that are there."""
+        """The names of the existing tables."""
         found = connection.execute(
             "SELECT tablename::text FROM pg_tables WHERE schemaname = current_schema()"
         )
@@ -112,13 +112,13 @@ class Server:
 # --- opening --------------------------------------------------------------------------------------------
 
 _LOCK = "hashtext('narval'), hashtext(current_schema())"
-"""The key of the lock of a schema: commits that bring texts share it; making or dropping takes it
+"""The key of the lock of a schema: commits that add texts share it; making or dropping takes it
 exclusively.
 """
 
 
 def ensure(server: Server) -> None:
-    """Make missing tables and functions, or bring them up to date.
+    """Make missing tables and functions, or migrate them.
 
     One daemon at a time does so. Raises StoreError for tables of a newer version, or of another program.
     """
@@ -155,7 +155,7 @@ def _is_ready(server: Server, connection: Connection[Rows]) -> bool:
 
 
 def _refuse_at_work(server: Server, connection: Connection[Rows], version: int) -> None:
-    """Raise StoreError if daemons are at work on tables that are to be altered."""
+    """Raise StoreError if daemons are running on tables that must be altered."""
     if "daemons" not in server.tables(connection):
         return
     found = connection.execute(
@@ -175,7 +175,7 @@ def _version(server: Server, connection: Connection[Rows]) -> int:
 
 
 def refuse_other_tables(server: Server, connection: Connection[Rows]) -> None:
-    """Raise StoreError if the tables are of a version on which this program cannot work, or not any more."""
+    """Raise StoreError if this program cannot work on tables of their version, or no longer."""
     if (version := _version(server, connection)) < tables.HEAD:
         raise StoreError(
             f"the tables of {server.name} were taken back to version {version} meanwhile, and those of this "
@@ -205,7 +205,7 @@ def keep_tables(connection: Connection[Rows]) -> None:
 
 def drop_unused(server: Server) -> None:
     """Drop versions of definitions that no run needs, of agents that no daemon holds, and texts that nothing
-    names. No commit brings texts meanwhile.
+    names. No commit adds texts during that.
     """
     with closing(server.connect()) as connection, connection.transaction():
         connection.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")

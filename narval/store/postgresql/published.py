@@ -1,4 +1,4 @@
-"""Published collections, which a store has for all the daemons that share it (G58)."""
+"""Published collections, which a store has for all daemons that share it (G58)."""
 
 from __future__ import annotations
 
@@ -33,6 +33,4 @@ class Published(Protocol):
         """Publish these packed files as a collection. Raises OperatorError if the asker is not allowed to."""
 
     def withdraw(self, name: str) -> bool:
-        """Remove a collection; False if there was none. Raises OperatorError if the asker is not
-        allowed to.
-        """
+        """Remove a collection; False if there was none. Raises OperatorError if that is not allowed."""

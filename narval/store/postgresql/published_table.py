@@ -63,4 +63,4 @@ _REFUSED = (
 _NOT_MADE = "no daemon has made the tables of this store yet: start one (narval run)"
 
 _PLAIN = {"42501": _REFUSED, "42P01": _NOT_MADE}
-"""The meanings of errors here, by their codes: a right that a role lacks, a table that is not there."""
+"""The meanings of errors here, by their codes: a role lacks a right, a table does not exist."""

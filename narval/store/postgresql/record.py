@@ -1,4 +1,4 @@
-"""The commit of a server: one call of the function `record`, which is one round trip (G45, G47)."""
+"""The commit on a server: one call of the function `record`, one round trip (G45, G47)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TurnMark(NamedTuple):
 
 
 def fenced(agents: Iterable[int]) -> FencedError:
-    """The error that agents are another daemon's now; without any, that all are. It has numbers; callers that
+    """The error that agents are now another daemon's; without any, that all are. It has numbers; callers that
     know the names add them.
     """
     lost = frozenset(agents)
@@ -67,15 +67,15 @@ def told(batches: Iterable[Batch]) -> Told:
             for rows_of, place in _FIELDS[name]:
                 slots[place] += rows_of(batch)
     for place, key in _KEYS:
-        if len(slots[place]) > 1:  # the last row of a key counts
+        if len(slots[place]) > 1:  # the last row of a key wins
             slots[place] = list({key(row): row for row in slots[place]}.values())
-    if len(slots[_TEXTS]) > 1:  # in a fixed order, so that no two commits wait for one another
+    if len(slots[_TEXTS]) > 1:  # in a fixed order, so that no two commits deadlock
         slots[_TEXTS] = sorted(dict(slots[_TEXTS]).items())
     return [rows or None for rows in slots]
 
 
 def divided(batches: Sequence[Batch]) -> list[list[Batch]]:
-    """Groups of batches for one call each: an agent is in each once, and its rows are not too many."""
+    """Groups of batches for one call each: each agent is in it once, and its rows are within `MOST_ROWS`."""
     parts: list[list[Batch]] = [[]]
     agents, rows = set[int](), 0
     for batch in batches:
@@ -163,7 +163,7 @@ class Writer:
         return made
 
     def _call(self, given: list[bytes | None]) -> set[int]:
-        values = cast("Sequence[bytes]", given)  # psycopg takes None, and does not say so
+        values = cast("Sequence[bytes]", given)  # psycopg accepts None, but its types do not say so
         result = self._checked(self._pg.exec_prepared(b"record", values, self._formats))
         made = (result.get_value(0, 0) or b"").strip(b"{}")
         return set(map(int, made.split(b","))) if made else set()
@@ -181,7 +181,7 @@ class Writer:
         return self._pg.status != ConnStatus.OK
 
     def cut(self) -> None:
-        """Abort the present request to the server, from another thread."""
+        """Abort the current request to the server, from another thread."""
         with suppress(OSError), socket.socket(fileno=dup(self._pg.socket)) as asked:
             asked.shutdown(socket.SHUT_RDWR)
 
@@ -201,6 +201,6 @@ SET enable_hashjoin = off;
 SET enable_mergejoin = off;
 SET jit = off
 """
-"""This connection only looks rows up by their keys; a plan that is made while a table is small must serve
+"""This connection only looks rows up by their keys. A plan that is made while a table is small must serve
 when it is large.
 """

@@ -29,8 +29,8 @@ _REMEDIES = (
 
 
 def is_away(error: BaseException) -> bool:
-    """True if the server does not answer at present; the request may have been carried out."""
-    if isinstance(error, Error) and not error.sqlstate:  # it is the client's own: the connection broke
+    """True if the server does not answer now; the request may have been carried out."""
+    if isinstance(error, Error) and not error.sqlstate:  # the client's own error: the connection broke
         return not isinstance(error, (DataError, ProgrammingError, NotSupportedError))
     return _begins(error, _AWAY)
 
@@ -41,12 +41,12 @@ def refuses_rows(error: BaseException) -> bool:
 
 
 def is_in_the_way(error: BaseException) -> bool:
-    """True if another program was in the way: nothing was done, and it can be tried again."""
+    """True if another program was in the way: nothing was done, and a retry may succeed."""
     return _begins(error, _AGAIN)
 
 
 def fenced_agents(error: BaseException) -> frozenset[int] | None:
-    """The agents that are another daemon's now; None if the error is not about that."""
+    """The agents that are now another daemon's; None if the error is not about that."""
     if not isinstance(error, Error) or error.sqlstate != FENCED:
         return None
     return frozenset(map(int, (error.diag.message_detail or "").split(",")))

@@ -17,9 +17,10 @@ Wanted = tuple[Demands, MarkScope | None]
 
 
 class Assumptions:
-    """Elements met, with what they fit and where they are free; demands that nothing meets.
+    """Known elements, with the demands they meet and the scopes in which they are free; demands that nothing
+    meets.
 
-    Open questions are decided by `choices`, and the decisions hold from then on.
+    `choices` decides open questions, and the decisions hold from then on.
     """
 
     def __init__(self, choices: Choices, next_eid: int) -> None:
@@ -40,7 +41,7 @@ class Assumptions:
         return tuple(self._fitting)
 
     def fresh(self, asked: Demands, scope: MarkScope | None) -> int:
-        """A new element, which fits and is free."""
+        """A new element, which meets the demands and is free."""
         eid = self.next_eid
         self.next_eid += 1
         self._fitting[eid] = [asked]
@@ -48,7 +49,7 @@ class Assumptions:
         return eid
 
     def surely(self, eid: int, asked: Demands, scope: MarkScope | None) -> bool:
-        """True if an element is known to fit and to be free."""
+        """True if an element is known to meet the demands and to be free."""
         if not self._may_be(eid, asked, scope) or not self._known_to_fit(eid, asked):
             return False
         return (eid, scope) in self._free or (scope is None and any(free == eid for free, _ in self._free))
@@ -64,7 +65,7 @@ class Assumptions:
         return any(less <= asked and of in (None, scope) for less, of in self._none)
 
     def is_among(self, eid: int, asked: Demands, scope: MarkScope | None) -> bool:
-        """True if an element fits and is free; all elements from before this event are alike."""
+        """True if an element meets the demands and is free; all elements from before this event are alike."""
         if not self._may_be(eid, asked, scope):
             return False
         if self.surely(eid, asked, scope):
@@ -80,7 +81,7 @@ class Assumptions:
         return free
 
     def fits(self, eid: int, asked: Demands) -> bool:
-        """True if an element fits."""
+        """True if an element meets the demands."""
         if self._known_to_fit(eid, asked):
             return True
         fitting = asked.union(*self._fitting.get(eid, ()))
@@ -93,7 +94,7 @@ class Assumptions:
         return False
 
     def lasts(self, asked: Demands) -> bool:
-        """True if elements that fit have done so for any length of time (N38): all of them, or none."""
+        """True if elements have met the demands for any length of time (N38): all of them, or none."""
         if asked not in self._lasting:
             self._lasting[asked] = self._choices.whether()
         return self._lasting[asked]
@@ -116,12 +117,12 @@ class Assumptions:
         return any(asked <= fitting for fitting in self._fitting.get(eid, ()))
 
     def _may_be(self, eid: int, asked: Demands, scope: MarkScope | None) -> bool:
-        """True if nothing known contradicts that the element fits."""
+        """True if nothing known contradicts that the element meets the demands."""
         taken = (eid, None) in self._taken or (eid, scope) in self._taken
         return not taken and not self.surely_none(asked, scope)
 
     def _is_named_otherwise(self, eid: int, asked: Demands) -> bool:
-        """True if an added element has a name that the patterns rule out; nothing more is known of it."""
+        """True if an added element has a name that the patterns exclude; nothing else is known of it."""
         element = self.added.get(eid)
         if element is None or element.name == ANY:
             return False

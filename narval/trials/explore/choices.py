@@ -11,12 +11,12 @@ MOST_WAYS = 10_000
 """The most ways through one decision that are tried; a decision with more is not fully explored."""
 
 
-class TooManyWays(Exception):  # noqa: N818 - it is no error: the search is cut short
-    """A decision depends on more than can be tried."""
+class TooManyWays(Exception):  # noqa: N818 - not an error: the search is cut short
+    """The signal that a decision depends on more than can be tried."""
 
 
 class Choices:
-    """One way through the questions of a decision: the first questions have given answers, each further one
+    """One way through the questions of a decision: the first questions have fixed answers, each later one
     takes its first answer.
     """
 

@@ -1,8 +1,8 @@
 """The findings of exploration: proofs and stories.
 
-An *error* is a proof: something that no run can ever do. It is reported only when nothing was left out of the
+An *error* is a proof: something that no run can ever do. It is reported only if nothing was left out of the
 walk. A *note* is a story: something that may happen in a run, as far as narval can know, and that its author
-may not have intended. Unhandled errors are notes, for most recipes are intended to fail then.
+may not have intended. Unhandled errors are notes, since most recipes are intended to fail then.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class Examined(NamedTuple):
 
 
 def is_explorable(definition: Definition) -> bool:
-    """Test whether a definition has runs about which something can be reported.
+    """True if a definition has runs about which something can be reported.
 
-    Items of work have none: the consequences of an answer are reported for the definition that asks.
+    Work items have none: the consequences of an answer are reported for the definition that asks.
     """
     return is_runnable(definition.kind) and not KINDS[definition.kind].asks
 
@@ -73,7 +73,7 @@ def examine(
     most: int = MOST_STATES,
     enough: Callable[[int], bool] = lambda states: False,
 ) -> Examined:
-    """Explore a definition in the way of its kind: by analysis, or by a walk within bounds."""
+    """Explore a definition in the way of its kind: by analysis, or by a walk within limits."""
     engine = engine_of(definition.kind)
     if isinstance(engine, Analysable):
         return Examined(engine.unreachable(definition, library), walked=False)
@@ -106,7 +106,7 @@ class _Findings:
             if not any(explored.at(part.key, part.did, well) for well in (True, False))
         }
 
-    # --- what cannot be -------------------------------------------------------------------------------
+    # --- impossible parts -----------------------------------------------------------------------------
 
     def proofs(self) -> Iterator[Finding]:
         """The parts that no run can ever reach."""
@@ -152,7 +152,7 @@ class _Findings:
         reasons += [f"nothing can fit {text}" for text in vain]
         return f": {'; '.join(reasons)}" if reasons else ""
 
-    # --- what was not seen ----------------------------------------------------------------------------
+    # --- unproved parts -------------------------------------------------------------------------------
 
     def unproved(self) -> Iterator[Finding]:
         """The finding that the search was cut short, and what it did not see: none of that is proved."""
@@ -161,7 +161,7 @@ class _Findings:
         message = f"{self.explored.cut}: what follows is not a proof{never}"
         yield Finding(self.definition.path, self.definition.line, 1, "note", "", message)
 
-    # --- what may be ----------------------------------------------------------------------------------
+    # --- possible events ------------------------------------------------------------------------------
 
     def stories(self) -> Iterator[Finding]:
         """The findings about states that a run may reach."""
@@ -179,7 +179,7 @@ class _Findings:
         return _nearest(node for (_, kind, _), node in self.explored.ends.items() if kind == STUCK)
 
     def _unhandled(self) -> Iterator[Finding]:
-        """Errors of calls that end a run, told together: those never handled, and those handled sometimes."""
+        """Errors of calls that end a run, in one report: those never handled, and those handled sometimes."""
         unhandled: dict[str, SearchNode] = {}
         for (phase, kind, part), node in self.explored.ends.items():
             if phase == "failed" and kind in ERRORS:
@@ -233,9 +233,9 @@ def _erring(node: SearchNode, structure: Structure) -> Iterator[PartKey]:
 
 
 def dead_ends(definition: Definition, library: Library, engine: HasExits) -> Iterator[Finding]:
-    """The outcomes of a part that no way on takes, and the errors that no way for errors takes.
+    """The outcomes of a part that no continuation takes, and the errors that no error continuation takes.
 
-    Where there is no way for errors at all, the walk reports that they are not handled.
+    If there is no continuation for errors at all, the walk reports that they are not handled.
     """
     for found in engine.exits(definition):
         target = library.get(*found.target)
@@ -249,7 +249,7 @@ def dead_ends(definition: Definition, library: Library, engine: HasExits) -> Ite
 
 
 def _are_closed(ways: Iterable[tuple[Condition, ...]], name: str, pattern: str) -> bool:
-    """True if each way has a condition on elements of a name, and nothing that fits the pattern fits it."""
+    """True if each way has a condition on elements of a name that nothing matching the pattern satisfies."""
     compiled = compile_pattern(pattern, {})
     return all(
         any(

@@ -1,4 +1,4 @@
-"""The events that may come next to a run: all that the contract allows."""
+"""The events that may come next to a run: everything the contract allows."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def at_any_time(reached: ExplorationState) -> Iterator[NextEvent]:
 
 
 def much_later(coming: NextEvent) -> NextEvent:
-    """The same event after all dates have come that ever will."""
+    """The same event after all dates that will ever come."""
     return msgspec.structs.replace(coming, event=msgspec.structs.replace(coming.event, at=LAST_MOMENT))
 
 
@@ -90,7 +90,7 @@ def _returns(call: Call, reached: ExplorationState, identifier: int, targets: Ta
 def _yields(
     call: Call, identifier: int, now: float, outputs: tuple[events.OutputElement, ...]
 ) -> Iterator[NextEvent]:
-    """The elements that a source may give meanwhile (N36)."""
+    """The elements that a source may yield before its end (N36)."""
     if outputs:
         yield NextEvent(events.Produced(identifier, now, call.call, outputs), WELL)
     yield NextEvent(events.Produced(identifier, now, call.call, (MISFIT,)), WRONG)
@@ -99,7 +99,7 @@ def _yields(
 def _erring(
     call: Call, reached: ExplorationState, identifier: int, outcome: str, *, final: bool = False
 ) -> NextEvent:
-    """The call ends in error; with a final one, trying again cannot help; a run leaves its errors."""
+    """The events in which a call ends in error; a final one cannot be retried; a run leaves its errors."""
     problem, eid = events.Failure(outcome, _MESSAGES[outcome], final=final), reached.next_eid
     if not is_runnable(call.kind):
         return NextEvent(events.Returned(identifier, reached.now, call.call, problem=problem), outcome)

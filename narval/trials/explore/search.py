@@ -1,4 +1,4 @@
-"""The walk through all states that a run may reach, nearest first, so that each story is a shortest one."""
+"""The walk through all states that a run may reach, nearest first, so that each story is the shortest."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from narval.trials.explore.state import LAST_MOMENT, RUN, UNTROUBLED, Exploratio
 from narval.trials.explore.unknown_memory import Targets, UnknownMemory
 
 MOST_STATES = 20_000
-"""The usual limit of states to examine."""
+"""The default limit of states to examine."""
 
 WAYS_A_STATE = 20
-"""The average number of consequences of events that are followed for each state within the limit."""
+"""The average number of an event's consequences followed for each state within the limit."""
 
 Words = dict[PartKey, str]
 """The state of each part of a run, by the list in which its engine shows it and its id there."""
 
 
 class SearchNode(msgspec.Struct, frozen=True, eq=False):
-    """A situation that a run can reach, and its history: the event, the contents of memory, the situation
-    before.
+    """A situation that a run can reach, and its history: the event, the contents of memory, the previous
+    situation.
 
-    `well` says that all calls so far went well.
+    `well` says that all calls so far succeeded.
     """
 
     reached: ExplorationState
@@ -62,11 +62,11 @@ class SearchNode(msgspec.Struct, frozen=True, eq=False):
 class Explored(msgspec.Struct):
     """The results of the walk through one definition.
 
-    `complete` says that nothing was left out, so that what is not here is impossible; otherwise `cut` says
-    why. `nodes` are all the situations of a run before its end. `seen` has, for a part and the word of a
-    state, the nearest place where the part is in it, while all goes well (True) and otherwise. `ends` has the
-    nearest place where a run ends in a phase, with the type and step of its error. From `stuck` nothing can
-    happen.
+    `complete` says that nothing was left out, so that whatever is missing here is impossible; otherwise `cut`
+    says why. `nodes` are all the situations of a run before its end. `seen` has, for a part and the word of a
+    state, the nearest node where the part is in it, while all calls succeed (True) and otherwise. `ends` has
+    the nearest node where a run ends in a phase, with the type and step of its error. From `stuck` nothing
+    can happen.
     """
 
     definition: Definition
@@ -83,7 +83,7 @@ class Explored(msgspec.Struct):
         return len(self.nodes)
 
     def at(self, part: PartKey, words: Iterable[str], well: bool) -> SearchNode | None:
-        """The nearest place where a part is in one of these states, while all goes well or not."""
+        """The nearest node where a part is in one of these states, while all calls succeed or not."""
         nodes = [node for word in words if (node := self.seen.get((part, word, well))) is not None]
         return min(nodes, key=lambda node: node.reached.depth, default=None)
 
@@ -115,7 +115,7 @@ def explore(
 
 
 class _EnoughError(Exception):
-    """The limit of the walk is reached."""
+    """The signal that the limit of the walk is reached."""
 
 
 class _Walk:
@@ -152,7 +152,7 @@ class _Walk:
             self._follow(reached, coming, node)
 
     def _happens(self, reached: ExplorationState, coming: NextEvent, before: SearchNode | None) -> None:
-        """Handle an event, now, and after the last date that comes, if that makes a difference."""
+        """Handle an event now, and after the last date that comes, if that makes a difference."""
         self._follow(reached, coming, before)
         if self._outlived and reached.now < LAST_MOMENT:
             self._follow(reached, much_later(coming), before)

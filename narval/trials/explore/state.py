@@ -1,8 +1,8 @@
 """The progress of a run in exploration, and a test for equal progress of two runs.
 
-The requests of a run (calls, watches, moments) are part of its progress, as its state is. The numbers it
-meets are chosen to be recognizable: eids, identifiers and moments lie in ranges of their own, and are ignored
-when situations are compared; everything else in a state counts.
+The requests of a run (calls, watches, moments) are part of its progress, like its state. The numbers it meets
+are recognizable: eids, identifiers and moments lie in ranges of their own, and are ignored when situations
+are compared; everything else in a state matters.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ UNTROUBLED = ErrorSeen("", "", "")
 
 
 class ExplorationState(msgspec.Struct, frozen=True):
-    """The progress of a run: its state, encoded, and its requests in force.
+    """The progress of a run: its state, encoded, and its active requests.
 
     `now` is the moment it has reached, `depth` the number of events before; `errors` are by the eid of the
     error element; `finish` is its end, once it has ended.
@@ -92,7 +92,7 @@ class ExplorationState(msgspec.Struct, frozen=True):
         )
 
     def counted_on(self) -> frozenset[int]:
-        """The elements whose replacement the run is told."""
+        """The elements whose replacement is reported to the run."""
         return frozenset(eid for watch in self.in_force.watches.values() for eid in watch.elements)
 
     def identity(self) -> bytes:
@@ -120,7 +120,7 @@ class _Naming:
     """Plain data with identifiers renamed in the order in which they are met.
 
     Tables are sorted first, those by identifier by their content, so that the order of events does not
-    matter. Elements get no names: an engine can tell them apart only by asking its view.
+    matter. Elements get no names: an engine can tell them apart only through its view.
     """
 
     def __init__(self, now: float) -> None:

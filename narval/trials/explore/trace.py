@@ -16,7 +16,7 @@ _BACK = {
     GIVEN_UP: "is given up",
 }
 _PLAIN = frozenset({ERRS, LATE, "bad-output"})
-"""Errors that need no more words: the event has just been described."""
+"""Errors that need no further words: the event has just been described."""
 _QUIET = frozenset({"todo", "wait-step", "impossible"})
 """The states of a part that are not worth mentioning."""
 

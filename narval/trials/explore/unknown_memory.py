@@ -1,12 +1,12 @@
 """An unknown memory: every answer that it could give is tried.
 
-An answer holds for the rest of the event: an element keeps fitting what it was said to fit, and demands that
-nothing met stay unmet until something comes. So no two answers contradict each other, as far as that can be
-proved, and every possible memory gives the answers of one of the ways tried.
+An answer holds for the rest of the event: an element keeps meeting the demands it was said to meet, and
+demands that nothing met stay unmet until something arrives. So no two answers contradict each other, as far
+as that can be proved, and every possible memory gives the answers of one of the ways tried.
 
-Two rules keep the ways few without excluding any. Of the elements that a query names, none fits or all do,
-since a search that finds none of them looks further. And a query finds at most `MANY` elements that were not
-known before.
+Two rules limit the ways without excluding any. Of the elements that a query names, either none fits or all
+do, since a search that finds none of them searches further. And a query finds at most `MANY` elements that
+were not known before.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from narval.trials.explore.assumptions import ANY, Assumptions
 from narval.trials.explore.choices import Choices, TooManyWays
 
 MANY = 2
-"""The number of elements that stands for any greater number."""
+"""The number of elements that represents any greater number."""
 
 
 _DATES = "9000-01-01", "1800-01-01", ""
@@ -42,9 +42,9 @@ _UNKNOWN = b"<any/>"
 
 
 class Targets:
-    """The targets of calls, which accept exploration's outputs, whatever a step asks of them.
+    """The targets of calls, which accept exploration's outputs, whatever a step requires of them.
 
-    They are in the place of a library, for engines.
+    Engines use them in place of a library.
     """
 
     def __init__(self, library: Library) -> None:
@@ -62,19 +62,19 @@ class Targets:
         return self._made[identity]
 
     def outputs(self, kind: str, name: str) -> tuple[OutputElement, ...]:
-        """The elements of a call that goes well: one for each possible output."""
+        """The elements of a successful call: one for each possible output."""
         real = getattr(self._library.get(kind, name), "prototype", None)
         outputs = real.outputs if real is not None else ()
         possible = (output for output in outputs if not contradictory(demands(output.condition.bind())))
         return tuple(OutputElement(_given_for(output.id), output.id) for output in possible)
 
     def is_source(self, kind: str, name: str) -> bool:
-        """True if its calls continue and give elements meanwhile."""
+        """True if its calls run on and yield elements."""
         return getattr(self._library.get(kind, name), "where", "") == "source"
 
 
 class _Target:
-    """A definition with the outputs that exploration gives."""
+    """A definition with the outputs that exploration produces."""
 
     def __init__(self, definition: Any) -> None:
         self._definition = definition
@@ -88,7 +88,7 @@ class _Target:
 
 
 class _AnyOutput(Output):
-    """An output that accepts what exploration gives for it, whatever a step adds to its patterns (N14)."""
+    """An output that accepts exploration's element for it, whatever a step adds to its patterns (N14)."""
 
     def __init__(self, output: Output | None = None, **fields: Any) -> None:
         """Make it from an output of the target; or, when a step makes one from this, from its fields."""
@@ -98,7 +98,7 @@ class _AnyOutput(Output):
 
     @cached_property
     def condition(self) -> Condition:
-        """The condition that only the element given for this output fits."""
+        """The condition that only the element made for this output satisfies."""
         return condition(f"{ANY}[@of='{self.id.encode().hex()}']")
 
 
@@ -113,9 +113,9 @@ MISFIT = OutputElement(_UNKNOWN)
 class UnknownMemory:
     """The `View` of an engine for one way through one event; its answers are recorded in `assumptions`.
 
-    `calls` are those under way, `watched` the elements that still count, for the run would have been told
-    otherwise. No recurring date was missed: a missed one is like a later one. One person holds every role
-    (P16).
+    `calls` are the active ones. `watched` are the elements that are still current, since the run would have
+    been notified otherwise. No recurring date was missed: a missed one is like a later one. One person holds
+    every role (P16).
     """
 
     people = Directory.of_owner("somebody")
@@ -137,7 +137,7 @@ class UnknownMemory:
         self._counts = dict.fromkeys(watched, True)
         self._texts: dict[Pattern, str] = {}
         self.answers: dict[str, bool] = {}
-        """The answer given to each condition, by its text: True if something in memory fits."""
+        """The answer given to each condition, by its text: True if something in memory satisfies it."""
 
     @property
     def next_eid(self) -> int:
@@ -145,11 +145,11 @@ class UnknownMemory:
         return self._assumptions.next_eid
 
     def element(self, eid: int) -> Element | None:
-        """The element; one that stands for others is unknown."""
+        """The element; one that represents others is unknown."""
         return self._assumptions.added.get(eid) or Element(eid, _UNKNOWN)
 
     def matching(self, bound: Bound, scope: MarkScope | None, *, newest_first: bool = False) -> Iterator[int]:
-        """The elements known to fit, then a few more, or none; their age has no influence here."""
+        """The elements known to satisfy it, then a few more, or none; their age has no influence here."""
         assumptions, asked, matches = self._assumptions, demands(bound), False
         for eid in assumptions.met():
             if assumptions.surely(eid, asked, scope):
@@ -168,7 +168,7 @@ class UnknownMemory:
             yield assumptions.fresh(asked, scope)
 
     def among(self, eids: Iterable[int], bound: Bound, scope: MarkScope | None) -> Iterator[int]:
-        """The elements of `eids` that fit: of those from before the event, all or none."""
+        """The elements of `eids` that satisfy it: of those from before the event, all or none."""
         asked = demands(bound)
         for eid in eids:
             if self._assumptions.is_among(eid, asked, scope):
@@ -183,14 +183,14 @@ class UnknownMemory:
         """Keep nothing: there are no labels here."""
 
     def fits(self, element: Element, bound: Bound) -> bool:
-        """True if an element fits; this is known only of an argument that the definition itself holds."""
+        """True if an element satisfies it; known only of an argument within the definition itself."""
         may_fit = element.origin is None or not bound.admits(element.name)
         if may_fit and element.eid < 0 and not any(pattern.variables for pattern in bound.patterns):
             return bound.test(Tree(element))
         return self._assumptions.fits(element.eid, demands(bound))
 
     def fits_since(self, eid: int, bound: Bound, scope: MarkScope | None, known: float = inf) -> float:
-        """For ever, or only now: what must last has lasted, or has not.
+        """For ever, or only now: a lasting condition has lasted long enough, or has not.
 
         `known` is ignored: it belongs to an eid, and exploration treats all elements as one.
         """
@@ -203,7 +203,7 @@ class UnknownMemory:
         return eid if self._counts[eid] else None
 
     def was_missed(self, moment: float) -> bool:
-        """True if the daemon was not at work at a moment; both answers are tried."""
+        """True if the daemon was not running at a moment; both answers are tried."""
         return not self._choices.whether()
 
     def text_of(self, expression: Pattern, elements: Mapping[str, Sequence[Element]]) -> str:
@@ -233,17 +233,17 @@ class UnknownMemory:
         return None
 
     def reserved(self, bound: Bound, scope: MarkScope | None) -> bool:
-        """True if a call elsewhere has reserved an element that would fit; both answers are tried."""
+        """True if a call elsewhere has reserved an element that would satisfy it; both answers are tried."""
         return not contradictory(demands(bound)) and not self._choices.whether()
 
     def unique_seen(self, name: str, expression: str, value: str) -> bool:
-        """True if a unique output gave this value before."""
+        """True if a unique output produced this value before."""
         return not self._choices.whether()
 
     def is_up_to_date(
         self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...], times: FileTimes
     ) -> bool:
-        """No: where outputs are up to date, the consequences are those of a call that goes well."""
+        """No: if outputs are up to date, the consequences are those of a successful call."""
         return False
 
     def definition(self, kind: str, name: str) -> Any:
@@ -251,7 +251,7 @@ class UnknownMemory:
         return self.library.get(kind, name)
 
     def pending_call(self, call: str) -> Call | None:
-        """A call that the run has under way, as it was asked."""
+        """An active call of the run, as it was requested."""
         return self._calls.get(call)
 
     def active_watch(self, watch: str) -> None:

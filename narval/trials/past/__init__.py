@@ -1,1 +1,1 @@
-"""Trials on the past: definitions played on arrivals from outside since a day, from store and backups."""
+"""Trials on the past: definitions played on what arrived from outside since a day, from store and backups."""

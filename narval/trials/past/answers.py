@@ -17,10 +17,10 @@ from narval.trials.simulate.executor import RecordedCall
 from narval.trials.simulate.scenario import CannedAnswer
 
 NOT_MADE = frozenset({"rejected", "refused-by-rule", "not-granted"})
-"""The errors of calls that a person or a rule kept from being made: they say nothing of the outside."""
+"""The errors of calls that a person or a rule prevented: they say nothing about the outside."""
 
 _ARGUMENTS = 4_096
-"""The most digests of arguments that are kept: the same mailbox or template is in many calls."""
+"""The most cached digests of arguments: the same mailbox or template is in many calls."""
 
 
 class PastAnswer(NamedTuple):
@@ -29,14 +29,14 @@ class PastAnswer(NamedTuple):
     at: float
     """The moment of the call."""
     after: float
-    """Seconds until it came back."""
+    """Seconds until the answer came."""
     eids: tuple[int, ...]
     error: str = ""
     message: str = ""
 
 
 class Answers:
-    """The answers of a period. `element` gives its elements; `is_outside` tells whether the calls of an
+    """The answers of a period. `element` returns its elements; `is_outside` says whether the calls of an
     action leave narval.
     """
 

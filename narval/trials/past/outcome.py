@@ -1,4 +1,4 @@
-"""The outcome of a trial on the past: runs begun and ended, and deeds that would have been done outside."""
+"""The outcome of a trial on the past: runs started and ended, and deeds that would have been done outside."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NEWEST = 50
 """The most deeds that are kept, unless all are requested."""
 
 INSIDE = ("ran", "source")
-"""The ways to answer calls that nobody outside sees."""
+"""The ways to answer calls that have no effect outside."""
 
 
 class Deed(NamedTuple):
@@ -33,7 +33,7 @@ class Deed(NamedTuple):
     text: str
     """The action's sentence for it, or the elements it was given."""
     how: str
-    """The way in which the call got its answer."""
+    """The way the call got its answer."""
     run: int
 
 
@@ -48,9 +48,7 @@ class Change(NamedTuple):
 
 
 class Tally:
-    """The deeds of runs, counted as they happen; `names` are the definitions on trial, in a home of a
-    zone.
-    """
+    """The deeds of runs, counted as they happen; `names` are the definitions on trial."""
 
     def __init__(
         self, names: Collection[str], library: Library, zone: str, most: int | None = NEWEST
@@ -66,7 +64,7 @@ class Tally:
         self.done = 0
         """The number of deeds."""
         self.errors: Counter[str] = Counter()
-        """The errors by which their runs failed."""
+        """The errors with which their runs failed."""
         self.arrived = 0
         self._kinds: Counter[str] = Counter()
 
@@ -148,9 +146,9 @@ class PastReport(msgspec.Struct, frozen=True):
     until: float
     """The end of the period."""
     reached: float
-    """The moment reached; `until` unless the trial was ended before."""
+    """The moment reached; `until` unless the trial was ended early."""
     reach: Reach
-    """The past as far as it is known."""
+    """The known part of the past."""
     backups: tuple[str, ...]
     """The backups that were read."""
     left_out: tuple[LeftOut, ...]
@@ -162,11 +160,11 @@ class PastReport(msgspec.Struct, frozen=True):
     under_way: int
     """The number of these runs."""
     listening: int
-    """The number of those among them that have taken nothing yet."""
+    """The number of these runs that have taken nothing yet."""
     changes: list[Change]
-    """The differences that they would have made for other definitions."""
+    """The differences that the definitions would have made for others."""
     stopped: str = ""
-    """The reason why it ended before its time."""
+    """The reason why it ended early."""
 
 
 def changes_between(without: Tally, with_it: Tally, names: Collection[str]) -> list[Change]:

@@ -1,4 +1,4 @@
-"""The past of an agent since a day: its memory of that day, and all arrivals from outside since then."""
+"""The past of an agent since a day: its memory of that day, and everything that arrived since then."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ UNKNOWN = "?"
 """The way of an element whose run is forgotten: it may come from a source, or from any other step."""
 
 FEW = 250
-"""The arrivals played between two chances to end the play, and two reports of progress."""
+"""The arrivals played between two checks for an end of the play, and two reports of progress."""
 
 _DEFINITIONS = frozenset(
     name for kind, of in KINDS.items() for name in (kind, *of.roots, *of.declared, *of.declarations)
@@ -39,7 +39,7 @@ _DEFINITIONS = frozenset(
 """The names of elements that are definitions: they came from files, not from outside."""
 
 Stopped = Callable[[], bool]
-"""A function that is True once the end is requested."""
+"""A function that is True after the end is requested."""
 
 
 class Coming(NamedTuple):
@@ -58,14 +58,14 @@ class Coming(NamedTuple):
 
 
 class Reach(msgspec.Struct):
-    """The known part of the past, and the amount that is not known any more."""
+    """The known part of the past, and the amount that is no longer known."""
 
     since: float
     """The day."""
     oldest: float | None = None
     """The moment of the oldest stored element that no file declares."""
     remembered: int = 0
-    """The elements of that day that are stored."""
+    """The stored elements of that day."""
     forgotten_before: int = 0
     """Elements and runs from before that are no longer stored."""
     forgotten_since: int = 0
@@ -79,7 +79,7 @@ class Reach(msgspec.Struct):
 
 
 class Past:
-    """The past of an agent from a day on, according to its stores; `library` has the present definitions."""
+    """The past of an agent from a day on, according to its stores; `library` has the current definitions."""
 
     def __init__(
         self,
@@ -93,11 +93,11 @@ class Past:
         self.reach = Reach(since)
         self.answers = Answers(stores.element, self._is_outside)
         self.at_work: list[str] = []
-        """The definitions of runs under way that day that no other run had called."""
+        """The definitions of that day's active runs that no other run had called."""
         self.memory = Remembered()
         """The memory of that day."""
         self.milestones: list[float] = []
-        """The moments between which few things came."""
+        """The moments between which few things arrived."""
         self._runs: dict[int, tuple[str, float]] = {}
         self._labels: dict[int, tuple[str, ...]] = {}
         """The labels of elements and runs since that day."""
@@ -159,14 +159,14 @@ class Past:
         self.reach.read_to_the_end = not self._stopped()
 
     def _read_labels(self, days: Container[int]) -> list[tuple[int, str]]:
-        """The labels of the elements of that day; those of later ones are kept."""
+        """The labels of that day's elements; those of later ones are cached."""
         there, shared = set[tuple[int, str]](), dict[tuple[str, ...], tuple[str, ...]]()
         for eid, label in self._stores.labels():
             if eid in days:
                 there.add((eid, label))
             elif label not in (labels := self._labels.get(eid, ())):
                 labels = (*labels, label)
-                self._labels[eid] = shared.setdefault(labels, labels)  # there are few sets
+                self._labels[eid] = shared.setdefault(labels, labels)  # there are few distinct sets
         return sorted(there)
 
     def _counted(self, rows: Iterator[Row]) -> Iterator[Row]:
@@ -186,7 +186,7 @@ class Past:
             self.at_work.append(row.name)
 
     def _elements(self) -> tuple[int, int, int]:
-        """Read the elements; the number of those from before, the first number since, and the last."""
+        """Read the elements; returns the number of earlier ones, the first number since, and the last."""
         reach, since = self.reach, self.reach.since
         day: dict[int, KeptElement] = {}
         keys = _Keys(self._stores.keys())
@@ -213,7 +213,7 @@ class Past:
                     self.milestones.append(element.added)
                 origin = element.origin
                 for eid in origin.inputs if origin is not None and not origin.run else ():
-                    if (old := day.get(eid)) is not None:  # it counted until this came
+                    if (old := day.get(eid)) is not None:  # it was current until this came
                         day[eid] = old._replace(outdated=False)
         first = first or last + 1
         first = min([first, *(eid for eid, (_, started) in self._runs.items() if started >= since)])
@@ -224,7 +224,7 @@ class Past:
         return len(day), first, last
 
     def _declare(self, day: dict[int, KeptElement]) -> None:
-        """Give elements of that day the declaration that has since passed to their replacements."""
+        """Give that day's elements the declaration that has since passed to their replacements."""
         there = {kept.declared for kept in day.values()}
         for eid, kept in reversed(day.items()):
             key = "" if kept.outdated or kept.declared else self._key_of(kept.element)
@@ -241,10 +241,10 @@ class Past:
         """True if an element was used before that day, as far as known."""
         return self._runs.get(mark.run, ("", 0.0))[1] < self.reach.since
 
-    # --- what is from outside -------------------------------------------------------------------------
+    # --- elements from outside ------------------------------------------------------------------------
 
     def _way(self, kept: KeptElement) -> str:
-        """The way by which an element came from outside; "" if it did not, or UNKNOWN."""
+        """The way an element came from outside; "" if it did not, or UNKNOWN."""
         element, origin = kept.element, kept.element.origin
         if kept.declared or kept.fault or (element.name in CONTROLS and element.name not in STARTING):
             return ""
@@ -270,7 +270,7 @@ class Past:
 
 
 class _Keys:
-    """The values of `unique` outputs, without those of elements that have not come yet."""
+    """The values of `unique` outputs, without those of elements that have not arrived yet."""
 
     def __init__(self, keys: Iterator[tuple[str, str, str]]) -> None:
         self.left = set(keys)

@@ -1,6 +1,6 @@
 """Definitions played on the past: the same arrivals are played twice, with and without them.
 
-Two simulations go through the time side by side, a stretch at a time. All differences between them are due to
+Two simulations advance side by side, a stretch of time each in turn. All differences between them are due to
 the definitions on trial: elements that these use, add and replace affect the others in ways that no mark on
 an element would show. If the play is ended early, both are at the same moment.
 """
@@ -39,7 +39,7 @@ from narval.trials.simulate.simulated_home import SimulatedHome
 from narval.trials.simulate.simulation import Replay, Simulation
 
 STRETCHES = 200
-"""The least number of stretches of time that the two simulations go through in turn."""
+"""The least number of stretches of time through which the two simulations advance in turn."""
 
 ENDED = "it was ended"
 
@@ -65,7 +65,7 @@ class Tried(msgspec.Struct, frozen=True):
 
 
 def tried(loaded: Loaded, texts: Sequence[str], names: Sequence[str]) -> Tried:
-    """Definitions of the home by their names, and those of files in place of others of the same names.
+    """Definitions of the home by their names, and those of files, which replace others of the same names.
 
     Raises DefinitionError.
     """
@@ -90,7 +90,7 @@ async def play_past(
     """Play all arrivals since a day with the definitions on trial, and without them; `most` deeds are kept,
     None: all.
 
-    `read` and `told` are told the progress, and `stopped` says whether the end is requested. Raises
+    `read` and `told` are called with the progress, and `stopped` says whether the end is requested. Raises
     RequestError, StoreError, DefinitionError.
     """
     past = Past(stores, trial.loaded.library, since, stopped, read)
@@ -152,8 +152,8 @@ async def play_past(
 
 
 async def _waiting(play: Simulation, names: Sequence[str]) -> tuple[list[dict[str, Any]], int, int]:
-    """The reasons why the newest runs of definitions still wait, how many such runs there are, and how many
-    of these have taken nothing yet.
+    """The reasons why the newest runs of definitions still wait, the number of such runs, and how many of
+    these have taken nothing yet.
     """
     agent = play.daemon.agent
     runs = {eid: run for eid, run in agent.runs.active.items() if run.name in names}
@@ -163,7 +163,7 @@ async def _waiting(play: Simulation, names: Sequence[str]) -> tuple[list[dict[st
 
 
 def _limits(past: Past, since: float, until: float) -> list[float]:
-    """The ends of the stretches, each of which takes only a moment."""
+    """The ends of the stretches, each of which takes only a moment to play."""
     even = (since + (until - since) * number / STRETCHES for number in range(1, STRETCHES))
     return [*sorted({*even, *past.milestones}), math.inf]
 
@@ -172,7 +172,7 @@ def _play(
     home: SimulatedHome, loaded: Loaded, past: Past, since: float, until: float,
     names: Mapping[str, None], tally: Tally, comings: Iterator[Coming],
 ) -> Simulation:  # fmt: skip
-    """A simulation of a library, which begins with the runs under way that day."""
+    """A simulation of a library, which begins with that day's active runs."""
     here = msgspec.structs.replace(home, loaded=loaded, others={})
     starts = tuple(ScheduledStart(name) for name in names if _can_start(loaded.library, name))
     scenario = Scenario("", memory="now", until=When(until - since), starts=starts)
@@ -183,8 +183,8 @@ def _play(
 
 
 def _come(coming: Coming, numbers: dict[int, int], turn: Turn) -> None:
-    """Let an element arrive, in place of others if it replaced some; `numbers` has the new numbers of
-    elements that are replaced later, by their old ones.
+    """Let an element arrive, in place of others if it replaced some; `numbers` maps the old numbers of
+    elements that are replaced later to their new ones.
     """
     memory = turn.agent.memory
     olds = tuple(numbers.get(eid, eid) for eid in coming.outdates)
@@ -208,8 +208,8 @@ def _declared(home: SimulatedHome) -> list[bytes] | None:
 
 
 def _at_work(past: Past, declared: Sequence[bytes] | None, but: set[str] | tuple[()]) -> dict[str, None]:
-    """The definitions active from the beginning: those started by `data/memory.xml`, and those with runs
-    under way that day; without those in `but`.
+    """The definitions active from the beginning: those started by `data/memory.xml`, and those with active
+    runs on that day; without those in `but`.
     """
     roots = (parse(xml) for xml in declared or ())
     starts = [root.get(TARGET, "") for root in roots if root.tag in START_PLANS]
@@ -217,8 +217,8 @@ def _at_work(past: Past, declared: Sequence[bytes] | None, but: set[str] | tuple
 
 
 def _begun(trial: Tried) -> dict[str, None]:
-    """The definitions on trial that are begun with the play. Those that others of them call begin with their
-    calls, and items of work with a question.
+    """The definitions on trial that start with the play. Those that others of them call start with their
+    calls, and work items with a question.
     """
     library = trial.loaded.library
     there = {name: one for name in trial.names if (one := runnable(library, name)) is not None}

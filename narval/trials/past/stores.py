@@ -1,4 +1,4 @@
-"""The stores with the past of an agent: its home's, and backups of it, which are only read."""
+"""The stores with the past of an agent: its home's, and backups of it, all read-only."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class LeftOut(NamedTuple):
 
 
 class PastStores:
-    """The rows of one agent in its store and in backups; where several have a row, the store's counts."""
+    """The rows of one agent in its store and in backups; if several have a row, the store's wins."""
 
     def __init__(self, readers: Sequence[PastReader], live: Store, backups: Sequence[Path]) -> None:
         self._readers, self._live, self.backups = readers, live, backups
@@ -48,7 +48,7 @@ class PastStores:
                 yield kept
 
     def declared(self) -> Iterator[KeptElement]:
-        """The elements that files declare at present, and others that begin a run."""
+        """The elements that files declare now, and others that start a run."""
         for reader in self._readers[:1]:
             yield from reader.declared()
 
@@ -66,12 +66,12 @@ class PastStores:
                 yield row
 
     def journal(self, since: float) -> Iterator[JournalRow]:
-        """The entries of all runs from a moment on; the same entry may come twice."""
+        """The entries of all runs from a moment on; the same entry may appear twice."""
         for reader in self._readers:
             yield from reader.journal_since(since)
 
     def withdrawals(self) -> Iterator[WithdrawalRow]:
-        """The withdrawn elements, and the doubtful ones; the same row may come twice."""
+        """The withdrawn elements, and the doubtful ones; the same row may appear twice."""
         for reader in self._readers:
             yield from reader.withdrawals()
 
@@ -81,17 +81,17 @@ class PastStores:
             yield from reader.labels()
 
     def marks(self) -> Iterator[MarkRow]:
-        """The uses of elements; the same row may come twice."""
+        """The uses of elements; the same row may appear twice."""
         for reader in self._readers:
             yield from reader.marks()
 
     def keys(self) -> Iterator[tuple[str, str, str]]:
-        """Name, expression, value; the same row may come twice."""
+        """Name, expression, value; the same row may appear twice."""
         for reader in self._readers:
             yield from reader.keys()
 
     def raise_if_moved(self) -> None:
-        """Raise StoreError where reading may have mixed two states."""
+        """Raise StoreError if reading may have mixed two states."""
         if not self._live.is_still():
             raise StoreError("a daemon has started or ended while the past was read; try again")
 

@@ -1,4 +1,4 @@
-"""Answers: a model's answer is read strictly, as files of definitions and elements, or as questions."""
+"""Answers: a model's answer is parsed strictly, as files of definitions and elements, or as questions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Answer(NamedTuple):
 
 
 def read_answer(text: str) -> Answer:
-    """Read the answer of a model; a lone text of XML, fenced or not, is a file too."""
+    """Parse the answer of a model; a lone text of XML, fenced or not, is a file too."""
     text = text.replace("\r\n", "\n").strip("\ufeff\n ")
     if not text:
         return _wrong("the answer is empty")

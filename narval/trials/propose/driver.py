@@ -1,4 +1,4 @@
-"""Drafting: a wish, a home and a model give a proposal, round by round; each round is stored at once."""
+"""Drafting: a wish, a home and a model yield a proposal, round by round; each round is stored at once."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ TOKENS = 8_000
 _STATES = {"ready": READY, "asks": ASKS, "faulty": FAULTY}
 
 Progress = Callable[[str], None]
-"""A function that is told what is under way, in words."""
+"""A function that is called with the current activity, in words."""
 
 
 def propose(home: Home, wish: Wish, progress: Progress = lambda words: None) -> Proposal:
-    """Have a model draft a wish: the proposal, a new folder in `proposals/` of the home.
+    """Have a model draft a wish; returns the proposal, a new folder in `proposals/` of the home.
 
     Whatever the model does, the proposal has the outcome: `ready`, with `questions`, with remaining faults,
-    or `failed` with the reason. Raises RequestError for an invalid wish, and where no model is set up;
+    or `failed` with the reason. Raises RequestError for an invalid wish, and if no model is set up;
     SettingsError.
     """
     model = model_of(Settings.load(home.path), wish.model)
@@ -57,7 +57,7 @@ def go_on(
 ) -> Proposal:
     """Continue a proposal whose questions are answered, that failed, or that has only begun.
 
-    Raises RequestError for any other, or where other questions are answered than those asked; SettingsError.
+    Raises RequestError for any other, or if the answered questions are not those asked; SettingsError.
     """
     about, wish = proposal.about(), wish_of(proposal, counts)
     questions = about.get("questions") or []
@@ -125,7 +125,7 @@ class _Drafting:
         return self._proposal
 
     def _call(self) -> CallContext:
-        """The call that asks the model, as from an action."""
+        """The call that asks the model, like an action's."""
         call = CallContext(f"propose {self._proposal.name}", 0, "propose", home=self._read.path)
         call.allow(self._read.settings.fetch_allow, self._read.settings.services)
         return call
@@ -137,7 +137,7 @@ class _Drafting:
         try:
             await ask_model(self._model, messages, TOKENS, reply=reply)
         except ActionError as error:
-            if error.kind != "over-budget":  # then nothing was sent
+            if error.kind != "over-budget":  # over budget, nothing was sent
                 self._count(reply, sent)
                 self._keep(number, Round(_storable(reply.text), [str(error)]))
             raise

@@ -1,6 +1,6 @@
 """The question to a model: the wish, and what the owner of the home has written.
 
-Nothing of it comes from elements: no value of memory, mail or the web, and no name that only arrived from
+Nothing in it comes from elements: no value of memory, mail or the web, and no name that only arrived from
 outside. Descriptions in others' collections and servers are left out too.
 """
 
@@ -27,10 +27,10 @@ from narval.files.proposals.wish import Change, Example
 from narval.files.shipped import shipped_modules
 
 LONGEST_SENTENCES = 24_000
-"""The most characters of the sentences about existing definitions; beyond that only names are given."""
+"""The most characters of the sentences about existing definitions; beyond that only names are listed."""
 
 LONGEST_EXAMPLE = 16_000
-"""The most characters of an element that is shown as an example."""
+"""The most characters of an example element."""
 
 _ATTRIBUTE = re.compile(r"@([A-Za-z_][\w.-]*)")
 _NAME = re.compile(r"[A-Za-z_][\w.-]{0,63}")
@@ -43,7 +43,7 @@ def asked_of(
     change: Change | None = None,
     examples: Iterable[Example] = (),
 ) -> str:
-    """The question: what the home has, then the wish. `counts` are the elements of each name in memory."""
+    """The question: the home's content, then the wish. `counts` are the elements of each name in memory."""
     library = home.loaded.library
     parts = [
         _section("Actions that may be called", _actions(library)),
@@ -107,7 +107,7 @@ def _section(title: str, lines: Iterable[str]) -> str:
     return f"## {title}\n\n{text}" if text else ""
 
 
-# --- what there is ------------------------------------------------------------------------------------------
+# --- the home's content -------------------------------------------------------------------------------------
 
 
 def _actions(library: Library) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """The rounds with a model: the next question to it, decided from its answers and their judgements.
 
-A round is an answer and its judgement. Without faults, and without a proof that something cannot be, the
+A round is an answer and its judgement. Without faults, and without a proof of something impossible, the
 proposal is ready; a question goes to the person; else faults and findings go back, five rounds at most. The
-first warnings go back too: what a model means so, it may leave.
+first warnings go back too; the model may keep what it intends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TOLD_BACK = 30
 """The most faults and findings of one answer that are sent back to the model."""
 
 LONGEST_ANSWER = 64_000
-"""The most characters of its answer that the model is shown again."""
+"""The most characters of the model's answer that are sent back to it."""
 
 Next = Literal["ask", "ready", "asks", "faulty"]
 """The next step: the model is asked, or the proposal is ready, asks the person, or keeps its faults."""
@@ -28,7 +28,7 @@ Messages = list[dict[str, str]]
 
 
 class Round(NamedTuple):
-    """An answer of the model, and how it was judged."""
+    """An answer of the model, and its judgement."""
 
     answer: str
     faults: Sequence[str] = ()
@@ -36,7 +36,7 @@ class Round(NamedTuple):
     questions: Sequence[str] = ()
     """The questions that it asks the person instead."""
     warnings: Sequence[str] = ()
-    """Warnings about it, of which the model is told once."""
+    """Warnings about it, which are sent back to the model once."""
 
 
 def next_of(rounds: Sequence[Round], answers: Sequence[tuple[str, str]] = ()) -> Next:
@@ -73,14 +73,14 @@ def messages_of(
 
 
 def sentences_of(faults: Sequence[dict[str, Any]], findings: Sequence[dict[str, Any]] = ()) -> list[str]:
-    """Faults, and findings that prove what cannot be, as the model is told them; warnings are none."""
+    """Faults, and findings that prove something impossible, in the words for the model; without warnings."""
     return _told(faults, warnings=False) + [
         f"{one['path']}:{one['line']}: {one['message']}" for one in findings if one["severity"] == "error"
     ]
 
 
 def warnings_of(faults: Sequence[dict[str, Any]]) -> list[str]:
-    """Warnings as the model is told them."""
+    """Warnings in the words for the model."""
     return _told(faults, warnings=True)
 
 

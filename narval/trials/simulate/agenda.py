@@ -23,7 +23,7 @@ class Agenda:
     def __init__(self) -> None:
         self._stream: Iterator[tuple[float, Work]] = iter(())
         self._streamed: tuple[float, Work] | None = None
-        """The first entry of the stream that is not done yet."""
+        """The first pending entry of the stream."""
         self._work: list[tuple[float, int, Work]] = []
         self._expectations: list[tuple[float, int, Expectation]] = []
         self._order = count()
@@ -33,7 +33,7 @@ class Agenda:
         heapq.heappush(self._work, (at, next(self._order), work))
 
     def stream(self, works: Iterator[tuple[float, Work]]) -> None:
-        """Do the entries of a stream in order of time, each requested once the one before it is done."""
+        """Do the entries of a stream in order of time, each requested after the one before it is done."""
         self._stream = works
         self._streamed = next(works, None)
 
@@ -61,7 +61,7 @@ class Agenda:
         return max([start, *(entry[0] for entry in (*self._work, *self._expectations))])
 
     def do_work(self, now: float) -> None:
-        """Do all work that is due; of a stream not so much at once that it looks like an endless start."""
+        """Do all due work, but not so much of a stream at once that it looks like an endless start."""
         while self._work and self._work[0][0] <= now:
             heapq.heappop(self._work)[2]()
         for _ in range(TOGETHER):
@@ -71,6 +71,6 @@ class Agenda:
             self._streamed = next(self._stream, None)
 
     def due_expectations(self, now: float) -> Iterator[Expectation]:
-        """Take out the expectations that are due, in order."""
+        """Remove and yield the expectations that are due, in order."""
         while self._expectations and self._expectations[0][0] <= now:
             yield heapq.heappop(self._expectations)[2]

@@ -24,9 +24,7 @@ from narval.trials.simulate.simulated_home import OtherAgent, SimulatedHome
 
 
 class AgentsAtPlay:
-    """The agents of a daemon in memory, by name; "" stands for the simulated one. `known` are their
-    definitions.
-    """
+    """The agents of an in-memory daemon, by name; "" is the simulated one. `known`: their definitions."""
 
     def __init__(self, daemon: Daemon, own_name: str, agents: Mapping[str, Known]) -> None:
         self.daemon, self.own_name, self.known = daemon, own_name, agents
@@ -35,7 +33,7 @@ class AgentsAtPlay:
         return name == self.own_name or name in self.daemon.agents.rows
 
     def host(self, name: str = "") -> AgentHost:
-        """The host of an agent, activated if it is not at work. Raises RequestError."""
+        """The host of an agent, activated if passive. Raises RequestError."""
         if name in ("", self.own_name):
             return self.daemon.host
         self.daemon.agents.supervisor.need(name, at_once=True)
@@ -45,11 +43,11 @@ class AgentsAtPlay:
         return host
 
     def host_of(self, agent: AgentState) -> AgentHost:
-        """The host of an agent at work."""
+        """The host of an active agent."""
         return next(host for host in self.hosts() if host.agent is agent)
 
     def hosts(self) -> Iterator[AgentHost]:
-        """The hosts of the agents at work, that of the simulated one first."""
+        """The hosts of the active agents, the simulated one's first."""
         yield self.daemon.host
         rows = self.daemon.agents.rows
         others = sorted(row for row in rows.in_full() if row.name not in rows.peers())
@@ -65,7 +63,7 @@ class AgentsAtPlay:
 def agents_to_begin_with(
     home: SimulatedHome, memory: Memory, start: float, recalled: Remembered
 ) -> tuple[dict[AgentRow, Callable[[], Remembered]], dict[str, AgentFiles]]:
-    """The agents with their memories, `recalled` being that of the simulated one; the files of the others."""
+    """The agents with their memories (`recalled` is the simulated one's), and the files of the others."""
     rows: dict[AgentRow, Callable[[], Remembered]] = {
         simulated_row(HOME_AGENT, home.settings.name): lambda: recalled
     }
@@ -81,8 +79,8 @@ def agents_to_begin_with(
 
 
 def snapshot_now(recalled: Remembered, declared: Sequence[bytes] | None, start: float) -> Remembered:
-    """A present memory in which no `start-plan` and no `task-object` acts: a simulation starts only what it
-    is asked to.
+    """A current memory in which no `start-plan` and no `task-object` acts: a simulation starts only what it
+    is told to.
 
     `declared` are the elements that the file declares (N4); new ones among them must not act either.
     """

@@ -1,5 +1,5 @@
-"""Calls of a simulation as its executor must know them: whether one is pure, what it may give, by whom it is
-made, and with what. The agents at play say so.
+"""The facts about a simulation's calls that its executor needs: whether one is pure, its possible results,
+its caller, and its inputs. The simulated agents provide them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from narval.trials.simulate.names import DATAFLOW
 
 
 class CallsKnown:
-    """The facts about calls, from agents that are there by the first call."""
+    """The facts about calls, from agents that exist by the first call."""
 
     def __init__(self, agents: Callable[[], AgentsAtPlay]) -> None:
         self._agents = agents
@@ -29,7 +29,7 @@ class CallsKnown:
         return getattr(definition, "pure", False)
 
     def place(self, call: CallContext) -> tuple[int, str, str]:
-        """The run, the definition and the step that make a call; of a dataflow, those that called it."""
+        """The run, the definition and the step that make a call; for a dataflow, those that called it."""
         runs = self._agents().host(call.agent).agent.runs
         run = runs.get(call.run)
         if run is None:
@@ -40,9 +40,7 @@ class CallsKnown:
         return run.eid, run.name, call.step
 
     def prototype(self, call: CallContext) -> Prototype | None:
-        """The prototype of an action, as the step that calls it tightens that; of a dataflow that gives
-        nothing one without outputs.
-        """
+        """The prototype of an action as its step narrows it; of a dataflow without results, no outputs."""
         library, name = self._library(call), call.target.action
         action, dataflow = library.get("action", name), library.get(DATAFLOW, name)
         if action is None and dataflow is not None and not getattr(dataflow, "outputs", True):
@@ -55,11 +53,11 @@ class CallsKnown:
         return step.prototype(action.prototype) if step is not None else action.prototype
 
     def refusal(self, call: CallContext) -> Refusal:
-        """The judge of the elements that a call would give."""
+        """The judge of the elements that a call would produce."""
         return self._agents().known[call.agent].schemas.refusal
 
     def elements(self, call: CallContext, eids: Iterable[int]) -> tuple[Element, ...]:
-        """The elements by their eids, in the memory of the agent that calls."""
+        """The elements by their eids, in the memory of the calling agent."""
         memory = self._agents().host(call.agent).agent.memory
         found = (memory.element(eid) for eid in eids)
         return tuple(element for element in found if element is not None)

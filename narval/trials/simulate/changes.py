@@ -17,7 +17,7 @@ def changes_of(report: SimulationReport) -> dict[str, Any]:
     """The elements added, replaced and forgotten, the calls that would go outside with their inputs, the work
     that would be offered, and how the runs end, by name.
 
-    Only runs that began in the simulation count: standing runs exist as long as their definitions.
+    Only runs that began in the simulation count: service runs exist as long as their definitions.
     """
     lines = report.lines
     begun = {(line.get("who", ""), line["run"]) for line in lines if line["what"] == "started"}

@@ -1,6 +1,6 @@
 """Default answers: the least that the outputs of a call allow, or none.
 
-An output's patterns say the name and the attributes of its element. Where they say more than that, no answer
+An output's patterns state the name and the attributes of its element. If they state more than that, no answer
 is made up: a simulation must not invent things.
 """
 
@@ -15,13 +15,13 @@ from narval.core.elements.element import Element, Tree, local_name
 from narval.core.patterns.key import Key
 
 FILLED_IN = "simulated"
-"""The value of an attribute that an output only requires to be there."""
+"""The value of an attribute that an output only requires to exist."""
 
 OBEYED = ("start-plan", "quit")
 """The control elements, which are never made up (N4, N34)."""
 
 Refusal = Callable[[bytes], str | None]
-"""A function that gives the reason why a schema refuses an element, or None."""
+"""A function that returns the reason why a schema refuses an element, or None."""
 
 
 def default_answer(prototype: Prototype, refusal: Refusal) -> list[bytes] | None:

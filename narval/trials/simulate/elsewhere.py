@@ -20,14 +20,14 @@ from narval.trials.simulate.executor import SimulatedExecutor
 
 
 class Elsewhere:
-    """Agents whose answers are in a scenario; `executor` has these answers."""
+    """The agents whose answers are in a scenario; `executor` has these answers."""
 
     def __init__(self, agents: AgentsAtPlay, executor: SimulatedExecutor) -> None:
         self._agents, self._executor = agents, executor
         self._asked: set[str] = set()
 
     def stand_in(self, turn: Turn, run: Run, what: object) -> bool:
-        """Answer a run's request to another agent, or give it up; False where that agent is to do it."""
+        """Answer a run's request to another agent, or give it up; False if that agent must do it."""
         host = self._agents.host_of(turn.agent)
         if isinstance(what, Call):
             return self._call(host, turn, run, what)

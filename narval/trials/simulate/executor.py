@@ -1,7 +1,7 @@
 """The executor of a simulation: no call leaves it.
 
-A call is answered as the scenario says. Otherwise a transform, or an action declared pure, is run as usual.
-Any other call is recorded, and given the least answer that its outputs allow.
+A call is answered as the scenario says. Otherwise a transform, or an action declared pure, runs as usual. Any
+other call is recorded, and gets the least answer that its outputs allow.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from narval.trials.simulate.default_answers import default_answer
 from narval.trials.simulate.scenario import CannedAnswer, Expectation
 
 HOW = ("ran", "answered", "as then", "made up", "noted", "unanswered", "source")
-"""The ways in which a call gets its answer: `as then` is the past answer to the same call; `noted` means that
-it need give nothing; a source gives what arrives.
+"""The ways a call gets its answer: `as then` is the past answer to the same call; `noted` means that it need
+return nothing; a source returns what arrives.
 """
 
 NO_ANSWER = "no-answer"
 
 
 class RecordedCall(msgspec.Struct):
-    """A call that was made, and the way it got its answer."""
+    """A call that was made, and how it got its answer."""
 
     call: str
     """The id of the call."""
@@ -58,9 +58,9 @@ class RecordedCall(msgspec.Struct):
     inputs: tuple[tuple[str, tuple[Element, ...]], ...]
     """The elements it was given, by input."""
     agent: str = ""
-    """The agent of the run, where there are several."""
+    """The agent of the run, if there are several."""
     how: str = ""
-    """The way in which it got its answer."""
+    """The way it got its answer."""
     after: float = 0.0
     """Seconds until it was answered."""
     gave: tuple[bytes, ...] = ()
@@ -79,7 +79,7 @@ class RecordedCall(msgspec.Struct):
 
 
 class _InOrder(CallListener):
-    """The listener of a call, which is told the outcome when all work of this moment has ended."""
+    """The listener of a call, notified of the outcome when all work of this moment has ended."""
 
     def __init__(
         self, of: CallListener, finished: Callable[[CallRecord, Outcome, CallListener], None]
@@ -100,8 +100,8 @@ class _InOrder(CallListener):
 
 
 class SimulatedExecutor(Executor):
-    """Answers calls in place of the outside; `past` gives the answer to the same call, if that was made
-    before.
+    """The executor that answers calls in place of the outside; `past` returns the answer to the same call if
+    it was made in the past.
     """
 
     answers_inline_calls = False
@@ -134,7 +134,7 @@ class SimulatedExecutor(Executor):
     # --- for the dispatcher --------------------------------------------------------------------------
 
     def start(self, record: CallRecord) -> None:
-        """Answer a call: as the scenario says, by running it where that is safe, or with the least answer."""
+        """Answer a call: as the scenario says, by running it if that is safe, or with the least answer."""
         context = record.call
         session = record.asked.elements if record.asked is not None and record.asked.kind == FLOW else ()
         call = self._recorded(context, session)
@@ -145,7 +145,7 @@ class SimulatedExecutor(Executor):
         elif context.target.where == "source":
             call.how = "source"
             self._hold(record, Outcome(), math.inf)
-        elif context.target.where == "program":  # a program goes well
+        elif context.target.where == "program":  # a program succeeds
             call.how = "noted"
             record.answer(Outcome(value={"status": 0, "output": ""}))
         elif context.target.where in ("transform", "script") or self._known.is_pure(context):
@@ -156,7 +156,7 @@ class SimulatedExecutor(Executor):
         elif (then := self._past(call)) is not None:
             self._answer(call, record, then)
             call.how = "as then"
-        elif context.payload is not None and not session:  # a node is taken as done
+        elif context.payload is not None and not session:  # a node counts as done
             call.how = "noted"
             record.answer(Outcome(value=_done(context)))
         else:
@@ -200,7 +200,7 @@ class SimulatedExecutor(Executor):
         return min(due, default=None)
 
     def release(self) -> None:
-        """Give the answers that are due, and wake sleeping calls."""
+        """Deliver the answers that are due, and wake sleeping calls."""
         super().release()
         finished, self._finished = sorted(self._finished, key=itemgetter(0)), []
         for _, record, outcome, listener in finished:
@@ -234,7 +234,7 @@ class SimulatedExecutor(Executor):
         return self._due[0][0] if self._due and self._due[0][0] < math.inf else None
 
     def _reply(self, call: RecordedCall) -> CannedAnswer | None:
-        """The first answer of the scenario for such a call that is not used up."""
+        """The scenario's first answer for such a call that is not used up."""
         for at, (answer, left) in enumerate(self._left):
             if left > 0 and is_of(answer, call):
                 self._left[at] = (answer, left - 1)
@@ -275,19 +275,19 @@ class SimulatedExecutor(Executor):
         return Outcome([OutputElement(xml) for xml in elements])
 
     def _keep(self, order: int, record: CallRecord, outcome: Outcome, listener: CallListener) -> None:
-        """Keep the outcome of a call that ran: threads and programs end in any order, but a simulation
+        """Keep the outcome of a call that ran. Threads and programs end in any order, but a simulation
         continues in the order of their starts, the same each time.
         """
         self._finished.append((order, record, outcome, listener))
 
     def _hold(self, record: CallRecord, outcome: Outcome, until: float) -> None:
-        """Answer a call at a moment; until then only this has the answer."""
+        """Answer a call at a moment; until then the answer is only here."""
         record.give_to(self)
         heapq.heappush(self._due, (until, next(self._order), record, outcome))
 
 
 def is_of(criteria: CannedAnswer | Expectation, call: RecordedCall) -> bool:
-    """Test whether a call is of the given action, recipe and step, with an input that fits."""
+    """True if a call is of the given action, recipe and step, with an input that satisfies the condition."""
     if criteria.action not in ("", call.action) or criteria.recipe not in ("", call.recipe):
         return False
     if criteria.step not in ("", call.step):

@@ -27,7 +27,7 @@ def scenario_files(home: Home) -> list[Path]:
 
 
 def is_scenario_file(path: Path) -> bool:
-    """Test whether the first element of a file is a scenario."""
+    """True if the first element of a file is a scenario."""
     try:
         with path.open("rb") as file:
             return is_scenario(file.read(65536))
@@ -48,7 +48,7 @@ def scenario_named(home: Home | None, name: str) -> Path | None:
 
 
 def name_in(home: Home, path: Path) -> str:
-    """The name of a scenario of a home in commands: its path in `scenarios/`, without its ending."""
+    """The name of a scenario of a home in commands: its path in `scenarios/`, without its suffix."""
     inside = str(path.relative_to(home.path / SCENARIOS))
     return inside.removesuffix(SUFFIX).removesuffix(".scenario")
 
@@ -80,7 +80,7 @@ def faults_of_scenarios(home: Home, paths: Sequence[Path]) -> list[Fault]:
 def _as_checked(home: Home) -> SimulatedHome:
     try:
         return simulated_home(home)
-    except SettingsError:  # these are reported elsewhere
+    except SettingsError:  # faults of settings are reported elsewhere
         return SimulatedHome(home, Settings(), load(home.path), Schemas(home.schemas), None)
 
 

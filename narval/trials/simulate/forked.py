@@ -1,7 +1,7 @@
-"""A trial of migrating runs to another version: the home continues twice from its present state.
+"""A trial of migrating runs to another version: the home continues twice from its current state.
 
-Once the runs stay unchanged, and once they are migrated first. Both continuations take the same time, and
-nothing else differs: events in only one of them are due to the version.
+In one continuation the runs stay unchanged, in the other they are migrated first. Both take the same time,
+and nothing else differs: events in only one of them are due to the version.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ async def play_migration(
 
 
 def _raise_if_refused(answer: Mapping[str, Any]) -> None:
-    """Raise RequestError where a run could not be migrated although it could a moment ago."""
+    """Raise RequestError if a run could not be migrated although it could a moment ago."""
     for row in answer["runs"]:
         if row["outcome"] == "refused":
             why = "; ".join(place["why"] for place in row["refused"])

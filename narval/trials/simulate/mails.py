@@ -1,8 +1,8 @@
 """Mails of a folder in a simulation: reading them in place, and the outcome for each.
 
-A folder stands for a mailbox, as if all its mails had just come: a Maildir, a file of mbox, or a folder of
-files `.eml`. The action `mail.read` of the home, or the shipped one, reads them; files that it keeps of them
-are gone when the program ends.
+A folder acts as a mailbox whose mails have just arrived: a Maildir, an mbox file, or a folder of `.eml`
+files. The action `mail.read` of the home, or the shipped one, reads them; files that it stores for them are
+gone when the program ends.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from narval.trials.simulate.simulated_home import SimulatedHome
 TRIAGE = "mail.triage"
 """The definition that is simulated by default."""
 MAIL, VERDICT, DRAFT = "email", "triage", "draft"
-"""The elements of a mail, of a verdict on one, and of one to be written."""
+"""The elements for a mail, a verdict on one, and one to be written."""
 TOGETHER = 50
-"""The mails that come in one second: each may begin a run, and very many at one moment count as an endless
+"""The mails that arrive in one second: each may start a run, and very many at one moment count as an endless
 start.
 """
 _READ, _MODULE = "mail.read", "mail"
@@ -50,9 +50,9 @@ class Mails(msgspec.Struct, frozen=True):
 
 
 def mails_of(home: SimulatedHome, path: Path, progress: Callable[[int], None]) -> Mails:
-    """Read the mails of a folder or of an mbox; `progress` is told the number read so far.
+    """Read the mails of a folder or of an mbox; `progress` is called with the number read so far.
 
-    A mail that is there twice counts once. Raises RequestError where there are none.
+    A duplicate mail counts once. Raises RequestError if there are none.
     """
     functions = home.loaded.functions
     if _READ not in functions:
@@ -99,13 +99,13 @@ def _mailbox(path: Path) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
 
 
 def _by_file(message: str, links: Mapping[str, str]) -> str:
-    """A message that names the file, and not the link to it."""
+    """A message that names the file instead of the link to it."""
     link = next((link for link in links if link in message), None)
     return message if link is None else message.replace(link, links[link])
 
 
 def _once(outputs: list[OutputElement]) -> Iterator[Element]:
-    """The elements as a source gives them: of those with the same key only the first."""
+    """The elements as a source yields them: of those with the same key only the first."""
     seen: set[str] = set()
     for output in outputs:
         element = Element(0, output.xml)
@@ -116,7 +116,7 @@ def _once(outputs: list[OutputElement]) -> Iterator[Element]:
 
 
 def with_mails(scenario: Scenario, mails: Mails) -> Scenario:
-    """The scenario with these mails coming from its beginning on, some in each second."""
+    """The scenario with these mails arriving from its beginning on, some in each second."""
     batches = range(0, len(mails.elements), TOGETHER)
     arrivals = (
         ScheduledElement(mails.elements[first : first + TOGETHER], When(after=float(second)))
@@ -149,7 +149,7 @@ def outcome_of(report: SimulationReport, mails: Mails) -> dict[str, Any]:
 
 
 def _letters(report: SimulationReport) -> Iterator[dict[str, Any]]:
-    """The letters that calls would send, each once, however often it is tried."""
+    """The letters that calls would send, each once, however often sending is tried."""
     for call in report.calls:
         if call.how != RAN and call.attempt == 1:
             for letter in (element for _, elements in call.inputs for element in elements):

@@ -38,7 +38,7 @@ class Remembered(msgspec.Struct, frozen=True):
 
 
 def remembered(home: Home, settings: Settings, agent: str = "") -> Remembered:
-    """The present memory of a home's own agent, or of another; empty if it never ran.
+    """The current memory of a home's own agent, or of another; empty if it never ran.
 
     Raises StoreError, RequestError.
     """
@@ -68,7 +68,7 @@ def stored(agent: AgentStore) -> Remembered:
 
 
 def other_agents(home: Home, settings: Settings) -> list[AgentRow]:
-    """The agents of a home besides its own, as its store has them. Raises StoreError, RequestError."""
+    """The agents of a home besides its own, according to its store. Raises StoreError, RequestError."""
     path = store_of(home, settings)
     if not path.exists():
         return []
@@ -90,15 +90,15 @@ def store_of(home: Home, settings: Settings) -> Path:
 
 
 def simulated_row(number: int, name: str, state: str = ACTIVE) -> AgentRow:
-    """The agent of that number in a simulation: its row is the same in each simulation, so that equal
-    simulations have equal calls.
+    """The agent of that number in a simulation. Its row is the same each time, so that equal simulations have
+    equal calls.
     """
     return AgentRow(number, f"{number - HOME_AGENT:032x}", name, state)
 
 
 class SimulatedStore(VolatileStore):
-    """A store in memory of agents that begin with given memories; `listen` is given each committed batch. It
-    keeps the rows of ended runs, or does not.
+    """A store in memory of agents that begin with given memories; `listen` is called with each committed
+    batch. It keeps the rows of ended runs, or does not.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class SimulatedStore(VolatileStore):
             self._agents[row.agent] = _SimulatedAgent(row, recall)
 
     def commit(self, *batches: Batch) -> None:
-        """Keep the batches, and give them to the listener."""
+        """Keep the batches, and pass them to the listener."""
         super().commit(*batches)
         for batch in batches:
             self._listen(batch)
@@ -124,7 +124,7 @@ class SimulatedStore(VolatileStore):
 
 
 class _SimulatedAgent(VolatileAgent):
-    """An agent that begins with a given memory, which is read when it is first at work."""
+    """An agent that begins with a given memory, which is read when it first becomes active."""
 
     def __init__(self, row: AgentRow, recall: Callable[[], Remembered]) -> None:
         super().__init__(row.agent, row)

@@ -24,7 +24,7 @@ from narval.files.schemas import Schemas
 from narval.trials.simulate.scenario import CannedAnswer, Expectation, Scenario, Scheduled
 
 DATAFLOW = next((name for name, kind in KINDS.items() if FLOW in kind.preparers), "")
-"""The kind of dataflows: each run of one calls what does its sessions by its own name."""
+"""The kind of dataflows: each run of one calls its sessions' work by its own name."""
 
 
 class Known(NamedTuple):
@@ -131,7 +131,7 @@ class _Seen:
 
 
 def _no_end(answer: CannedAnswer) -> str:
-    """The reason why a program may not give an answer, or ""."""
+    """The reason why an answer is not valid for a program, or ""."""
     if answer.elements:
         return f"{answer.action} is a program, and gives no elements; error says how it ends"
     if answer.error and not re.fullmatch(r"[0-9]{1,3}|SIG[A-Z0-9]+", answer.error):
@@ -141,7 +141,7 @@ def _no_end(answer: CannedAnswer) -> str:
 
 
 def _no_output(answer: CannedAnswer, dataflow: Any) -> str:
-    """The reason why an answer is none that a dataflow may give, or ""; None is no dataflow."""
+    """The reason why an answer is not valid for a dataflow, or ""; `dataflow` is None for anything else."""
     outputs = {} if dataflow is None else {datum.name: None for datum in dataflow.outputs}
     for element in map(parse, answer.elements if dataflow is not None else ()):
         if element.tag not in ("relation", "value"):
@@ -153,7 +153,7 @@ def _no_output(answer: CannedAnswer, dataflow: Any) -> str:
 
 
 def _misfit(answer: CannedAnswer, target: Action | Transform, schemas: Schemas) -> str:
-    """The reason why an action may not give an answer, or ""."""
+    """The reason why an answer is not valid for an action, or ""."""
     source = isinstance(target, Action) and target.where == "source"
     if source and (answer.elements or not (answer.error or math.isinf(answer.after))):
         return f"{answer.action} is a source: what it would give, let arrive; an answer can be an error alone"

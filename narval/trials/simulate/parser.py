@@ -146,7 +146,7 @@ SCENARIO_WORDS: Words = {
 
 
 def is_scenario(data: bytes) -> bool:
-    """Test whether the first element of a text, well formed or not, is a scenario."""
+    """True if the first element of a text, well-formed or not, is a scenario."""
     head = re.sub(rb"<\?.*?\?>|<!--.*?-->", b"", data[:65536], flags=re.DOTALL)
     return re.match(rb"(?:\xef\xbb\xbf)?\s*<(?:[\w.-]+:)?scenario[\s/>]", head) is not None
 
@@ -175,7 +175,7 @@ def read_scenario(source: Source, agents: Mapping[str, Known] | None = None) -> 
 
 
 class _Parser:
-    """One file being read."""
+    """One file being parsed."""
 
     def __init__(self, source: Source, reading: Reading) -> None:
         self._path, self._reading, self._patterns = source.path, reading, Patterns(reading)
@@ -298,7 +298,7 @@ class _Parser:
         return {**names, "condition": self._condition(entry)}
 
     def _of_items(self, entry: Entry) -> dict[str, Any]:
-        """The criteria for items: they are elements of a definition."""
+        """The criteria for work items: they are elements of a definition."""
         return {"recipe": entry.get("name", ""), "condition": items_expected(self._reading, entry)}
 
     def _condition(self, entry: Entry, name: str = "match") -> Condition | None:
@@ -353,5 +353,5 @@ def _answers(entry: Entry, *, to_people: bool) -> Iterator[Entry]:
 
 
 def name_of(path: str) -> str:
-    """The name of a scenario: that of its file, without the ending."""
+    """The name of a scenario: that of its file, without the suffix."""
     return PurePath(path).name.removesuffix(".xml").removesuffix(".scenario")

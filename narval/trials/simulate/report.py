@@ -41,25 +41,25 @@ class SimulationReport(msgspec.Struct, frozen=True):
     end: float
     """The moment at which it ended."""
     remembered: int
-    """The number of elements there at the start."""
+    """The number of elements at the start."""
     lines: list[Line]
     """The events, in order."""
     calls: list[RecordedCall]
     """The calls that were made."""
     runs: list[dict[str, Any]]
-    """The runs, as in `narval runs`; with `who`, where there are several agents."""
+    """The runs, as in `narval runs`; with `who`, if there are several agents."""
     waiting: list[dict[str, Any]]
     """The reasons why runs wait, as in `narval why`."""
     judged: list[Judged]
     """The expectations, with their results."""
     stopped: str = ""
-    """The reason why it ended before its time."""
+    """The reason why it ended early."""
     endless: bool = False
     """True if runs began without end."""
 
     @property
     def failed(self) -> list[Line]:
-        """The lines of runs that failed unexpectedly; a run that answers a call is its caller's matter."""
+        """The lines of runs that failed unexpectedly; a run that answers a call is its caller's concern."""
         expected = {
             (judged.expectation.agent, judged.expectation.recipe)
             for judged in self.judged

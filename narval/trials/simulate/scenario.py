@@ -1,8 +1,7 @@
-"""Scenario: what comes and when, the answers of outside actions, and the expected results.
+"""Scenario: what arrives and when, the answers of outside actions, and the expected results.
 
-It is read from a file that a user keeps beside the recipes (`scenario_parser`), or made for one definition.
-Nothing here is altered after it was made. `agent` is the agent of an event or an expectation; "" stands for
-the simulated one.
+It is parsed from a file that a user keeps beside the recipes (`parser.py`), or made for one definition.
+It is immutable. `agent` is the agent of an event or an expectation; "" is the simulated one.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from narval.core.definitions.people.directory import Directory
 from narval.core.patterns.pattern import Condition
 
 Memory = Literal["new", "now", "empty"]
-"""The memory to begin with: that of a new home, the present one of the home, or none."""
+"""The memory to begin with: that of a new home, the home's current one, or none."""
 
 NEVER = float("inf")
 
@@ -47,31 +46,32 @@ class ScheduledStart(msgspec.Struct, frozen=True):
 class ScheduledElement(msgspec.Struct, frozen=True):
     """Elements from outside; with `every`, again after a number of seconds, `times` in all (None: always).
 
-    With `replaces` the one element replaces the newest that fits it. They have these `labels`.
+    With `replaces` the one element replaces the newest that satisfies the condition. They have these
+    `labels`.
     """
 
     elements: tuple[bytes, ...]
     """The elements, as XML."""
     at: When = When()
-    """The moment at which they come first."""
+    """The moment when they first arrive."""
     every: float | None = None
-    """The seconds from one time to the next; None: they come once."""
+    """The seconds from one time to the next; None: they arrive once."""
     times: int | None = None
     """The number of times; None: until the end."""
     replaces: Condition | None = None
-    """The condition that the element replaced fits."""
+    """The condition that the replaced element satisfies."""
     line: int = 1
     """The line of the scenario."""
     column: int = 1
     """The column there."""
     agent: str = ""
-    """The agent to which they come; "" is the home's own."""
+    """The agent at which they arrive; "" is the home's own."""
     labels: tuple[str, ...] = ()
-    """The labels that say by which way they come."""
+    """The labels that say how they came in."""
 
 
 class ScheduledOutdating(msgspec.Struct, frozen=True):
-    """All elements that fit `condition` are outdated, for a `reason`."""
+    """The outdating, for a `reason`, of all elements that satisfy `condition`."""
 
     condition: Condition
     at: When = When()
@@ -82,8 +82,8 @@ class ScheduledOutdating(msgspec.Struct, frozen=True):
 
 
 class ScheduledSignal(msgspec.Struct, frozen=True):
-    """A signal to the runs of `recipe` under way; with `condition`, only to those that hold an element that
-    fits it.
+    """A signal to the active runs of `recipe`; with `condition`, only to those that hold an element that
+    satisfies it.
     """
 
     name: str
@@ -119,7 +119,7 @@ class CannedAnswer(msgspec.Struct, frozen=True):
     action: str
     """The action that it answers."""
     condition: Condition | None = None
-    """The condition that an input of the call must fit, where there is one."""
+    """The condition that an input of the call must satisfy, if any."""
     recipe: str = ""
     """The recipe whose calls it answers; "": any."""
     step: str = ""
@@ -141,14 +141,14 @@ class CannedAnswer(msgspec.Struct, frozen=True):
 
 
 class ScheduledAct(msgspec.Struct, frozen=True):
-    """An act of a person on each item of a work, some time after the item was offered."""
+    """An act of a person on each work item of a definition, some time after the item was offered."""
 
     work: str
     """The work whose items are acted on."""
     act: str = "answer"
     """The act."""
     by: str = ""
-    """The person who acts; "": the first there is."""
+    """The person who acts; "": the first one."""
     after: float = 0.0
     """Seconds between the item and the act."""
     outcome: str = ""
@@ -166,7 +166,7 @@ class ScheduledAct(msgspec.Struct, frozen=True):
 
 
 class Expectation(msgspec.Struct, frozen=True):
-    """The number of elements, runs or calls there must be.
+    """The required number of elements, runs or calls.
 
     Elements are those of memory that nothing has replaced; calls and runs are counted from the start.
     """
@@ -178,7 +178,7 @@ class Expectation(msgspec.Struct, frozen=True):
     at: When | None = None
     """The moment at which it is judged; None: the end."""
     condition: Condition | None = None
-    """The condition that elements must fit."""
+    """The condition that elements must satisfy."""
     recipe: str = ""
     """The recipe of the runs or calls; "": any."""
     phase: str = ""
@@ -223,7 +223,7 @@ class Scenario(msgspec.Struct, frozen=True):
     signals: tuple[ScheduledSignal, ...] = ()
     """The signals that runs get."""
     raises: tuple[ScheduledRaise, ...] = ()
-    """The events that are raised of objects."""
+    """The events that are raised on objects."""
     answers: tuple[CannedAnswer, ...] = ()
     """The answers to calls."""
     acts: tuple[ScheduledAct, ...] = ()
@@ -231,7 +231,7 @@ class Scenario(msgspec.Struct, frozen=True):
     expectations: tuple[Expectation, ...] = ()
     """The expectations that are judged."""
     people: Directory | None = None
-    """The people there are; None: those of the home."""
+    """The people; None: those of the home."""
 
 
 def seconds(date: datetime, zone: tzinfo | None) -> float:

@@ -29,8 +29,8 @@ class _UnmetError(Exception):
 
 
 def happen(scheduled: Scheduled, path: str, turn: Turn) -> None:
-    """Carry out a due event. Raises ElementError; RequestError, with its place in the file of that path,
-    where its object does not exist.
+    """Carry out a due event. Raises ElementError; RequestError, with its place in the file of that path, if
+    its object does not exist.
     """
     try:
         _WAYS[type(scheduled)](scheduled, turn)
@@ -101,7 +101,7 @@ def _raise(raised: ScheduledRaise, turn: Turn) -> None:
 
 
 def _runs(signal: ScheduledSignal, turn: Turn) -> Iterator[int]:
-    """The runs under way that a signal is for."""
+    """The active runs that a signal is for."""
     memory = turn.agent.memory
     fits = None if signal.condition is None else set(memory.select(signal.condition.bind()))
     for eid, run in turn.agent.runs.items():
@@ -111,7 +111,7 @@ def _runs(signal: ScheduledSignal, turn: Turn) -> Iterator[int]:
 
 
 def _current(memory: Memory, condition: Condition) -> Iterator[int]:
-    """The elements that fit and are not replaced."""
+    """The elements that satisfy the condition and are not replaced."""
     return (eid for eid in memory.select(condition.bind()) if eid not in memory.outdated)
 
 

@@ -1,4 +1,4 @@
-"""Stage: a simulation's view of a home, which it only reads."""
+"""SimulatedHome: a simulation's read-only view of a home."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from narval.trials.simulate.names import Known
 
 
 class OtherAgent(msgspec.Struct, frozen=True):
-    """An agent other than the simulated one: the files that count for it, its present memory.
+    """An agent other than the simulated one: the files that apply to it, its current memory.
 
-    `is_at_work` says that it is at work from the first day, `is_suspended` that it does nothing at present.
+    `is_at_work` says that it is active from the first day, `is_suspended` that it does nothing now.
     """
 
     files: AgentFiles
@@ -40,9 +40,9 @@ class OtherAgent(msgspec.Struct, frozen=True):
 
 
 class SimulatedHome(msgspec.Struct, frozen=True):
-    """A home as a simulation sees it: its definitions, its settings, its schemas; None stands for no home.
+    """A home as a simulation sees it: its definitions, its settings, its schemas; None represents no home.
 
-    `memory` is the file that declares elements, `recall` gives the present memory, both of the simulated
+    `memory` is the file that declares elements, `recall` returns the current memory, both of the simulated
     agent, which is the home's own, or another; `others` take part.
     """
 
@@ -57,7 +57,7 @@ class SimulatedHome(msgspec.Struct, frozen=True):
 
     @property
     def known(self) -> dict[str, Known]:
-        """The definitions and schemas of each agent; "" stands for the simulated one."""
+        """The definitions and schemas of each agent; "" is the simulated one."""
         own = Known(self.loaded.library, self.schemas)
         all_files = ((name, other.files) for name, other in self.others.items())
         others = {name: Known(files.loaded.library, files.schemas) for name, files in all_files}
@@ -87,7 +87,7 @@ def simulated_home(home: Home | None, agent: str = "") -> SimulatedHome:
 
 
 def _others(home: Home, settings: Settings, now: Snapshot) -> Iterator[tuple[str, OtherAgent]]:
-    """The agents besides the home's own: those with folders, and those that the store has."""
+    """The agents besides the home's own: those with folders, and those in the store."""
     rows: dict[str, AgentRow] = {}
     with suppress(RequestError, StoreError):  # a simulation that needs the memory reports it
         rows = {row.name: row for row in other_agents(home, settings)}
@@ -99,7 +99,7 @@ def _others(home: Home, settings: Settings, now: Snapshot) -> Iterator[tuple[str
 
 
 def with_all_settings(files: AgentFiles, settings: AgentSettings) -> AgentFiles:
-    """Files that count for an agent, with all its settings."""
+    """Files that apply to an agent, with all its settings."""
     return msgspec.structs.replace(files, given=msgspec.structs.asdict(settings), faults=())
 
 

@@ -1,6 +1,6 @@
 """Simulation: a scenario played on a simulated home, without altering the home.
 
-Time stands still while any work is under way, and then leaps to the next due moment: of a run, of a delayed
+Time stands still while any work is active, and then leaps to the next due moment: of a run, of a delayed
 answer, or of the scenario.
 """
 
@@ -52,10 +52,10 @@ from narval.trials.simulate.work import ActsOfPeople
 
 A_DAY = 86_400.0
 MOST_AT_ONCE = 5_000
-"""The most runs that may begin without any time passing; a definition that starts itself is stopped."""
+"""The most runs that may start without any time passing; a definition that starts itself is stopped."""
 
 Progress = Callable[[list[Line]], None]
-"""A function that is given the new lines of the trace."""
+"""A function that is called with the new lines of the trace."""
 
 
 def start_of(home: SimulatedHome, scenario: Scenario) -> float:
@@ -66,9 +66,9 @@ def start_of(home: SimulatedHome, scenario: Scenario) -> float:
 async def play_scenario(
     home: SimulatedHome, scenario: Scenario, start: float, progress: Progress = lambda lines: None
 ) -> SimulationReport:
-    """Play a scenario from a moment on; `progress` is given the new lines of its trace meanwhile.
+    """Play a scenario from a moment on; `progress` is called with the new lines of its trace as it plays.
 
-    Raises RequestError where it cannot be played, and StoreError where memory cannot be copied.
+    Raises RequestError if it cannot be played, and StoreError if memory cannot be copied.
     """
     recalled, declared = _beginning(home, scenario, start)
     simulation = Simulation(home, scenario, start, recalled)
@@ -97,7 +97,7 @@ def _beginning(
 
 class Replay(msgspec.Struct, frozen=True):
     """A past of any length that is played besides the scenario: work in order of time, each for a turn, and
-    answers to calls. Events are given to `hear`, and not kept.
+    answers to calls. Events are passed to `hear`, and not kept.
     """
 
     works: Iterator[tuple[float, Callable[[Turn], Any]]]
@@ -107,7 +107,7 @@ class Replay(msgspec.Struct, frozen=True):
 
 class Simulation:
     """One scenario played by a daemon in memory, with a `replay` if there is one; with a `look` at a store it
-    continues all the runs of that.
+    continues all its runs.
     """
 
     def __init__(
@@ -229,7 +229,7 @@ class Simulation:
     # --- time -----------------------------------------------------------------------------------------
 
     async def pass_time(self, progress: Progress, limit: float = math.inf) -> float:
-        """Let all due events happen, moment after moment, to the end or to a limit; the moment reached."""
+        """Let all due events happen, in order, to the end or to a limit; returns the moment reached."""
         end, is_set = self._end()
         while True:
             await self._settle_down(progress)
@@ -287,7 +287,7 @@ class Simulation:
         self._outcome.judged.append(Judged(expectation, self._clock.now(), number))
 
     def _explain(self, lines: list[Line]) -> None:
-        """Add to each call the way it got its answer, known only afterwards, and to an error its place."""
+        """Add to each call how it got its answer, known only afterwards, and to an error its place."""
         calls: dict[str, deque[RecordedCall]] = {}
         for call in self._executor.new_calls():
             calls.setdefault(call.call, deque()).append(call)
@@ -307,7 +307,7 @@ class Simulation:
 
     @property
     def stopped(self) -> str:
-        """The reason why it ended before its time; "" for none."""
+        """The reason why it ended early; "" for none."""
         return self._outcome.stopped
 
     async def _report(self, end: float) -> SimulationReport:
@@ -338,14 +338,14 @@ class Simulation:
 
 
 def _place(agent: AgentState, eid: int) -> str | None:
-    """The file and line where the error of a run arose; None where that is unknown, or forgotten."""
+    """The file and line where the error of a run arose; None if that is unknown, or forgotten."""
     run = agent.runs.get(eid)
     error = agent.memory.element(run.error or 0) if run is not None else None
     return place_of(agent, error) or None if error is not None else None
 
 
 def _just_stands(run: dict[str, Any], reasons: dict[str, Any]) -> bool:
-    """True of a standing run that only waits to be told something."""
+    """True of a service run that only waits for an event."""
     return is_standing(run["kind"]) and all(wait["for"] == "signal" for wait in reasons["waiting"])
 
 
@@ -360,7 +360,7 @@ class _Outcome:
         self._refused: list[BaseException] = []
 
     def settle(self, result: Any, error: BaseException | None) -> None:
-        """Note the answer to a request."""
+        """Record the answer to a request."""
         if error is not None:
             self._refused.append(error)
 

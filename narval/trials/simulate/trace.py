@@ -22,8 +22,8 @@ ERROR = "error"
 
 
 class Trace:
-    """The lines of all agents in order, each with `who` where there are several; `names` are the agents'
-    names by number, and `find` gives an element of an agent.
+    """The lines of all agents in order, each with `who` if there are several; `names` are the agents' names
+    by number, and `find` returns an element of an agent.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Trace:
 
 
 class AgentTrace:
-    """Deeds of one agent, and the phases of its runs; `last` is the last definition begun."""
+    """Deeds of one agent, and the phases of its runs; `last` is the definition started last."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -96,7 +96,7 @@ class AgentTrace:
         """The work definition of each item."""
         self._errors: dict[int, str] = {}
         self._calls: dict[str, asked.Call] = {}
-        """The calls under way by their ids: one that is agreed to is told when it is made."""
+        """The active calls by their ids: one that needs agreement is reported when it is made."""
         self._over: list[int] = []
         """The runs that have ended since the last drop."""
 
@@ -106,7 +106,7 @@ class AgentTrace:
         return {row.eid: (row.name, row.phase) for row in self._runs.values() if not is_beside(row.kind)}
 
     def know(self, rows: Iterable[RunRow]) -> None:
-        """Record runs as they are now."""
+        """Record runs in their current state."""
         for row in rows:
             self._runs[row.eid] = row
             if row.kind == KINDS[ASKING].run:

@@ -1,4 +1,4 @@
-"""People in simulations (P81): nobody is asked; acts of the scenario are done to each item, or refused."""
+"""People in simulations (P81): nobody is asked; the scenario's acts are done to each item, or refused."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def read_act(reading: Reading, entry: Entry, of_calls: Iterable[str]) -> Schedul
 
 
 def people_of(reading: Reading, entry: Entry | None) -> Directory | None:
-    """The people declared in a scenario, as in etc/people.toml; None where it declares none."""
+    """The people declared in a scenario, as in etc/people.toml; None if it declares none."""
     if entry is None:
         return None
     directory, faults = parse_people(Source("people", dedent(entry.node.text).encode()))
