@@ -6,8 +6,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from narval.agent.agent import AgentState
@@ -97,6 +96,9 @@ class MainLoop:
         """Check again whether there is something to do, or whether the work has ended."""
         self._expecting: list[Callable[[], bool]] = []
         self._tell: Callable[[str], None] = log.warning
+        self._waits_since: float | None = None
+        self._look: asyncio.TimerHandle | None = None
+        """The next look at how long a wait lasts: one timer for many short waits, which each cost none."""
 
     def expect(self, is_expecting: Callable[[], bool]) -> None:
         """Do not count as idle while `is_expecting()`: something new may come without a request."""
@@ -125,23 +127,36 @@ class MainLoop:
         def is_over() -> bool:
             return self.is_stopped() or (until_idle and self.is_idle())
 
-        with self._telling_when_long() if until_idle else nullcontext():
-            await self.work_until(is_over, deadline=deadline)
+        work = self._work_until_idle if until_idle else self.work_until
+        await work(is_over, deadline=deadline)
         timed_out = _is_past(deadline) and not is_over()
         return Summary(self.is_idle(), timed_out, self._later())
 
     async def until_idle(self) -> None:
         """Work until nothing can proceed by itself, or the daemon is stopped."""
-        with self._telling_when_long():
-            await self.work_until(lambda: self.is_stopped() or self.is_idle())
+        await self._work_until_idle(lambda: self.is_stopped() or self.is_idle())
 
-    @contextmanager
-    def _telling_when_long(self) -> Iterator[None]:
-        timer = asyncio.get_running_loop().call_later(LONG, self._tell_long_wait)
+    async def _work_until_idle(self, is_over: Callable[[], bool], *, deadline: float | None = None) -> None:
+        """Work as `work_until` does, and tell once what a wait of `LONG` seconds waits for."""
+        self._waits_since = time.monotonic()
+        if self._look is None:
+            self._look_in(LONG)
         try:
-            yield
+            await self.work_until(is_over, deadline=deadline)
         finally:
-            timer.cancel()
+            self._waits_since = None
+
+    def _look_in(self, seconds: float) -> None:
+        self._look = asyncio.get_running_loop().call_later(seconds, self._look_at_wait)
+
+    def _look_at_wait(self) -> None:
+        self._look = None
+        if self._waits_since is None:
+            return
+        if (left := self._waits_since + LONG - time.monotonic()) > 0:
+            self._look_in(left)
+        else:
+            self._tell_long_wait()
 
     def _tell_long_wait(self) -> None:
         is_simulated = self.rounds.clock.is_simulated
