@@ -68,15 +68,15 @@ OF_REFUSALS = (
 MODULE = ROOT / "narval/core/error_types.py"
 
 MODULE_HEAD = '''\
-"""The types of `error` elements that narval gives itself; `python -m tests.house.pages` lists them.
+"""The types of `error` elements that narval makes itself; `python -m tests.house.pages` lists them.
 
-Any other type may be made of what came from outside, so it is told only where the message of the error is.
+Any other type may contain text from outside, so it is shown only where the error's message is.
 """
 
 from __future__ import annotations
 
 OTHER = "_OTHER"
-"""The word that stands for any other type."""
+"""The word for any other type."""
 
 OWN_TYPES = frozenset(
     {
