@@ -131,8 +131,7 @@ class QueuedRow(NamedTuple):
 
 
 class Offer(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """A new element for runs that watch for it, or a replaced one (`gone`) for runs that watch for that.
-    """
+    """A new element for runs that watch for it, or a replaced one (`gone`) for runs that watch for that."""
 
     eid: int
     gone: bool = False
