@@ -172,14 +172,16 @@ async def _done(
 
 def _etag(stored: Stored, name: str) -> str:
     if not stored.etag or stored.etag.startswith("W/"):
-        raise ActionError(f"calendar {name} gives no ETag by which to write safely", "no-etag", final=True)
+        raise ActionError(
+            f"calendar {name} gives no ETag, without which writing is not safe", "no-etag", final=True
+        )
     return stored.etag
 
 
 def _check_not_otherwise(status: int, name: str) -> None:
     if status == 412:
         raise ActionError(
-            f"somebody else altered it in calendar {name} just now; nothing was written", "conflict"
+            f"it was changed meanwhile in calendar {name} just now; nothing was written", "conflict"
         )
 
 

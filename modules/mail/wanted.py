@@ -33,7 +33,7 @@ class Wanted(NamedTuple):
 
     def missing(self, where: str) -> ActionError:
         """The error for a letter that is not where it should be."""
-        said = f"the letter is not in {where} any more; somebody moved or deleted it"
+        said = f"the letter is no longer in {where}; it was moved or deleted"
         return ActionError(said, "no-such-letter", final=True)
 
 

@@ -17,7 +17,7 @@ Form = dict[str, Any]
 Secrets = list[str] | None
 """The names of the secrets that an asker may know; None: all."""
 
-_NOT_TOLD = "the run holds what its home calls secret, so its error is not told"
+_NOT_TOLD = "the run has secret elements of its home, so its error is withheld"
 
 _OF_NEAREST: Form = {"nearest": None, "title": "", "failed": None, "value": None}
 """The parts of a condition that describe its nearest element."""
@@ -34,7 +34,7 @@ def check_told(agent: AgentState, eid: int, secrets: Collection[str] | None) -> 
     """Raise RequestError if a run or element must be withheld from one who may know only these secrets."""
     if secrets is not None and is_withheld(agent, eid, secrets):
         what = f"run {eid}" if agent.memory.is_run(eid) else f"element {eid}"
-        raise RequestError(f"{what} holds what its home calls secret, so it is not told here")
+        raise RequestError(f"{what} has secret elements of its home, so it is withheld here")
 
 
 def type_told(type: str) -> str:

@@ -331,7 +331,7 @@ def _tell_not_added(why: str, turn: Turn) -> None:
     again.
     """
     turn.transaction.add_error(
-        "rule-not-added", f"no rule was added to {TRUST_FILE}, though somebody answered always: {why}"
+        "rule-not-added", f"no rule was added to {TRUST_FILE}, although the answer was always: {why}"
     )
 
 

@@ -215,7 +215,7 @@ def _element(thing: object, place: str) -> bytes:
             return canonical_given(etree.tostring(thing, encoding="utf-8", with_tail=False))
     except ElementError as error:
         is_plain = isinstance(thing, str) and not thing.lstrip().startswith("<")
-        got = f"; got {_shown(thing)}, which is no XML" if is_plain else ""
+        got = f"; got {_shown(thing)}, which is not XML" if is_plain else ""
         raise BadOutputError(f"{prefix}{error} (line {error.line}, column {error.column}){got}") from None
     except (ValueError, etree.LxmlError) as error:
         raise BadOutputError(f"{prefix}{_EXPECTED}, got one that cannot be written as XML: {error}") from None

@@ -101,7 +101,7 @@ class Edge:
             return None
         what = f"what {run.name} gives"
         turn.transaction.add_error(*_why(run, caller.agent, what, verdict), run=run.eid, recipe=run.name)
-        return Failure(UNASKED, f"{what} is not told: rules of its home hold it back", final=True)
+        return Failure(UNASKED, f"{what} is withheld by rules of its home", final=True)
 
     def _problem_of_sent(self, turn: Turn, run: Run, event: Returned | Produced) -> Failure | None:
         """The reason why code may not send its outputs to agents of other homes; None if it may. Each output,
@@ -118,7 +118,9 @@ class Edge:
                 return Failure(*_why(run, to, f"what {call.name} sends", verdict), final=True)
             said = hears(turn.agent, run, call) or turn.agent.memory.labels.is_hearsay(brought)
             if verdict is None and said and AFTER_A_MODEL not in call.approved:
-                why = f"what {call.name} sends does not go to {to}: {BECAUSE}, and nobody can be asked then"
+                why = (
+                    f"what {call.name} sends does not go to {to}: {BECAUSE}, and no person can be asked then"
+                )
                 return Failure(UNASKED, why, final=True)
         return None
 

@@ -246,7 +246,7 @@ def _waited_for(call: CallContext, *, is_simulated: bool) -> str:
         return f"{what}, a source that has not called narval.call().caught_up()"
     if is_simulated and call.target.where == "async":
         return f"{what}, which waits in real time: await narval.sleep() follows the simulated clock"
-    return f"{what}, which is still at work"
+    return f"{what}, which is still running"
 
 
 def _is_past(deadline: float | None) -> bool:

@@ -261,7 +261,7 @@ def _cannot_undo(action: Action, line: int, column: int, undo: Action) -> list[F
     here = [slot.condition for slot in action.prototype.inputs]
     here += [slot.condition for slot in action.prototype.outputs]
     wish = f"undo of {action.full_name}: expected {undo.full_name} to take what the call was given and gave"
-    but = "which nothing of that fits"
+    but = "which nothing there fits"
     return [
         Fault(
             action.path, line, column, f"{wish}, found its input {needed.id} ({needed.condition.text}), {but}"

@@ -51,4 +51,4 @@ def look_at(item: int, agent: str = "") -> str:
     """The sentence that replaces a text that may not be shown."""
     of = f" --agent {agent}" if agent else ""
     shows = f"`narval work show {item}{of}` shows it, as do the pages"
-    return f"The rules of the home do not let it be told here. {shows}."
+    return f"Rules of the home withhold it here. {shows}."

@@ -113,7 +113,7 @@ def test_P29_who_asked_may_refuse_and_not_approve(narval: Narval) -> None:
         done = narval("start", "w.approve", "-", "--as", "ann", given=REQUEST)
         item = done.stdout.decode().strip()
         assert says(narval, "answer", item, "approve", by="ann")[1] == (
-            "narval: whoever asked may not answer; ask somebody else to"
+            "narval: the asker may not answer; ask another person to"
         )
         assert says(narval, "refuse", item, "--reason", "it is mine", by="ann")[0] == 0
         assert says(narval, "answer", item, "approve", by="ben")[0] == 0

@@ -216,8 +216,8 @@ def test_work_that_agrees_by_itself_is_told_first(home: HomeAsRead, outcome: str
     text = f'<cookbook group="mine">{work}{text}</cookbook>'
     judgement = TextsBeside(home, {"a.xml": text}).judge(seconds=0)
     said = (
-        "step 'tell' of mine.tell is done though nobody agreed: "
-        "the work mine.yes says yes by itself if nobody has answered in time."
+        "step 'tell' of mine.tell is done although no person agreed: "
+        "the work mine.yes answers yes by itself if no person has answered in time."
     )
     assert judgement.unnamed.count(said) == sentences, judgement.unnamed
     assert not sentences or judgement.unnamed[0] == said

@@ -233,7 +233,7 @@ def test_a_long_message_is_cut(ask: Ask) -> None:
         ("42", "expected an Element, XML text or bytes, or an lxml element, got int 42"),
         ("object", "got type <class 'object'>"),
         ("(x for x in ())", "got a generator; return a list of what it yields"),
-        ("'done'", "got str 'done', which is no XML"),
+        ("'done'", "got str 'done', which is not XML"),
         ("['<a/>', 42]", "item 2: expected an Element"),
         ("{'answer': 42}", "under the key 'answer': expected an Element"),
         ("{'answer': ['<a/>', 4.5]}", "under the key 'answer', item 2: expected an Element"),

@@ -406,7 +406,7 @@ def test_F8_always_that_adds_no_rule_is_told(agent: Any, home: Path, text: str |
     agent.until_idle()
     assert sent(home) == ["mallory@x.org"], "this one was agreed to"
     (error,) = agent.memory("error[@type='rule-not-added']")
-    assert "no rule was added to etc/trust.toml, though somebody answered always" in error.text
+    assert "no rule was added to etc/trust.toml, although the answer was always" in error.text
 
 
 def test_F8_people_whom_the_home_names_are_asked_and_only_operators_answer_always(home: Path) -> None:

@@ -363,7 +363,7 @@ def fetch(parcel): ...
         (
             "shop.fetch",
             "modules/shop.py:3:83: undo of shop.pay: expected shop.fetch to take what the call was given and "
-            "gave, found its input parcel (parcel), which nothing of that fits",
+            "gave, found its input parcel (parcel), which nothing there fits",
         ),
         ("files.read_text", "modules/shop.py:3:83: undo of shop.pay: expected files.read_text to take"),
     ],

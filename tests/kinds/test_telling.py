@@ -306,7 +306,7 @@ WRONG = [
      'It is given a target (path: "var/digest.html"; as: "text").'),
     ("recipes/mail.xml", 'name="digest" start_step="listen" end_step="save" restart="yes"',
      'name="digest" start_step="listen" end_step="save" restart="no"',
-     "It begins when somebody or something starts it."),
+     "It begins when a person or a program starts it."),
     ("recipes/mail.xml", '<in idref="offer" on-error="yes"/>', '<in idref="offer"/>',
      "If a step fails, the run has failed."),
     ("recipes/notify.xml", "not(starts-with(@name, 'notify.'))", "starts-with(@name, 'notify.')",

@@ -241,7 +241,7 @@ def _kept(daemon: Daemon) -> Iterator[Form]:
         yield item("file", "high", text, {"page": "definitions"})
     if len(kept) > SHOWN:
         more = counted(len(kept) - SHOWN, "more definition")
-        yield item("file", "high", f"{more} begin again once they are loaded", {"page": "definitions"})
+        yield item("file", "high", f"{more} start again as soon as they are loaded", {"page": "definitions"})
 
 
 def _withheld(daemon: Daemon) -> Iterator[Form]:

@@ -158,7 +158,7 @@ async def _set(agent: AgentState, first: float, last: float) -> tuple[list[Form]
                 heeds = isinstance(run.engine, HeedsPeople)
                 forms.append(_entry(at, "reminder", run) if heeds else _entry(at, "wake", run, text=GOES_ON))
         elif isinstance(job, StartRun) and at >= first:
-            forms.append(_entry(at, "start", None, text="begins again, after its back-off", name=job.name))
+            forms.append(_entry(at, "start", None, text="starts again, after its back-off", name=job.name))
     set_already = {(form["run"], form["part"]) for form in forms}
     forms += [
         _waited(at, run, wait)

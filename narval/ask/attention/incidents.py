@@ -194,7 +194,7 @@ async def acknowledge(
     cannot be acknowledged: it ends when the file has no faults.
     """
     if not reason.strip():
-        raise RequestError("expected a reason, got none: say why nothing more is to be done")
+        raise RequestError("expected a reason, got none: say why nothing more needs to be done")
     row = await _open_row(daemon, incident)
     if row.newest.what == FILE:
         where = row.newest.definition

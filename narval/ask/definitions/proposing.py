@@ -268,7 +268,7 @@ def _check_place(folder: Path, name: str, by: str) -> None:
     """Raise RequestError if there is no room for a proposal of that name."""
     owner = _by(folder / name)
     if owner is not None and owner != by:
-        raise RequestError(f"there is a proposal {name} of somebody else; choose another name")
+        raise RequestError(f"another client has a proposal {name}; choose another name")
     if owner is not None and Proposal(folder.parent, name).accepted() is not None:
         raise RequestError(f"proposal {name} was accepted; choose another name")
     own = [path for path in folder.glob("[!.]*") if path.name != name and _by(path) == by]

@@ -59,7 +59,7 @@ def log_in(server: McpServer, home: Path, show: Callable[[str], None], port: int
     except ActionError:
         raise
     except TimeoutError:
-        raise ActionError(f"{server}: nobody logged in within {PATIENCE:g} s", REFUSED, final=True) from None
+        raise ActionError(f"{server}: no login within {PATIENCE:g} s", REFUSED, final=True) from None
     except Exception as error:
         cause = session_error(error)
         raise ActionError(f"{server} in etc/narval.toml: {cause}", cause.kind, final=True) from None

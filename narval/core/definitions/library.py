@@ -336,7 +336,7 @@ def check_targets(
             continue
         if several:
             names = " and ".join(definition.full_name for definition in several)
-            message = f"{reference.what}: {names} are of this name; write which is meant in full"
+            message = f"{reference.what}: {names} have this name; write the full name of the one you mean"
             faults.append(reference.fault(message))
         elif target is None and (server := _server_without_tools(reference, library, servers)):
             if server not in unknown_tools:

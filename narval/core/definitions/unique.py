@@ -37,7 +37,7 @@ def check_unique(text: str, namespaces: Mapping[str, str]) -> None:
     except etree.XPathError as error:
         raise PatternError(text, f"a key is an expression of XPath 1.0: {error}") from None
     if isinstance(value, bool):
-        raise PatternError(text, "it gives true or false, which is no key; expected a value such as @id")
+        raise PatternError(text, "it gives true or false, which is not a key; expected a value such as @id")
     if _NOWHERE.match(text):
         raise PatternError(text, "it can give no key: a path from the root begins with /memory; try @id")
 

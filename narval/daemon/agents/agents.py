@@ -271,7 +271,7 @@ class Agents:
         if self.supervisor.record_only:
             raise RequestError(f"no daemon runs, so {row.name} is not in memory")
         if not await self.supervisor.passivated(row.name):
-            raise RequestError(f"{name} has something to do: events to be told, or code of a process at work")
+            raise RequestError(f"{name} still has work: events to deliver, or running code of a process")
         return self.rows[name]
 
     async def remove(self, name: str, *, now: bool = False) -> None:

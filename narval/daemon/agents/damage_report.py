@@ -50,7 +50,7 @@ def _report_event(turn: Turn, lost: LostEvent) -> None:
 def _report_job(turn: Turn, lost: LostJob) -> None:
     turn.transaction.batch.moments_done.append(lost.identifier)
     due = utc(lost.at).isoformat(timespec="seconds")
-    what = f"what was to be done at {due} is not done: to forget a run that is over, or to start one again"
+    what = f"a job due at {due} is not done: it was to forget an ended run, or to start one again"
     _report(turn, f"{what}: {lost.why}", due=due)
 
 

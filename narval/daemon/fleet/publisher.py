@@ -52,7 +52,7 @@ async def _publish_changes(home: Path, published: Published, files: FilesInForce
             is_away = False
         except StoreAwayError as error:
             if not is_away:
-                log.warning("this home could not be published, which is tried again: %s", error)
+                log.warning("this home could not be published, and publishing is retried: %s", error)
             is_away = True
             await asyncio.sleep(AGAIN)
             continue

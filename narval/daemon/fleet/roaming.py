@@ -205,7 +205,7 @@ class Fetching:
                 self.failed = False
             except NarvalError as error:
                 if not self.failed:
-                    log.warning("collections cannot be fetched, which is tried again: %s", error)
+                    log.warning("collections cannot be fetched, and fetching is retried: %s", error)
                 self.failed = True
             except Exception:
                 log.exception("collections were not fetched")

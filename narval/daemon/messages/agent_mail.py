@@ -123,7 +123,7 @@ class AgentMail:
                 if receiver is not None:
                     self.outbox.know(receiver)
             except StoreAwayError:
-                return AgentRow(STORE, "", name), f"word of {name} from the store, which is away"
+                return AgentRow(STORE, "", name), f"the row of {name}: the store is unreachable"
             if receiver is not None:
                 decided = self.outbox.in_turn(turn, receiver)
                 more = many[name], size[name], decided

@@ -130,7 +130,7 @@ def _unfit(turn: Turn, elements: tuple[bytes, ...]) -> Failure | None:
     for xml in elements:
         name = Element(0, xml).name
         if name in CONTROLS:
-            return Failure("not-granted", f"no {name} comes of a call", final=True)
+            return Failure("not-granted", f"a call has no {name}", final=True)
         try:
             check_name(xml)
         except ElementError as error:

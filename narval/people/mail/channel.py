@@ -120,7 +120,7 @@ def _read(turn: Turn, item: Run, mail: etree._Element, token: str, call: str) ->
     if (why := _no_answer(mail)) is not None:
         arguments = {"kind": "no-answer", "message": why}
     elif sender is None or sender.name != person:
-        message = f"expected a mail of {person}, got one from {mail.get('from', 'nobody')}"
+        message = f"expected a mail of {person}, got one from {mail.get('from', 'no sender')}"
         arguments = {"kind": "not-authentic", "message": message}
     elif people.mail_trust and not _is_vouched_for(mail, people.mail_trust):
         message = f"{people.mail_trust} does not vouch for {mail.get('from')}"

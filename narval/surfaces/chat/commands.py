@@ -161,7 +161,7 @@ TABLE = (
     ChatCommand("work", "", "what you are asked", EVERYBODY, act=_work),
     ChatCommand("show", "N", "an item, a run or an element", EVERYBODY, NUMBER, _show),
     ChatCommand("answer", "N OUTCOME [FIELD=VALUE …]", "answer what you are asked", WORKERS),
-    ChatCommand("claim", "N", "take it on, so that no one else does", WORKERS),
+    ChatCommand("claim", "N", "take it for yourself", WORKERS),
     ChatCommand("release", "N", "give it back", WORKERS),
     ChatCommand(
         "remind me", "TIME: TEXT", "be told at a time, such as at 17:30 or every monday 8:00", WORKERS

@@ -67,7 +67,7 @@ class ChatConnection:
                 try:
                     await self._work()
                 except* Exception as errors:
-                    log.exception("%s begins again in %g s", self.chat, LONGEST_PAUSE)
+                    log.exception("%s starts again in %g s", self.chat, LONGEST_PAUSE)
                     why = f"{type(errors.exceptions[0]).__name__}: {errors.exceptions[0]}"
                     await self._records.broken(why)
                 await asyncio.sleep(LONGEST_PAUSE)

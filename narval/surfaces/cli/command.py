@@ -145,7 +145,7 @@ class _Explained(Helped):
         """
         session = context.ensure_object(Session)
         if not self.alters and session.acting_as:
-            what = f"{self.name} alters nothing, so that no name would be recorded"
+            what = f"{self.name} changes nothing, so no name would be recorded"
             raise click.UsageError(f"{what}: leave --as out", context)
         if self.local and session.peer:
             raise click.UsageError(f"{self.name} works on this machine alone: leave --peer out", context)

@@ -158,7 +158,7 @@ def _report(console: Console, home: Home, daemon: Daemon) -> None:
     if (copies := _files(home, daemon) - len(mails) - len(unread)) > 0:
         table.add_row(str(copies), f"{'is a copy' if copies == 1 else 'are copies'} of what came before")
     if unread:
-        table.add_row(str(len(unread)), "could not be read, and is told by an error that names its file")
+        table.add_row(str(len(unread)), "could not be read: an error names its file")
     if items:
         feeds = Counter(item.attributes["feed"] for item in items)
         by_feed = ", ".join(f"{feeds[name]} {name}" for name in sorted(feeds))

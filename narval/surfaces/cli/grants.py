@@ -16,7 +16,7 @@ from narval.surfaces.cli.render.tables import Column, listing
 _MEANING = {
     "asked": "asked for, and starts nothing until it is granted",
     "granted": "granted",
-    "rejected": "rejected, so it starts nothing, and nobody is asked again",
+    "rejected": "rejected, so it starts nothing, and the question is not asked again",
     "ships": "ships with narval",
     "inside": "reaches nothing outside the home",
     "trusted": "trusted, because this home does not ask",

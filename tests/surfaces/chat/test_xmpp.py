@@ -388,7 +388,7 @@ def test_C17_in_a_room_that_shows_no_addresses_nobody_is_known(prosody: Prosody,
                 await ann.until(lambda: "end" in home.texts)
                 assert home.texts == ["end"]
                 # what is shown from now on counts, and no longer than that
-                hidden = f"room {room} shows no addresses, so nobody is known there"
+                hidden = f"room {room} shows no addresses, so no person is known there"
                 await ann.until(lambda: home.warnings[-1] == hidden)
                 await ann.configure(room, "muc#roomconfig_whois", "anyone")
                 await ann.enter(room, "ann-2")

@@ -70,7 +70,7 @@ def test_D3_check_tells_what_differs(place: Path, tmp_path: Path) -> None:
     assert changed.splitlines()[:3] == [
         "recipe office.hours",
         "- It begins when it is started. When a run of it has ended, well or not, another begins.",
-        "+ It begins when somebody or something starts it.",
+        "+ It begins when a person or a program starts it.",
     ]
     answer = data(place, "check", "--tell", str(new), "--against", str(old))
     assert [row["change"] for row in answer["changes"]] == ["taken away", "added"]

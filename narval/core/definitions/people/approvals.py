@@ -71,8 +71,8 @@ def unasked(library: Library, new: Collection[Definition]) -> Iterator[str]:
                 work, _ = named_by(reference, library)
                 if work is not None and agrees_by_itself(work) and (one in new or work in new):
                     part = reference.what.removeprefix(_APPROVE_OF)
-                    why = f"the work {work.full_name} says yes by itself if nobody has answered in time"
-                    yield f"{part} of {one.full_name} is done though nobody agreed: {why}."
+                    why = f"the work {work.full_name} answers yes by itself if no person has answered in time"
+                    yield f"{part} of {one.full_name} is done although no person agreed: {why}."
 
 
 def _lacks_outcome(work: Any) -> str | None:

@@ -40,7 +40,7 @@ def make_ready(
     now = decision.state.of(state.name)
     visits, dying = now.visits, decision.state.dying
     if state.max_visits is not None and visits >= state.max_visits:
-        message = f"state {state.name} was to start again after {visits} visits, which is its max-visits"
+        message = f"state {state.name} was to start again after {visits} visits, the limit of its max-visits"
         decision.end("failed", decision.add_error_element("max-visits", message, state.name))
         return
     gone_first = tuple([call for call, of in dying.items() if of in killed or of == by]) if dying else ()

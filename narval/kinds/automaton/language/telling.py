@@ -27,7 +27,7 @@ def sentences(automaton: definition.Automaton, library: Library) -> Iterator[Sen
 
 
 def _whole(automaton: definition.Automaton) -> Iterator[str]:
-    begins = "It begins when somebody or something starts it."
+    begins = "It begins when a person or a program starts it."
     again = "It begins when it is started. When a run of it has ended, well or not, another begins."
     yield again if automaton.restart else begins
     yield from forgotten(automaton.decay)
@@ -75,7 +75,7 @@ def _details(state: definition.State) -> Iterator[str]:
     if state.after:
         yield f"It waits for its time: {dates(state.after)}."
     if state.wait:
-        yield f"It waits until somebody sends the signal {quoted(state.wait)}."
+        yield f"It waits for the signal {quoted(state.wait)}."
     for number, contender in enumerate(state.contenders if len(state.contenders) > 1 else ()):
         yield f"{'First' if not number else 'If that fails,'} {_program(contender)}."
         yield from _tried(contender)
@@ -152,7 +152,7 @@ def _ways(state: definition.State) -> Iterator[str]:
 
 def _ended(label: str) -> str:
     if signal := definition.signal_of(label):
-        return f"When somebody sends the signal {quoted(signal)} meanwhile"
+        return f"When the signal {quoted(signal)} comes meanwhile"
     ends = {
         definition.SUCCESS: "When it has ended well",
         definition.TIMEOUT: "When it took too long",

@@ -75,13 +75,13 @@ PROGRESS_PACE = 0.5
 """Seconds between a session's progress and the notice to viewers of its run."""
 
 NOBODY_AGREES = (
-    "and nobody can agree to what a dataflow does outside; run it before the model is asked, or trust the "
+    "and no person can agree to what a dataflow does outside; run it before the model is asked, or trust the "
     "model: asks = false in etc/narval.toml"
 )
 
 
 _ASKS = (
-    "{name}: {why} (label {label}), and nobody can agree to what a dataflow does outside. To allow it, write "
+    "{name}: {why} (label {label}), and no person can agree to what a dataflow does outside. To allow it, write "
     "into etc/trust.toml, before the rule that asks: {rule}"
 )
 

@@ -112,7 +112,7 @@ class DiskSpill:
         place = self._end
         self._end += os.pwrite(self._file.fileno(), data, place)
         if self._end != place + len(data):
-            raise OSError("the file for rows of a dataflow takes no more")
+            raise OSError("the file for rows of a dataflow is full")
         return place, len(data)
 
     def read(self, place: int, size: int) -> bytes:

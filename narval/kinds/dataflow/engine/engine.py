@@ -127,9 +127,9 @@ def plan_resume(
     Raises RequestError if a part is named or a result given for it, or if inputs are forgotten.
     """
     if gave is not None:
-        raise RequestError("a dataflow has no step that could have been done: its sessions begin again")
+        raise RequestError("a dataflow has no step to mark as done: its sessions start again")
     if part is not None:
-        why = "sessions that were done are kept, all others begin again; leave out the part"
+        why = "finished sessions are kept, all others start again; leave out the part"
         raise RequestError(f"a dataflow is not begun again at {part!r:.80}: {why}")
     kept = []
     for session in before.sessions:

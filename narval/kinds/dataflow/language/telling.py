@@ -21,7 +21,7 @@ def sentences(dataflow: DataflowDefinition, library: Library) -> Iterator[Senten
     yield Sentence(
         f"It makes {made} from {names(given) if given else 'nothing'}.", syntax.line, syntax.column
     )
-    yield Sentence("It begins when somebody or something starts it.", syntax.line, syntax.column)
+    yield Sentence("It begins when a person or a program starts it.", syntax.line, syntax.column)
     yield from (Sentence(text, syntax.line) for text in forgotten(dataflow.decay))
     for declared in syntax.inputs:
         yield Sentence(f"It is given {_declared(declared)}.", declared.line, declared.column)

@@ -84,7 +84,9 @@ def waiting_for(definition: Process, state: ProcessState, watches: dict[str, Wat
 def _wait(definition: Process, state: ProcessState, token: NodeToken, watches: dict[str, Watch]) -> Wait:
     node = definition.nodes[token.node]
     if token.wake:
-        what = "its node to be run again" if token.guard == "AcceptToken" else "its guard to be asked again"
+        what = (
+            "its node to be run again" if token.guard == "AcceptToken" else "another evaluation of its guard"
+        )
         return Wait(node.id, "time", f"{what} (token {token.id})", until=token.until)
     if token.call and token.next_try is None:
         return Wait(node.id, "call", f"{node.called} (token {token.id})", calls=(token.call,))
@@ -97,7 +99,7 @@ def _wait(definition: Process, state: ProcessState, token: NodeToken, watches: d
     if watch is not None:
         text = f"an element for each condition (token {token.id})"
         return Wait(node.id, "condition", text, watch.conditions, watch.scopes)
-    again = " or its guard to be asked again: it gave no answer" if not token.guard else ""
+    again = " or another evaluation of its guard, which gave no answer" if not token.guard else ""
     text, error = f"token {token.id} to be completed{again}", state.failed.get(token.id, 0)
     return Wait(node.id, "person", text, error=error)
 

@@ -110,7 +110,7 @@ def _of_ways_back(process: Process) -> Iterator[tuple[str, int, int]]:
     for arc in process.arcs:
         if arc.back and not arc.start.external and arc.start.id not in reached((arc.end.id,), edges):
             led = f"no way leads from {arc.end.id!r} to {arc.start.id!r}"
-            yield f"{led}, so that no token can go back on this arc: its node fails instead", arc.line, 1
+            yield f"{led}, so no token can go back on this arc: its node fails instead", arc.line, 1
 
 
 def _of_node(
@@ -158,7 +158,11 @@ def _nested(process: Process, node: Node, library: Library) -> Iterator[tuple[st
         yield f"node {node.name!r}: there is no process {name!r}{hint}", node.line, 1
     elif len(called) > 1:
         listed = " and ".join(process.full_name for process in called)
-        yield f"node {node.name!r}: {listed} are of this name; write which is meant in full", node.line, 1
+        yield (
+            f"node {node.name!r}: {listed} have this name; write the full name of the one you mean",
+            node.line,
+            1,
+        )
 
 
 def _names(node: Node) -> Iterator[tuple[str, str, int, int]]:

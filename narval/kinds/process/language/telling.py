@@ -28,7 +28,7 @@ _TARGETS = ("target", "graphName", "agent")
 
 def sentences(process: Process, library: Library) -> Iterator[Sentence]:
     """The sentences that describe a process."""
-    yield Sentence("It begins when somebody or something starts it.", process.line)
+    yield Sentence("It begins when a person or a program starts it.", process.line)
     if process.start_nodes:
         starts = names(node.name for node in process.start_nodes)
         yield Sentence(f"It begins with {starts}.", process.start_nodes[0].line)

@@ -311,7 +311,7 @@ def _begins_again(recipe: Recipe, library: Library) -> Iterator[Fault]:
         while_what = "as long as what its conditions look for is there" if looked_for else "for ever"
         why = "nothing in it uses up an element or waits for a date"
         mend = 'write use="yes" at a condition, add a date, or leave restart out'
-        message = f"recipe {recipe.full_name!r} begins again once a second, {while_what}: {why}; {mend}"
+        message = f"recipe {recipe.full_name!r} restarts once a second, {while_what}: {why}; {mend}"
         yield Fault(recipe.path, recipe.line, 1, message, warning=True)
 
 

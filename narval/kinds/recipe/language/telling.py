@@ -31,7 +31,7 @@ from narval.kinds.recipe.language.definition import Recipe, Step, Transition
 from narval.kinds.recipe.language.parser import TO_SELECTED
 
 _BEGINS = {
-    "no": "It begins when somebody or something starts it.",
+    "no": "It begins when a person or a program starts it.",
     "yes": "It begins when it is started. When a run of it has ended, well or not, another begins.",
     "parallel": (
         "It begins when it is started. As soon as a run has left its first step, another begins beside it."
@@ -39,7 +39,7 @@ _BEGINS = {
 }
 
 _THEN = {
-    "ignore": "its run goes on, and is not told.",
+    "ignore": "its run continues, and is not notified.",
     "signal": 'its run is told by the signal "withdrawn" if it is under way.',
     "fail": "its run fails if it is under way.",
     "undo": "what its run did is undone, and its run is cancelled if it is under way.",
@@ -47,7 +47,7 @@ _THEN = {
 """The treatment of a run, by `on-withdraw`."""
 
 _ASKED = {
-    "never": "nobody is asked before.",
+    "never": "no person is asked before.",
     "user": "the client's user is asked before.",
     "owner": "the owner of the home is asked before.",
 }
@@ -188,7 +188,7 @@ def _details(step: Step, library: Library) -> Iterator[str]:
         yield from at_once(step.max_parallel, "such call")
     if step.approve:
         work = library.get(ASKING, step.approve)
-        unless = ", which says yes by itself if nobody has answered in time" * agrees_by_itself(work)
+        unless = ", which answers yes by itself if no person has answered in time" * agrees_by_itself(work)
         yield f"Before that, people are asked to agree by the work {step.approve}{unless}."
     if step.on_withdraw:
         yield f"If something that it was given is withdrawn, {_THEN[step.on_withdraw]}"

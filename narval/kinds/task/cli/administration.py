@@ -60,7 +60,7 @@ def _item_of(rows: list[Row], task: int) -> int:
         raise RequestError(f"no task {task} is at work; `narval task` lists those that are")
     if not at_work["item"]:
         who = f"{at_work['code']} does" if at_work["code"] else "a program or its scripts do"
-        raise RequestError(f"task {task} of {at_work['type']} asks nobody: {who} the work, and move it")
+        raise RequestError(f"task {task} of {at_work['type']} has no work item: {who} the work, and move it")
     return int(at_work["item"])
 
 

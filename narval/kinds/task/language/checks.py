@@ -59,9 +59,9 @@ def _doubtful(task: TaskDefinition) -> Iterator[tuple[Place, str]]:
     for name, state in task.states.items():
         if task.is_terminal(name) and state.on_leaving:
             place = state.line, state.column
-            yield place, f"{name} is never left, so that its ON LEAVING never runs; remove it"
+            yield place, f"{name} is never left, so its ON LEAVING never runs; remove it"
     if is_unattended(task) and not moves_on(task.states[task.initial]):
-        way = f"it stays in {task.initial}, with nobody and nothing that moves it"
+        way = f"it stays in {task.initial}, with no person and nothing that moves it"
         yield (
             (task.line, task.column),
             f"{way}; add TASK CODE, USERS or ROLES, or assert(…) to its ON ASSERT or to an ACTION",
@@ -70,7 +70,7 @@ def _doubtful(task: TaskDefinition) -> Iterator[tuple[Place, str]]:
 
 def _uncalled(task: TaskDefinition, compensators: set[str]) -> Iterator[tuple[Place, str]]:
     if task.invocation == "compensation" and not (task.compensates or task.full_name in compensators):
-        yield (task.line, task.column), f"no type is COMPENSATED BY {task.name}, so that it never runs"
+        yield (task.line, task.column), f"no type is COMPENSATED BY {task.name}, so it never runs"
 
 
 def _unheard(task: TaskDefinition, library: Library) -> Iterator[tuple[Place, str]]:

@@ -131,7 +131,9 @@ class _FileReader:
             if task.is_interactive and len(self._reading.faults) == faults:
                 yield self._work(type, task, states)
             elif WORK in type.given and not task.is_interactive:
-                who = "its TASK CODE does the work" if task.code or task.program else "nobody does the work"
+                who = (
+                    "its TASK CODE does the work" if task.code or task.program else "no person does the work"
+                )
                 message = f"WORK says what people are asked, and {who}; name USERS or ROLES, and no TASK CODE"
                 self._note(type.given[WORK], message)
 

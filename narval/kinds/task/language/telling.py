@@ -26,7 +26,7 @@ _ENDS = {
     definition.FORWARD: "it is done, and the object goes on",
     definition.COMMIT: "all is done, and the object's way is over",
     definition.ABORT: "all that was done for the object is undone",
-    definition.EXCEPTION: "it has failed, and somebody else decides",
+    definition.EXCEPTION: "it has failed, and another person decides",
 }
 _IS = {
     "==": "is",
@@ -59,9 +59,7 @@ def sentences(task: definition.TaskDefinition, library: Library) -> Iterator[Sen
 
 def _event(task: definition.TaskDefinition, rule: definition.Rule) -> Iterator[Sentence]:
     again = f", and again {_period(task)}" if task.period is not None else ""
-    yield Sentence(
-        f"It begins by itself when it is loaded{again}, and whenever somebody raises it.", task.line
-    )
+    yield Sentence(f"It begins by itself when it is loaded{again}, and whenever it is raised.", task.line)
     yield from (Sentence(text, task.line) for text in forgotten(task.decay))
     yield from _rule(rule, 0)
     commands = [verbatim(text) for text in dict.fromkeys(_started(rule.action))]
@@ -113,7 +111,7 @@ def _whole(task: definition.TaskDefinition, library: Library) -> Iterator[str]:
 
 def _state(task: definition.TaskDefinition, state: definition.TaskState) -> Iterator[Sentence]:
     marks = [f"number {state.number}"] if state.number and state.number != state.name else []
-    marks += [] if state.exposed else ["nobody sees it"]
+    marks += [] if state.exposed else ["no person sees it"]
     more = f" ({listed(marks)})" if marks else ""
     yield Sentence(f"In the state {quoted(state.name)}{more}:", state.line)
     if state.on_assert:

@@ -51,9 +51,9 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
         """The people who may not answer if `requesters` have asked, each with the rule."""
         rules, reasons = self.definition.rules, dict[str, str]()
         if rules.excludes_requester:
-            reasons.update(dict.fromkeys(requesters, "whoever asked may not answer"))
+            reasons.update(dict.fromkeys(requesters, "the asker may not answer"))
         for step in rules.steps:
-            why = f"whoever answered at {step} may not answer here"
+            why = f"who answered at {step} may not answer here"
             reasons.update(dict.fromkeys(self.view.answered_at(self.state.eid, step), why))
         return reasons
 
@@ -114,7 +114,7 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
     def why_not(self, person: str) -> NotSoError:
         """The reason why a person may not answer."""
         if person in self.excluded:
-            return NotSoError("excluded", f"{self.excluded[person]}; ask somebody else to")
+            return NotSoError("excluded", f"{self.excluded[person]}; ask another person to")
         if person in self.state.refused:
             return NotSoError("not-eligible", "you have refused this; ask an administrator to reassign it")
         if self.people.person(person) is None:

@@ -45,7 +45,7 @@ def end_by_deadline(decision: WorkDecision) -> None:
     if deadline.outcome:
         _end_by_rule(decision, deadline.outcome, "", by_default(decision, deadline.fields))
         return
-    message = f"nobody answered {decision.definition.full_name} in time: {state.title}"
+    message = f"no person answered {decision.definition.full_name} in time: {state.title}"
     error = decision.add_error_element("expired", message, inputs=decision.given())
     decision.change(Expired(decision.event.at, error))
     report(decision, ())
@@ -68,7 +68,9 @@ def end_if_nobody_is_left(decision: WorkDecision) -> None:
     while not decision.eligible():
         if state.level >= len(definition.escalations):
             people = ", ".join(state.refused)
-            message = f"nobody is left to answer {definition.full_name}: refused by {people}: {state.title}"
+            message = (
+                f"no person is left to answer {definition.full_name}: refused by {people}: {state.title}"
+            )
             give_up(decision, "refused", message, "refused")
             return
         claims.escalate(decision)

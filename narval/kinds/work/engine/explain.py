@@ -174,9 +174,9 @@ def _reason(definition: WorkDefinition, state: WorkState) -> Words | None:
             who = f"by {state.ended_by}" if state.ended_by else "by the default of its deadline"
             return f"it was answered {state.outcome} {who}"
         case "refused":
-            return f"nobody is left who could answer; it was refused by {', '.join(state.refused)}"
+            return f"no person is left to answer; it was refused by {', '.join(state.refused)}"
         case "expired" if state.ends_at is not None:
-            return "nobody answered before ", state.ends_at
+            return "no person answered before ", state.ends_at
         case "withdrawn":
             whom = f" by {state.ended_by}" if state.ended_by else ""
             return f"it was withdrawn{whom}{f': {state.ended_why}' if state.ended_why else ''}"
@@ -205,7 +205,7 @@ story: Story = {
     "Escalated": Fact("Escalation {level} is taken[: {to} may act]."),
     "Expired": Fact("Its deadline passed without an outcome."),
     "Withdrawn": Fact("It is withdrawn[ by {by}][: {why}]."),
-    "GivenUp": Fact("It ends: nobody is left to do it, or it cannot be offered."),
+    "GivenUp": Fact("It ends: no person is left to do it, or it cannot be offered."),
     "NoticeAsked": Fact("{to} is to be written to[, by {way}]: {why}."),
     "NoticePutOff": Fact("A notice[ to {to}] did not go out[: {why}][, and is tried again at {due:moment}]."),
     "NoticeGivenUp": Fact("A notice[ to {to}] did not go out[: {why}]."),

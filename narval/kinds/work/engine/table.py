@@ -80,7 +80,7 @@ ACTS_ON_ITEMS: Mapping[str, ActOnItem] = MappingProxyType(
     {
         "claim": ActOnItem(
             "eligible", "claimed", "claimed", TAKEN, SHARED, (SHOWN,),
-            "Take an item, so that nobody else does.",
+            "Take an item for yourself.",
         ),
         "release": ActOnItem(
             "claimant or admin", FREE, "offered", TAKEN, SHARED, (REASON,),

@@ -190,7 +190,7 @@ class _WorkBuilder:
             return LEASE
         voted = next((outcome for outcome in outcomes if outcome.needs > 1), None)
         if voted is not None:
-            why = f"outcome {voted.name!r} needs {voted.needs} people, so nobody has the work alone"
+            why = f"outcome {voted.name!r} needs {voted.needs} people, so no person has the work alone"
             self._reading.fault(entry, f"claim: {why}; remove this")
         lease: Appointment | None = entry.get("for")
         return lease

@@ -15,7 +15,7 @@ from narval.kinds.work.language.definition import Audience, Deadline, WorkDefini
 from narval.kinds.work.language.fields import FormField
 
 _DELEGATED = {
-    "anyone": "Whoever has it may hand it on to anybody.",
+    "anyone": "The claimant may hand it on to any person.",
     "no": "Nobody may hand it on to another.",
 }
 _TYPES = {
@@ -35,7 +35,7 @@ _TYPES = {
 def sentences(work: WorkDefinition, library: Library) -> Iterator[Sentence]:
     """The sentences that describe work."""
     yield Sentence(f"It asks people: {template(work.title)}", work.line)
-    yield Sentence("It begins when somebody or something starts it.", work.line)
+    yield Sentence("It begins when a person or a program starts it.", work.line)
     if work.description is not None:
         yield Sentence(f"Below it: {template(work.description)}", work.line)
     for text, deeper in takes(work.prototype):
@@ -142,7 +142,7 @@ def _in_time(work: WorkDefinition) -> Iterator[Sentence]:
 def _deadline(deadline: Deadline) -> str:
     parts = [f"after {interval(deadline.after)}"] if deadline.after is not None else []
     parts += [f"at the date {template(deadline.at)}"] if deadline.at is not None else []
-    when = f"If nobody has answered {listed(parts, 'or')},"
+    when = f"If no person has answered {listed(parts, 'or')},"
     if not deadline.outcome:
         return f"{when} it has failed: its time is over."
     fields = [f"{quoted(name)}: {names(values)}" for name, values in deadline.fields.items()]

@@ -41,7 +41,7 @@ class Room:
             why = self.fault.message if self.fault is not None else "it was left"
             return f"room {self.address} is not entered: {why}"
         if not self.shows_addresses:
-            return f"room {self.address} shows no addresses, so nobody is known there"
+            return f"room {self.address} shows no addresses, so no person is known there"
         return ""
 
     def enter(self) -> None:

@@ -116,7 +116,7 @@ def _print_row(row: Row) -> None:
 )
 @click.argument("incident", shell_complete=completion.incidents)
 @click.option("--run", type=int, metavar="RUN", shell_complete=completion.runs, help="Only that of this run.")
-@click.option("--reason", required=True, metavar="TEXT", help="Why nothing more is to be done.")
+@click.option("--reason", required=True, metavar="TEXT", help="Why nothing more needs to be done.")
 def acknowledge(answer: Row) -> None:
     """Acknowledge a row, or that of one run, with the reason why nothing more is to be done.
 
@@ -150,7 +150,7 @@ def _retry(session: Session, incident: str, limit: int, every: bool) -> list[Row
 @click.option(
     "--limit", type=click.IntRange(1, 1000), default=1000, metavar="N", help="The newest N of them."
 )
-@click.option("--all", "every", is_flag=True, help="Ask nobody, also of several interrupted runs.")
+@click.option("--all", "every", is_flag=True, help="Do not ask, also for several interrupted runs.")
 def retry(rows: list[Row]) -> None:
     """Begin the runs of a row again, each from the part that failed.
 

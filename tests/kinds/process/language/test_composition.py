@@ -162,7 +162,9 @@ def test_a_bare_name_means_the_own_group_first_and_must_mean_one() -> None:
     assert list(composed(one, two, read("p", importing, "two"))["two.p"].nodes) == ["x:B", "N"]
     assert list(composed(one, read("p", importing))["g.p"].nodes) == ["x:A", "N"]
     (fault,) = faults_of(one, two, read("p", importing))
-    assert fault.message.endswith("one.ext and two.ext are of this name; write which is meant in full")
+    assert fault.message.endswith(
+        "one.ext and two.ext have this name; write the full name of the one you mean"
+    )
 
 
 def test_a_missing_external_is_a_fault_that_knows_what_was_probably_meant() -> None:

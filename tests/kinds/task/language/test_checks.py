@@ -58,7 +58,7 @@ def test_K27_a_leaving_script_of_a_terminal_state_is_a_warning() -> None:
     (found,) = warned(
         TYPE.format("MANUAL", "", "route(scan);") + "STATE FORWARD EXPOSED ON LEAVING { a.b(); }"
     )
-    assert "FORWARD is never left, so that its ON LEAVING never runs; remove it" in found
+    assert "FORWARD is never left, so its ON LEAVING never runs; remove it" in found
 
 
 STARTED = "INITIAL 1 STATE 1 EXPOSED ON EVENT ok GOTO"

@@ -253,7 +253,7 @@ def test_K43_a_type_is_looked_up_in_its_own_group_first_then_alone() -> None:
     assert check_targets(other.references, Library((*bank.definitions, *other.definitions))) == []
     (fault,) = check_targets(other.references, Library((*bank.definitions, *shop.definitions)))
     assert fault.message == (
-        "route(next): bank.next and shop.next are of this name; write which is meant in full"
+        "route(next): bank.next and shop.next have this name; write the full name of the one you mean"
     )
 
 

@@ -44,7 +44,7 @@ def test_P34_a_deadline_that_was_missed_is_put_off_once_and_told_so() -> None:
     office.passes(100)
     assert (office.state(item), office.now) == ("expired", ends)
     why = explain(office.definitions[item], office.states[item], None)
-    assert why == ("nobody answered before ", ends)
+    assert why == ("no person answered before ", ends)
 
 
 def test_P34_a_moment_that_was_put_off_and_missed_too_is_put_off_anew() -> None:

@@ -53,7 +53,7 @@ def set_date(decision: RecipeDecision, transition: Transition, reckoning: Comput
     if reckoning is not None and reckoning.fault:
         decision.change(DateGivenUp(transition.id))
         spread_impossible(decision, [transition])
-        fault = f"the date of transition {transition.id} cannot be told: {reckoning.fault}"
+        fault = f"the date of transition {transition.id} cannot be computed: {reckoning.fault}"
         decision.fail(decision.add_error("no-date", fault))
     elif not _wait_for_next(decision, transition, reckoning):
         if reckoning is None:

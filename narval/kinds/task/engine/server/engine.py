@@ -98,7 +98,7 @@ def _over(decision: ServerDecision, status: str, error: int | None = None) -> No
 def _signalled(decision: ServerDecision, event: Signalled) -> None:
     """Handle a signal from another run, a person or narval itself."""
     if not event.sender and (event.act is None or event.name not in _FOR_PEOPLE):
-        why = "instances, cases and `narval task` tell it something; nobody else does"
+        why = "only instances, cases and `narval task` may signal it"
         decision.refuse(event, "not-listening", why)
     elif decision.state.over:
         decision.refuse(event, "over", f"the service run of {decision.definition.full_name} is over")

@@ -136,7 +136,7 @@ def withdraw(decision: ServerDecision, event: Signalled) -> None:
         decision.answer(event, withdrawn=True)
     elif eid in state.carried:
         raised = state.events[state.carried[eid]]
-        decision.change(changes.CarriedTaken(decision.now, raised.id, "nobody: it is withdrawn"))
+        decision.change(changes.CarriedTaken(decision.now, raised.id, "no person: it is withdrawn"))
         ending.cancel(decision, raised, "cancelled", why or "its object was withdrawn")
         decision.answer(event, withdrawn=True)
     elif holder:

@@ -68,7 +68,7 @@ def _fault(
         listed = f" ({', '.join(wanted)})" if wanted else ""
         return "bad-parameters", f"{name} takes {count}{listed}, got {len(given)}"
     if eid and definition.is_global:
-        return "no-object", "a global event carries no object, for nobody receives it; raise it without one"
+        return "no-object", "a global event has no receiver, so it carries no object; raise it without one"
     if eid in decision.state.carried:
         return "object-gone", f"object {eid} is carried by event {decision.state.carried[eid]}"
     return None

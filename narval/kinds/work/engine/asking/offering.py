@@ -42,7 +42,7 @@ def offer(decision: WorkDecision, event: Started) -> None:
         raise NotSoError("bad-text", f"what is asked cannot be shown: {error}") from None
     decision.change(change)
     if not change.requesters and decision.definition.rules.excludes_requester:
-        raise NotSoError("no-requester", "it is not known who asked for this, and whoever did may not answer")
+        raise NotSoError("no-requester", "it is not known who asked for this, and the asker may not answer")
 
 
 def _offered(decision: WorkDecision, inputs: Inputs, taken: tuple[int, ...], bindings: Bindings) -> Offered:
@@ -74,7 +74,7 @@ def _offered(decision: WorkDecision, inputs: Inputs, taken: tuple[int, ...], bin
     named = _requesters(decision, bindings)
     asking = (*caused.people, *named)
     if definition.rules.excludes_requester and definition.rules.requester is None and caused.unknown:
-        raise NotSoError("no-requester", f"{caused.unknown}, and whoever asked may not answer")
+        raise NotSoError("no-requester", f"{caused.unknown}, and the asker may not answer")
     roles, out = definition.audience.roles, decision.exclusions(asking)
     return Offered(
         at,
