@@ -222,4 +222,4 @@ def test_work_that_agrees_by_itself_is_told_first(home: HomeAsRead, outcome: str
     assert judgement.unnamed.count(said) == sentences, judgement.unnamed
     assert not sentences or judgement.unnamed[0] == said
     told = " ".join(str(one["text"]) for one in judgement.sentences)
-    assert ("asked to agree by the work mine.yes, which says yes by itself" in told) is bool(sentences)
+    assert ("asked to agree by the work mine.yes, which answers yes by itself" in told) is bool(sentences)

@@ -464,7 +464,7 @@ async def test_G20_who_makes_an_agent_passive_waits_for_the_turn_that_does(scene
         host = seen.host
     for n in range(5):
         host.post(Request(lambda turn, n=n: turn.add(f"<note n='{n}'/>".encode()), lambda *_: None))
-    with pytest.raises(RequestError, match="something to do"):
+    with pytest.raises(RequestError, match="still has work"):
         await ask(daemon, "", "passivate", name="ada")
     await daemon.main_loop.until_idle()
     assert (await ask(daemon, "", "passivate", name="ada"))["state"] == "passive"

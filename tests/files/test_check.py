@@ -299,7 +299,7 @@ def test_a_recipe_that_begins_again_without_end_is_warned_of(
     _write(home.path / "recipes/again.xml", AGAIN.format(restart=restart, waits=waits, **values))
     (warned,) = check_home(home)
     assert (warned.line, warned.warning) == (1, True)
-    assert f"recipe 'w.r' begins again once a second, {when}" in warned.message
+    assert f"recipe 'w.r' restarts once a second, {when}" in warned.message
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ def test_a_letter_that_is_gone_and_a_server_that_is_away_are_told_apart(
         person.select("INBOX")
         person.store("1", "+FLAGS", r"(\Deleted)")
         person.expunge()
-    with pytest.raises(ActionError, match="somebody moved or deleted it") as caught:
+    with pytest.raises(ActionError, match="it was moved or deleted") as caught:
         act(home, filing.move, mail, ARCHIVE, box)
     assert (caught.value.kind, caught.value.final) == ("no-such-letter", True)
     with pytest.raises(ActionError) as caught:

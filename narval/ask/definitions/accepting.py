@@ -108,8 +108,8 @@ def _accept(home: Home, name: str, digest: str, by: str, *, untried: bool) -> Fo
         raise RequestError(f"only a proposal without faults can be accepted, and {why}")
     if not untried and proposal.past() is None:
         raise RequestError(
-            f"proposal {name} has not been tried on the past yet: `narval proposals try {name}` shows what it "
-            f"would have done; `narval accept {name} --untried` accepts it anyway"
+            f"proposal {name} has not been tried on the past yet: `narval proposals try {name}` shows what "
+            f"it would have done; `narval accept {name} --untried` accepts it anyway"
         )
     alteration = _alteration(home, proposal, about, texts, by)
     alter(proposal, alteration)

@@ -125,7 +125,7 @@ def _drafts(daemon: Daemon) -> Drafts:
 def _raise_if_full(drafts: Drafts) -> None:
     if len(drafts.by_name) >= AT_ONCE:
         raise RequestError(
-            f"{len(drafts.by_name)} proposals are being drafted, which is the limit: end one, or wait for its end"
+            f"{len(drafts.by_name)} proposals are being drafted, the limit: end one, or wait for its end"
         )
 
 

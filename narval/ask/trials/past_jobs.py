@@ -118,7 +118,7 @@ class PastJobs(child_program.FollowedChildren[PastJob]):
         ):
             if number >= most:
                 raise RequestError(
-                    f"{number} trials on the past {whose}are under way, and no more may be: "
+                    f"{number} trials on the past {whose}are under way, the limit: "
                     "end one of them, or wait for its end"
                 )
 

@@ -302,7 +302,7 @@ async def test_what_is_secret_is_neither_told_nor_answered_by_chat(tmp_path: Pat
     async with chat_at_work(made) as chat:
         item = await start(chat, "w.look", b"<note>HIV positive</note>")
         (asked,) = await messages(chat, 1)
-        assert (f"{item} w.look: The rules of the home do not" in asked.text, asked.buttons) == (True, ())
+        assert (f"{item} w.look: Rules of the home withhold it" in asked.text, asked.buttons) == (True, ())
         for text in ("yes", "1", f"answer {item} yes", f"show {item}", "work", "status"):
             assert "HIV" not in await says(chat, text)
         assert (await chat.ask("work_item", item=item))["state"] == "offered"

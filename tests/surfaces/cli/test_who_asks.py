@@ -159,7 +159,7 @@ def test_M7_a_connection_that_is_limited_to_reading_alters_nothing(tmp_path: Pat
 def test_a_command_that_alters_nothing_refuses_another_name(tmp_path: Path, words: list[str]) -> None:
     home = make_home(tmp_path / "home")
     before = narval(home, "--as", "ann", *words)
-    assert (before.exit_code, "alters nothing" in before.stderr) == (2, True)
+    assert (before.exit_code, "changes nothing" in before.stderr) == (2, True)
     after = narval(home, *words, "--as", "ann")
     assert (after.exit_code, "No such option" in after.stderr) == (2, True)
 

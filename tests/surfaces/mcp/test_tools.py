@@ -477,7 +477,7 @@ def test_a_proposal_is_checked_and_nothing_runs_it(home: HomeOfClients) -> None:
                 if name == "idea":
                     assert message in await refused(client, "check", texts=texts)
             home.ask("propose", name="owners", texts={"y.xml": recipe})
-            assert "of somebody else" in await refused(
+            assert "another client has" in await refused(
                 client, "propose", name="owners", texts={"y.xml": recipe}
             )
             for number in range(19):

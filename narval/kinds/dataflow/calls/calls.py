@@ -81,8 +81,8 @@ NOBODY_AGREES = (
 
 
 _ASKS = (
-    "{name}: {why} (label {label}), and no person can agree to what a dataflow does outside. To allow it, write "
-    "into etc/trust.toml, before the rule that asks: {rule}"
+    "{name}: {why} (label {label}), and no person can agree to what a dataflow does outside. To allow it, "
+    "write into etc/trust.toml, before the rule that asks: {rule}"
 )
 
 

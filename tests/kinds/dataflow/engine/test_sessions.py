@@ -121,7 +121,7 @@ def test_T44_a_retry_does_what_was_not_done(said: Dialogue) -> None:
     assert engine.resumed_from(said.states[again]) == (run, "")
     with pytest.raises(RequestError, match="leave out the part"):
         engine.plan_resume(definition, said.states[run], "select", (), said.element, said.library.get)
-    with pytest.raises(RequestError, match="no step that could have been done"):
+    with pytest.raises(RequestError, match="no step to mark as done"):
         engine.plan_resume(definition, said.states[run], None, (), said.element, said.library.get, ())
 
 

@@ -221,5 +221,5 @@ def test_N13_a_cancel_of_a_node_that_is_not_there_is_a_fault_at_its_place() -> N
 def test_a_way_back_to_where_no_way_leads_from_is_warned_of() -> None:
     (found,) = parse(Source("p.xml", BACK.replace('to="s" name="no"', 'to="z" name="no"').encode())).checked()
     (warning,) = checks.warnings([found], Library([found]))
-    assert warning.message.startswith("no way leads from 'z' to 'b', so that no token can go back")
+    assert warning.message.startswith("no way leads from 'z' to 'b', so no token can go back")
     assert warning.line == 4

@@ -40,7 +40,7 @@ TYPE = "TASK TYPE scan INVOCATION: {}\nINITIAL 1\nSTATE 1 EXPOSED {}\nON EVENT o
         ("MANUAL", "", "if (a) route(scan);", "ON FORWARD may send the object nowhere"),
         ("MANUAL", "", "if (a) route(scan); else if (b) route(scan);", "ON FORWARD may send the"),
         ("MANUAL", "", "if (a) route(scan); else { if (b) exec('x'); route(scan); }", ""),
-        ("AUTO", "", "route(scan);", "it stays in 1, with nobody and nothing that moves"),
+        ("AUTO", "", "route(scan);", "it stays in 1, with no person and nothing that moves"),
         ("AUTO", "ON ASSERT { assert(FORWARD); }", "route(scan);", ""),
         ("AUTO", "ON ASSERT { raise(ok); }", "route(scan);", ""),
         ("AUTO", "ON EVENT e CONDITION ACTION { assert(FORWARD); }", "route(scan);", ""),

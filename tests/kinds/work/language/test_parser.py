@@ -132,7 +132,7 @@ def test_P12_there_is_one_outcome_where_none_is_named() -> None:
         ('<outcome name="default"/>', "claim, "),
         ('<outcome name="Yes"/>', "a word of small letters"),
         ('<outcome name="a"/><outcome name="a"/>', "expected a new outcome name"),
-        ('<outcome name="a" needs="2"/><claim for="4h"/>', "nobody has the work alone"),
+        ('<outcome name="a" needs="2"/><claim for="4h"/>', "no person has the work alone"),
         ('<otherwise outcome="done"/>', "no outcome needs several people"),
         ('<for not="asker"/>', "requester, or step: and the id of a step"),
         ('<for delegate="all"/>', "expected eligible"),
