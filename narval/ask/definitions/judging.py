@@ -255,7 +255,7 @@ class TextsBeside:
             if one.path != changed["path"] or (one.kind, one.full_name) in defined:
                 continue
             if (one.kind, one.full_name) == (changed["kind"], changed["name"]):
-                yield Fault(name, 1, 1, f"{what}, which the proposal changes, and it is missing")
+                yield Fault(name, 1, 1, f"{what}, which is to be changed, found none")
             elif caller := _named_in(self._others.library, one, library):
                 why = f"{caller.kind} {caller.full_name} in {caller.path} names it"
                 yield Fault(name, 1, 1, f"{what}, for {why}, found it nowhere")

@@ -29,7 +29,7 @@ def test_P29_who_answered_at_an_earlier_step_may_not_answer_again() -> None:
     office.act(first, "ann", "answer")
     office.answers(first)
     second = office.begins("sign")
-    assert office.why_not(second, "ann", "answer").startswith("whoever answered at look may not answer here")
+    assert office.why_not(second, "ann", "answer").startswith("who answered at look may not answer here")
     office.act(second, "ben", "answer")
     assert office.state(second) == "done"
 
