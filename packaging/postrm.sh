@@ -1,4 +1,4 @@
 #!/bin/sh
-# The home stays, and the user whose it is: it is what the daemon remembers.
+# The home and its user stay: the home is what the daemon remembers.
 set -e
 [ -n "${DPKG_ROOT:-}" ] || [ ! -d /run/systemd/system ] || systemctl daemon-reload
