@@ -165,10 +165,9 @@ class Home:
         Raises HomeHeldError, which names the holder. The operating system releases the lock when its holder
         dies, however it dies; the children that it forked end with it.
         """
-        from narval.system.exits import end_forks_with_program
+        from narval.system.exits import ending_forks_with_program
 
         self.prepare()
-        end_forks_with_program()
         try:
             handle = os.open(self._at("var", "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -181,7 +180,8 @@ class Home:
             holder = Holder(os.getpid(), time.time(), as_daemon)
             _write(handle, _noted(holder))
             try:
-                yield lambda **now: _write(handle, _noted(holder._replace(**now)))
+                with ending_forks_with_program():
+                    yield lambda **now: _write(handle, _noted(holder._replace(**now)))
             finally:
                 _write(handle, b"")
         finally:

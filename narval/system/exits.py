@@ -9,7 +9,8 @@ import opcode
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 _REFUSED = ("_exit", "abort")
@@ -18,9 +19,6 @@ _RAISE = opcode.opmap["RAISE_VARARGS"]
 
 _has_loaded: dict[type, int] = {}
 """The classes whose instances load code that may not end a program, with the number of that program."""
-
-_lifeline: list[int] = []
-"""The two ends of a pipe that only this program can write to; its children read until it has ended."""
 
 
 class RefusedExit(SystemExit):
@@ -63,25 +61,61 @@ def _refusing(name: str, end: Callable[..., Any]) -> Callable[..., None]:
     return refusing
 
 
-def end_forks_with_program() -> None:
-    """End the children that this program forks from now on, and their children, when it ends.
+@contextmanager
+def ending_forks_with_program() -> Iterator[None]:
+    """End the children that this program forks within the block, and their children, when it ends.
 
     A child forked by `multiprocessing` has copies of the home's lock and of its sockets: if it outlived a
     killed daemon, no other daemon could start. A program started by `subprocess` has no copies.
     """
-    if not _lifeline:
-        _lifeline[:] = os.pipe()
-        os.register_at_fork(after_in_child=_follow_parent)
+    _lifeline.hold()
+    try:
+        yield
+    finally:
+        _lifeline.holders -= 1
 
 
-def _follow_parent() -> None:
-    reading, writing = _lifeline
-    if writing >= 0:  # a child's own children share its reading end
-        os.close(writing)
-        _lifeline[1] = -1
-    threading.Thread(target=_end_at_hangup, args=(reading,), name="lifeline", daemon=True).start()
+class _Lifeline:
+    """A pipe that only one program can write to; its forked children read until that program has ended."""
+
+    def __init__(self) -> None:
+        self.holders = 0
+        self._program = self._reading = self._writing = -1
+        self._identity: tuple[int, ...] = ()
+        self._is_registered = False
+
+    def hold(self) -> None:
+        self.holders += 1
+        if self._program != os.getpid():  # a child that holds a home has children of its own
+            self._program = os.getpid()
+            self._reading, self._writing = os.pipe()
+            self._identity = os.fstat(self._reading)[:3]
+        if not self._is_registered:
+            self._is_registered = True
+            os.register_at_fork(after_in_child=self._follow_parent)
+
+    def _follow_parent(self) -> None:
+        if not self.holders or not self._is_open():
+            return
+        if self._writing >= 0:  # a child's own children share its reading end
+            os.close(self._writing)
+            self._writing = -1
+        threading.Thread(target=self._end_at_hangup, name="lifeline", daemon=True).start()
+
+    def _is_open(self) -> bool:
+        """True if the child has not closed the pipe, as one that becomes a daemon does."""
+        try:
+            return os.fstat(self._reading)[:3] == self._identity
+        except OSError:
+            return False
+
+    def _end_at_hangup(self) -> None:
+        try:
+            is_over = os.read(self._reading, 1) == b""  # nothing is ever written
+        except OSError:
+            is_over = False
+        if is_over:
+            os._exit(1)
 
 
-def _end_at_hangup(reading: int) -> None:
-    os.read(reading, 1)  # nothing is ever written: the read ends when the pipe closes
-    os._exit(1)
+_lifeline = _Lifeline()

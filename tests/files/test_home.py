@@ -134,6 +134,18 @@ with Home(sys.argv[1]).lock():
     signal.pause()
 """
 
+LEAVING = """
+import os, sys
+from narval.files.home import Home
+with Home(sys.argv[1]).lock():
+    pass
+ended, alive = os.pipe()
+if os.fork() == 0:
+    os.close(alive)
+    os.read(ended, 1)
+    print("the child outlives its parent", flush=True)
+"""
+
 
 @pytest.fixture
 def holding(home: Home) -> Iterator[subprocess.Popen[str]]:
@@ -191,6 +203,13 @@ def test_N35_a_home_is_free_when_its_holder_was_killed_whose_forked_child_still_
         home.wait_until_released()
         with home.lock():
             pass
+
+
+def test_a_child_that_is_forked_after_the_home_was_closed_outlives_its_parent(home: Home) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LEAVING, str(home.path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "the child outlives its parent\n"
 
 
 def test_a_home_is_free_when_its_holder_is_done(home: Home, holding: subprocess.Popen[str]) -> None:

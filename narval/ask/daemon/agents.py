@@ -6,7 +6,8 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import lru_cache, partial
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -73,8 +74,8 @@ async def agents(
         return await _of_all_daemons(daemon, first, limit, follows)
 
     if limit is not None:
-        names = sorted(filter(follows, rows.names()), key=_place)
-        return [*first, *(_form(daemon, rows[name]) for name in names[: limit - len(first)])]
+        names = nsmallest(limit - len(first), filter(follows, rows.names()), key=_place)
+        return [*first, *(_form(daemon, rows[name]) for name in names)]
     elements, active = Counter[int](), Counter[int]()
     for agent, number, runs in await daemon.agents.held_by_passive() if len(rows) else ():
         elements[agent] += number
@@ -114,6 +115,7 @@ async def _of_all_daemons(
     return forms
 
 
+@lru_cache(maxsize=1 << 17)
 def _place(name: str) -> tuple[str, str]:
     """The place of a name in a list: numbers in it count as numbers."""
     return re.sub(r"\d+", lambda number: number[0].zfill(20), name), name
