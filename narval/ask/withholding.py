@@ -4,30 +4,45 @@ settings of the client name it.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Iterator
 
 from narval.agent.agent import AgentState
-from narval.ask.runs.waiting import items_of
+from narval.agent.run import Run
+from narval.ask.json_forms import given_to
+from narval.ask.registry import Form
+from narval.ask.runs.waiting import items_of, waits_of
 from narval.core.error_types import OTHER, OWN_TYPES
 from narval.core.errors import RequestError
 from narval.core.trust.origins import secrets_of
 
-Form = dict[str, Any]
 Secrets = list[str] | None
 """The names of the secrets that an asker may know; None: all."""
 
 _NOT_TOLD = "the run has secret elements of its home, so its error is withheld"
 
-_OF_NEAREST: Form = {"nearest": None, "title": "", "failed": None, "value": None}
+_OF_NEAREST: Form = dict.fromkeys(("nearest", "failed", "value", "since", "until")) | {"title": ""}
 """The parts of a condition that describe its nearest element."""
 
 
 def is_withheld(agent: AgentState, eid: int, secrets: Collection[str]) -> bool:
-    """True if an element or a run contains a secret besides these, or asks people something that does."""
+    """True if an element or a run contains a secret besides these, or a run under way asks people something
+    that does, or calls something with it: its own labels have that only when the call comes back.
+    """
     run = agent.runs.active.get(eid)
-    concerned = (eid, *(item.eid for item in (items_of(agent, run) if run is not None else ())))
+    concerned = (eid, *(_passed_on(agent, run) if run is not None else ()))
     return any(not secrets_of(agent.memory.labels, one).issubset(secrets) for one in concerned)
+
+
+def _passed_on(agent: AgentState, run: Run) -> Iterator[int]:
+    """The items by which a run asks people, and the elements given to its calls: those under way, and those
+    that rest before their next try.
+    """
+    yield from (item.eid for item in items_of(agent, run))
+    for call in run.calls.values():
+        yield from given_to(call)
+    if any(not timer.calendar for timer in run.wakes.values()):  # a wait only for dates costs nothing
+        for wait in waits_of(run):
+            yield from wait.given
 
 
 def check_told(agent: AgentState, eid: int, secrets: Collection[str] | None) -> None:
@@ -42,6 +57,11 @@ def type_told(type: str) -> str:
     return type if type in OWN_TYPES else OTHER
 
 
+def withheld_error(type: str) -> str:
+    """The words for an error of a type, whose own words are withheld."""
+    return f"{type_told(type)} (secret)"
+
+
 def run_told(agent: AgentState, form: Form, secrets: Collection[str] | None) -> Form:
     """The form of a run, without its questions and error words if it holds a secret besides these."""
     if secrets is None or not is_withheld(agent, form["eid"], secrets):
@@ -53,18 +73,26 @@ def run_told(agent: AgentState, form: Form, secrets: Collection[str] | None) -> 
 
 
 def waits_told(agent: AgentState, answer: Form, secrets: Collection[str] | None) -> Form:
-    """The reasons of a run, without elements nearest to its conditions that contain another secret."""
-    for condition in (one for wait in answer["waiting"] for one in wait.get("conditions", ())):
-        nearest = condition["nearest"]
-        if secrets is not None and nearest and is_withheld(agent, nearest, secrets):
-            condition |= _OF_NEAREST
+    """The reasons of a run, without elements nearest to its conditions, and titles of what its calls were
+    given, that contain another secret.
+    """
+    if secrets is None:
+        return answer
+    for wait in answer["waiting"]:
+        for condition in wait.get("conditions", ()):
+            if condition["nearest"] and is_withheld(agent, condition["nearest"], secrets):
+                condition |= {part: none for part, none in _OF_NEAREST.items() if part in condition}
+        for call in wait.get("calls", ()):
+            titles = call["titles"].items()
+            call["titles"] = {eid: of for eid, of in titles if not is_withheld(agent, int(eid), secrets)}
     return answer
 
 
 def relatives_told(agent: AgentState, story: Form, secrets: Collection[str] | None) -> Form:
     """The story of an element, without the words of others that contain a secret besides these."""
-    others = [*story["made_from"], *story["made_of_it"], *filter(None, [story["outdated_by"]])]
-    for other in others if secrets is not None else ():
-        if is_withheld(agent, other["eid"], secrets or ()):
+    if secrets is None:
+        return story
+    for other in (*story["made_from"], *story["made_of_it"], *filter(None, [story["outdated_by"]])):
+        if is_withheld(agent, other["eid"], secrets):
             other |= {"title": ""} | ({"reason": None} if "reason" in other else {})
     return story

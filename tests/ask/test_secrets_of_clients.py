@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import narval
+from narval.ask.runs.listing import runs
 from narval.core.errors import RequestError
 from narval.surfaces.python.agent import Agent
 from tests.acceptance.home import make
@@ -53,16 +54,52 @@ RECIPES = """<cookbook group="w">
     <transition id="t"><in idref="n"/><out idref="end"/>
       <condition><match>note[@topic='health' and . = 'urine']</match></condition></transition>
   </recipe>
+  <recipe name="calls" start_step="call" end_step="call">
+    <step id="call" type="action" target="w.listen"/>
+  </recipe>
+  <recipe name="hears" start_step="call" end_step="call">
+    <step id="call" type="action" target="w.hear"/>
+  </recipe>
+  <recipe name="again" start_step="fail" end_step="fail">
+    <step id="fail" type="action" target="w.fall" retries="1" backoff="600"/>
+  </recipe>
+  <recipe name="lasts" start_step="n" end_step="end">
+    <step id="n" type="action" target="basic.nothing"/>
+    <step id="end" type="action" target="basic.nothing"/>
+    <transition id="t"><in idref="n"/><out idref="end"/>
+      <condition for="1h"><match>note[@topic='health']</match></condition></transition>
+  </recipe>
   <recipe name="fail" start_step="fail" end_step="fail">
     <step id="fail" type="action" target="w.fail"/>
   </recipe>
 </cookbook>"""
 MODULE = """
-from narval import ActionError, Input, action
+import asyncio
+from narval import ActionError, Input, Output, action, call
 
 @action(inputs=[Input("note", "note[@topic='health']")], pure=True)
 def fail(note):
     raise ActionError(f"cannot use {note.text}", f"no-{note.text}", final=True)
+
+@action(inputs=[Input("note", "note[@topic='health']")], pure=True)
+def fall(note):
+    raise ActionError(f"cannot use {note.text}", f"no-{note.text}")
+
+@action(inputs=[Input("note", "note[@topic='health']")], source=True)
+async def listen(note):
+    call().caught_up()
+    await asyncio.Event().wait()
+    yield
+
+@action(
+    inputs=[Input("note", "note[@topic='health']")],
+    outputs=[Output("error", "error", optional=True)],
+    source=True,
+)
+async def hear(note):
+    yield f"<error type='no-{note.text}'><message>no {note.text}</message></error>"
+    call().caught_up()
+    await asyncio.Event().wait()
 """
 
 
@@ -138,7 +175,7 @@ def test_runs_and_stories_are_told_without_the_secrets_that_an_asker_may_not_kno
     note = agent.memory("note[@topic='health']")[0]
     water = agent.memory("note[@topic='garden']")[0]
     for number in (eid, note.eid):
-        with pytest.raises(RequestError, match=f"{number} holds what its home calls secret"):
+        with pytest.raises(RequestError, match=f"{number} has secret elements of its home"):
             agent.ask("why", run=number, secrets=[])
     agent.start("w.copies")
     agent.until_idle()
@@ -147,6 +184,46 @@ def test_runs_and_stories_are_told_without_the_secrets_that_an_asker_may_not_kno
     assert (copy["title"], copy["name"]) == ("water", "note")
     [told] = agent.ask("why", run=water.eid, secrets=[])["made_of_it"]
     assert told == copy | {"title": ""}
+
+
+@pytest.mark.parametrize("name", ["w.calls", "w.again"])
+def test_a_run_is_withheld_while_a_call_with_a_secret_is_under_way_or_rests(agent: Agent, name: str) -> None:
+    eid = agent.start(name)
+    agent.until_idle()
+    memory = agent.daemon.agent.memory
+    assert not [label for label in memory.labels.names(memory.labels.of((eid,))) if "health" in label]
+    assert "blood" in str(agent.ask("why", run=eid))
+    with pytest.raises(RequestError, match="so it is withheld here"):
+        agent.ask("why", run=eid, secrets=[])
+    assert "calls" not in agent.ask("show", run=eid, secrets=[])
+    assert "blood" in str(agent.ask("why", run=eid, secrets=["health"]))
+
+
+def test_what_is_to_be_tried_again_does_not_say_the_words_of_an_error_that_is_secret(agent: Agent) -> None:
+    eid = agent.start("w.again")
+    agent.until_idle()
+    (line,) = [row["text"] for row in agent.ask("attention") if "w.again" in row["text"]]
+    assert line.startswith(f"fail in run {eid} of w.again is to be tried again at ")
+    assert line.endswith("): _OTHER (secret)")
+    eid = agent.start("w.hears")
+    agent.until_idle()
+    (line,) = [row["text"] for row in agent.ask("attention") if "tells of trouble" in row["text"]]
+    assert line == f"w.hear in run {eid} of w.hears tells of trouble: _OTHER (secret)"
+
+
+def test_a_condition_that_has_to_last_tells_no_moment_of_an_element_that_is_secret(agent: Agent) -> None:
+    eid = agent.start("w.lasts")
+    agent.until_idle()
+    [condition] = agent.ask("why", run=eid)["waiting"][0]["conditions"]
+    assert None not in (condition["nearest"], condition["since"], condition["until"])
+    [condition] = agent.ask("why", run=eid, secrets=[])["waiting"][0]["conditions"]
+    assert [condition[part] for part in ("nearest", "since", "until")] == [None] * 3
+    assert condition["lasting"] == 3600
+
+
+def test_a_page_of_runs_without_secrets_is_not_answered_from_the_rows_of_the_store() -> None:
+    assert runs.page({"limit": 5}) is not None
+    assert runs.page({"limit": 5, "secrets": []}) is None
 
 
 def test_what_needs_attention_does_not_say_the_words_of_an_error_that_is_secret(agent: Agent) -> None:

@@ -11,7 +11,7 @@ from narval.agent.run_error import remedy_of
 from narval.ask.attention.sentence import LONGEST, SHOWN, item
 from narval.ask.registry import Form
 from narval.ask.text import counted, shortened
-from narval.ask.withholding import type_told
+from narval.ask.withholding import withheld_error
 from narval.core.definitions.telling.words import listed
 from narval.core.engines.engine import Retryable
 from narval.core.engines.registry import engine_of_run
@@ -65,7 +65,7 @@ def _sentence(agent: AgentState, newest: Incident, of: Mapping[int, tuple[float,
     count, last = len(of), ", the last" if len(of) > 1 else ""
     said = f"{newest.type}: {shortened(newest.message, LONGEST_MESSAGE)}"
     if any(secrets_of(agent.memory.labels, eid) for eid in of):
-        said = f"{type_told(newest.type)} (secret)"
+        said = withheld_error(newest.type)
     if newest.what != RUN:
         times = f"{counted(count, 'error')} " if count > 1 else ""
         about = f"{newest.definition}{last}: " if newest.definition else ""

@@ -14,6 +14,7 @@ from narval.ask.lookup import newer_code
 from narval.ask.registry import Form
 from narval.ask.text import counted, older_code
 from narval.ask.turn_index import TurnIndex, up_to_date
+from narval.ask.withholding import is_withheld, withheld_error
 from narval.core.definitions.wall import in_zone
 from narval.core.engines.engine import Wait
 from narval.daemon.agents.news import Changes
@@ -39,8 +40,9 @@ def _sources(daemon: Daemon) -> Iterator[Form]:
             trouble = troubles.of(dispatcher.external_id(call.call))
             if run is not None and trouble is not None and dispatcher.find(call.call) is not None:
                 text = f"{call.name} in run {run.eid} of {run.name} tells of trouble"
-                said = f"{text}: {trouble.kind}: {trouble.message}"
-                yield item("source", "middle", said, {"run": run.eid}, trouble.since)
+                said = f"{trouble.kind}: {trouble.message}"
+                said = withheld_error(trouble.kind) if is_withheld(daemon.agent, run.eid, ()) else said
+                yield item("source", "middle", f"{text}: {said}", {"run": run.eid}, trouble.since)
 
 
 class RunsToTryAgain(TurnIndex):
@@ -85,7 +87,8 @@ def _to_try_again(agent: AgentState, tries: Mapping[int, tuple[Wait, ...]]) -> I
         run, wait = waits[0]
         more = f" (the first of {len(waits)} runs)" if len(waits) > 1 else ""
         at = f" at {in_zone(wait.until, agent.clockwork.zone)}" if wait.until is not None else ""
-        text = f"{part} in run {run.eid} of {name}{more} is to be tried again{at}: {wait.text}"
+        said = withheld_error(wait.after) if is_withheld(agent, run.eid, ()) else wait.text
+        text = f"{part} in run {run.eid} of {name}{more} is to be tried again{at}: {said}"
         if code := older_code(newer_code(agent, run), run.eid):
             text = f"{text}; it {code}"
         yield item("source", "middle", text, {"run": run.eid})
@@ -106,7 +109,8 @@ def _dying(agent: AgentState, tries: Mapping[int, tuple[Wait, ...]], now: float)
     for run, part, deaths in dying[:SHOWN]:
         often = f"died {deaths.times} times in a row, the last time at {in_zone(deaths.last, zone)}"
         text = f"{part} in run {run.eid} of {run.name} {often}, and was started again"
-        text = f"{text}; {deaths.text}" if deaths.text else text
+        said = "its last words are secret" if is_withheld(agent, run.eid, ()) else deaths.text
+        text = f"{text}; {said}" if deaths.text else text
         yield item("source", "middle", text, {"run": run.eid}, deaths.first)
     if len(dying) > SHOWN:
         more = f"{counted(len(dying) - SHOWN, 'more program')} died again and again, and were started again"

@@ -26,7 +26,7 @@ from narval.system.time_slice import TimeSlice
 MOST_ABOUT = 1000
 """The most runs in one answer of `runs_about`."""
 
-_NARROWING = frozenset({"definition", "since", "error", "text", "older", "waiting_for", "ended"})
+_NARROWING = frozenset({"definition", "since", "error", "text", "older", "waiting_for", "ended", "secrets"})
 """The arguments that cannot be answered from the store's rows alone."""
 
 

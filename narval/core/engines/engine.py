@@ -70,6 +70,10 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     """The question a person is asked, on one line."""
     deaths: Deaths | None = None
     """The deaths of a running part that has died repeatedly."""
+    given: tuple[int, ...] = ()
+    """The elements that the calls to be tried again are given."""
+    after: str = ""
+    """The type of the error after which a call is to be tried again."""
 
 
 Lookup = Callable[[int], Element | None]

@@ -95,7 +95,7 @@ async def test_an_element_that_is_secret_is_not_told_by_chat(tmp_path: Path) -> 
         shown = await chat.says(f"show {note}")
         assert shown == f"{note} note is secret\nnot in a chat: `narval memory {note}`"
         assert await chat.says("memory note") == f"newest note:\n{note} (secret)"
-        assert f"element {note} holds what its home calls secret" in await chat.says(f"why {note}")
+        assert f"element {note} has secret elements of its home" in await chat.says(f"why {note}")
         run = (await chat.ask("start", name="w.fails"))["eid"]
         while (await chat.ask("show", run=run))["phase"] == "active":
             pass

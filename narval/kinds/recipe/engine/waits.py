@@ -14,7 +14,7 @@ from narval.core.errors import DefinitionError
 from narval.core.patterns.pattern import Bound
 from narval.kinds.recipe.engine.decision import bindings, conditions_of
 from narval.kinds.recipe.engine.explain import FOLLOWED, listed, reason_of_step, unfired, young_elements
-from narval.kinds.recipe.engine.parts import NOT_ENDED, StepRun
+from narval.kinds.recipe.engine.parts import NOT_ENDED, CallRun, StepRun
 from narval.kinds.recipe.engine.state import PlanState
 from narval.kinds.recipe.language.definition import Recipe, Step, Transition
 
@@ -80,7 +80,14 @@ def _calls(step: Step, run: StepRun) -> Iterator[Wait]:
             text += f" after {call.problem.kind}: {call.problem.message}"
         if len(resting) > 1:
             text += f" (the first of {len(resting)} calls to be tried again)"
-        yield Wait(step.id, "try", text, until=until)
+        given = tuple(dict.fromkeys(eid for _, one in resting for eid in _given_to(one)))
+        after = call.problem.kind if call.problem is not None else ""
+        yield Wait(step.id, "try", text, until=until, given=given, after=after)
+
+
+def _given_to(call: CallRun) -> tuple[int, ...]:
+    """The elements that a call is given, also as the first context of a run that answers it."""
+    return (*call.inputs, *(call.next_try.elements if call.next_try is not None else ()))
 
 
 def _date_text(transition: Transition, state: PlanState) -> str:
