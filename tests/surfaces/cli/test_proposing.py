@@ -183,9 +183,7 @@ def test_D7_a_change_replaces_the_file_of_its_definition_and_undone_it_is_as_bef
     row = proposed(home, "--change", "mine.bills", wish="leave bills that are paid alone")
     assert row["state"] == "ready"
     assert GOOD.strip() in server.asked[0]["messages"][1]["content"]
-    assert (
-        "expected recipe mine.bills, which is to be changed" in server.asked[1]["messages"][-1]["content"]
-    )
+    assert "expected recipe mine.bills, which is to be changed" in server.asked[1]["messages"][-1]["content"]
     assert data(home, "accept", "idea", "--untried")["files"] == ["recipes/bills.xml"]
     assert recipe.read_text() == other
     well(home, "accept", "--undo", "idea")
