@@ -138,6 +138,8 @@ def _delegate(decision: WorkDecision, event: Signalled) -> None:
     if decision.people.person(to) is None:
         suggestion = closest(to[:80], [person.name for person in decision.people.people])
         raise NotSoError("not-eligible", f"there is no person {to!r:.80}{suggestion}")
+    if why := decision.refusal_of(to):
+        raise NotSoError("not-eligible", why)
     chain = [handed.by for handed in state.handed]
     if to == event.by or to in chain:
         raise NotSoError("not-eligible", f"{to} has delegated this already; answer it, or refuse it")
@@ -255,6 +257,8 @@ def _reassign(decision: WorkDecision, event: Signalled) -> None:
         if decision.people.person(person) is None:
             suggestion = closest(person[:80], [one.name for one in decision.people.people])
             raise NotSoError("not-eligible", f"there is no person {person!r:.80}{suggestion}")
+        if why := decision.refusal_of(person):
+            raise NotSoError("not-eligible", why)
         if person in decision.excluded:
             raise NotSoError("excluded", f"{person}: {decision.excluded[person]}")
         if person in decision.state.refused:

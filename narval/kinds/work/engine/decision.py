@@ -101,8 +101,11 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
 
     def to_be_written_to(self) -> tuple[str, ...]:
         """The people of `to_be_told` who are written to: those who may answer in their own name."""
-        act = agreement(self.definition, self.state)
-        return tuple(name for name in self.to_be_told() if not refusal(act, known_as(self.people, name)))
+        return tuple(name for name in self.to_be_told() if not self.refusal_of(name))
+
+    def refusal_of(self, person: str) -> str:
+        """The reason why a person may not answer such an item in their own name; "" if they may."""
+        return refusal(agreement(self.definition, self.state), known_as(self.people, person), person)
 
     def check_claim(self) -> None:
         """End the claim of a person who may no longer have it."""

@@ -78,8 +78,8 @@ def could_have(
 ) -> tuple[str, ...]:
     """The people that a person may hand an open item to.
 
-    For an item that was handed on already, everybody who is not excluded: the rules check a person when the
-    item is handed to them.
+    For an item that was handed on already, everybody who is not excluded and may answer such an item: the
+    rules check a person when the item is handed to them.
     """
     if state.over or state.status == "ready" or definition.rules.delegate == "no":
         return ()
@@ -87,7 +87,7 @@ def could_have(
     out = {person, *look.excluded, *state.refused, *(handed.by for handed in state.handed)}
     is_open = definition.rules.delegate == "anyone" or state.handed
     names = [one.name for one in view.people.people] if is_open else [*look.eligible()]
-    return tuple(name for name in names if name not in out)
+    return tuple(name for name in names if name not in out and not look.refusal_of(name))
 
 
 def may_see(definition: WorkDefinition, state: WorkState, person: str, at: float, view: View) -> bool:
@@ -124,8 +124,15 @@ def people_in(state: WorkState) -> set[str]:
 
 
 def waits_for_nobody(definition: WorkDefinition, state: WorkState, at: float, view: View) -> bool:
-    """True for an open item that nobody may answer now (P24)."""
-    return state.claim is None and not _look(definition, state, at, view).eligible()
+    """True for an open item that nobody may answer now (P24).
+
+    In a home without operators, its owner answers at the terminal what others may not.
+    """
+    if state.claim is not None:
+        return False
+    look = _look(definition, state, at, view)
+    has_operators = any(view.people.is_operator(person.name) for person in view.people.people)
+    return not (look.to_be_written_to() if has_operators else look.eligible())
 
 
 def shows_votes(definition: WorkDefinition, state: WorkState, person: str) -> bool:

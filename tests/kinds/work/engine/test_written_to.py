@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from narval.core.definitions.people.directory import Directory, Person
 from narval.core.engines.commands import NOTICE, Call
 from narval.kinds.work.engine.engine import explain, waiting_for
+from narval.kinds.work.engine.listing import could_have, waits_for_nobody
 from tests.kinds.work.engine.items import DAY, Office, directory, work
 
 PEOPLE = (
@@ -146,6 +147,26 @@ def test_what_the_home_itself_asks_is_written_to_operators_unless_it_asks_somebo
     assert [to for _, to, _ in office.written()] == written
     office.passes(DAY)
     assert [to for _, to, _ in office.written()] == written
+
+
+def test_what_operators_answer_is_handed_to_operators_only() -> None:
+    operators = [replace(person, web="operator", roles=("admin",)) for person in PEOPLE[:2]]
+    people = directory(*operators, *PEOPLE[2:])
+    office = WritingOffice(work("", name="trust.ask"), work("", name="g.w"), people=people)
+    asks, other = office.offers("trust.ask"), office.offers()
+    for item, names in ((asks, ("ben",)), (other, ("ben", "cid", "dan"))):
+        definition, state = office.definitions[item], office.states[item]
+        assert could_have(definition, state, "ann", office.now, office) == names
+    assert "cid may not answer what a rule" in office.why_not(asks, "ann", "delegate", to="cid")
+    assert "cid may not answer what a rule" in office.why_not(asks, "ann", "reassign", to=["ben", "cid"])
+    office.act(other, "ann", "delegate", to="cid")
+    office.act(asks, "ann", "reassign", to=["ben"])
+    definition, state = office.definitions[asks], office.states[asks]
+    assert not waits_for_nobody(definition, state, office.now, office)
+    office.people = directory(operators[0], *PEOPLE[1:])
+    assert waits_for_nobody(definition, state, office.now, office), "ben is no operator any more"
+    office.people = directory(*PEOPLE)
+    assert not waits_for_nobody(definition, state, office.now, office), "the owner answers at the terminal"
 
 
 def test_P25_to_whom_an_item_is_handed_is_told_by_whom_and_why_though_asked_before() -> None:
