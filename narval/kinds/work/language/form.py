@@ -67,9 +67,9 @@ def _field(reading: Reading, patterns: Patterns, entry: Entry, outcomes: Mapping
 
 
 def _required(reading: Reading, entry: Entry, outcomes: Mapping[str, Any]) -> frozenset[str]:
-    """The outcomes that need a field; yes and no mean all and none if no outcome has that name."""
+    """The outcomes that need a field; all, yes and no mean all, all and none if no outcome has that name."""
     words = entry.get("required", ())
-    if words == (ALL,) or (words == ("yes",) and "yes" not in outcomes):
+    if words in ((ALL,), ("yes",)) and words[0] not in outcomes:
         return frozenset(outcomes)
     if words == ("no",) and "no" not in outcomes:
         return frozenset()

@@ -208,6 +208,8 @@ def test_P40_a_field_that_all_outcomes_need_is_told_from_one_that_yes_needs() ->
     all_of_them, only_yes, only_no = (one(small(asked.format(word))) for word in ("all", "yes", "no"))
     assert all_of_them.fields["why"].required == {"yes", "no"}
     assert only_yes.fields["why"].required == {"yes"}
+    named = one(small('<outcome name="all"/><outcome name="some"/><field name="why" required="all"/>'))
+    assert named.fields["why"].required == {"all"}, "an outcome has that name"
     (warning,) = warnings([all_of_them, only_yes, only_no], Library([only_yes]))
     said = "g.w: field 'why' is required for the outcome yes alone; for all outcomes write required=\"all\""
     assert warning.message == said
