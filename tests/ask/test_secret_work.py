@@ -95,6 +95,17 @@ def test_what_needs_attention_names_no_secret(post: Post) -> None:
     assert "HIV" not in str(post.agent.ask("attention"))
 
 
+def test_what_needs_attention_follows_a_change_of_the_rules(post: Post) -> None:
+    allows = '\n[[rule]]\nsecret = "health"\naction = "work:s.look"\nthen = "allow"\n'
+    (post.home / "etc/trust.toml").write_text(RULES + allows)
+    post.agent.ask("reload")
+    post.start("s.look", SECRET)
+    assert "HIV" in str(post.agent.ask("attention"))
+    (post.home / "etc/trust.toml").write_text(RULES)
+    post.agent.ask("reload")
+    assert "HIV" not in str(post.agent.ask("attention"))
+
+
 @pytest.mark.parametrize(
     ("label", "rule", "is_told"),
     [

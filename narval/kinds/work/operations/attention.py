@@ -32,16 +32,18 @@ def open_work(daemon: Daemon) -> tuple[Sequence[Form], Sequence[Form]]:
 
 
 class OpenWork:
-    """The sentences on open items, made again when an item, the people or the day changes."""
+    """The sentences on open items, made again when an item, the people, the rules of trust or the day
+    changes.
+    """
 
     def __init__(self, agent: AgentState) -> None:
-        self._people, self._key = agent.lookup, tuple[Any, ...]()
+        self._lookup, self._key = agent.lookup, tuple[Any, ...]()
         self._sentences: tuple[list[Form], list[Form]] = [], []
 
     def look(self, daemon: Daemon) -> tuple[list[Form], list[Form]]:
         """The sentences on items with a problem, and on those that wait for people."""
-        view = WorkView(daemon, None)
-        key = (view.version, self._people.people.digest, day_of(view.at, view.view.zone))
+        view, lookup = WorkView(daemon, None), self._lookup
+        key = (view.version, lookup.people.digest, lookup.rules, day_of(view.at, view.view.zone))
         if key != self._key:
             self._key, self._sentences = key, _sentences(view)
         return self._sentences
