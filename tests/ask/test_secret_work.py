@@ -9,6 +9,7 @@ import pytest
 
 from narval.ask.asker import Asker
 from narval.files.shipped import shipped
+from narval.system.time_slice import TimeSlice
 from tests.ask.letters import TOKEN, Post
 
 PEOPLE = """
@@ -35,6 +36,8 @@ RECIPES = """<cookbook group="s">
 <recipe name="asks" start_step="a" end_step="a"><step id="a" type="work" target="s.look"/></recipe>
 <work name="look"><title>About {$note}?</title><input id="note"><match>note</match></input>
   <outcome name="ok"/><ways names="terminal mail"/></work>
+<work name="which"><title>Which?</title><outcome name="ok"/>
+  <field name="who" type="person"/><field name="about" type="element" match="note[@so='1']"/></work>
 </cookbook>"""
 SECRET, OPEN = "<note topic='health'>HIV positive</note>", "<note>rain</note>"
 
@@ -93,6 +96,26 @@ def test_what_needs_attention_names_no_secret(post: Post) -> None:
     item = post.start("s.look", SECRET)
     assert "HIV" in post.agent.work_item(item)["title"]
     assert "HIV" not in str(post.agent.ask("attention"))
+
+
+def test_choices_name_people_and_elements_only_to_readers_and_do_not_hold_others_up(
+    post: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _, last = (post.agent.add(f"<note so='{so}'>rain</note>") for so in (1, 2, 1))
+    item, breaks = post.start("s.which"), list[TimeSlice]()
+
+    async def counted(time_slice: TimeSlice) -> None:
+        breaks.append(time_slice)
+
+    monkeypatch.setattr(TimeSlice, "yield_if_due", counted)
+
+    def choices(person: str) -> list[list[str]]:
+        post.agent.asker = Asker(person, 0, "python")
+        return [list(field["choices"]) for field in post.agent.work_item(item)["fields"]]
+
+    assert choices("ann") == [["ann", "ben", "dan"], [str(last), str(first)]]
+    assert len(breaks) == 3, "other work may go on after each element tried"
+    assert choices("ben") == [[], []]
 
 
 def test_what_needs_attention_follows_a_change_of_the_rules(post: Post) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from narval.core.agreeing import Who, refusal
 from narval.core.definitions.people.directory import Right, day_of, known_as
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import RequestError, UnreadableError, WorkRefusedError
+from narval.core.patterns.pattern import Bound
 from narval.daemon.daemon import Daemon
 from narval.kinds.work.engine.eligibility import asked, task_ways
 from narval.kinds.work.engine.explain import urged
@@ -124,18 +125,25 @@ class WorkView:
         """The people that the person may hand an item to."""
         return list(could_have(definition, state, self.person, self.at, self.view)) if self.person else []
 
-    def choices(self, field: FormField) -> dict[str, str]:
+    async def choices(self, field: FormField) -> dict[str, str]:
         """The possible values of a field, with their titles: the people, or the newest elements that fit.
 
-        Only people who may read the home get elements.
+        Only people who may read the home get any.
         """
+        if self.person and refusal("read", self._who):
+            return {}
         if field.type == "person":
             return {person.name: person.full_name for person in self.view.people.people}
-        if field.match is None or not field.match.names or (self.person and refusal("read", self._who)):
+        if field.match is None or not field.match.names:
             return {}
-        newest = islice(self.agent.memory.index.newest_named(sorted(field.match.names)), TRIED)
-        fitting = self.view.among(newest, field.match.bind({}), None)
-        return {str(eid): title(self.agent, eid) for eid in islice(fitting, MOST_CHOICES)}
+        newest = [*islice(self.agent.memory.index.newest_named(sorted(field.match.names)), TRIED)]
+        return dict(await gathered(self._fitting(newest, field.match.bind({})), MOST_CHOICES))
+
+    def _fitting(self, eids: Iterable[int], bound: Bound) -> Iterator[tuple[str, str] | None]:
+        """Each of these elements with its title; None for one that does not fit."""
+        for eid in eids:
+            fits = any(self.view.among((eid,), bound, None))
+            yield (str(eid), title(self.agent, eid)) if fits else None
 
     def right(self, definition: WorkDefinition, state: WorkState) -> Right | None:
         """The right by which the person may answer; None if there is none."""
@@ -295,6 +303,9 @@ async def work_item(daemon: Daemon, item: int, *, asker: Asker = PROGRAM) -> dic
     """
     look = WorkView(daemon, onlooker(daemon, asker), who_acts(daemon, asker))
     run, definition, state = look.item(item)
+    fields = {} if state.over else definition.fields
+    choices = {name: await look.choices(field) for name, field in fields.items()}
+    run, definition, state = look.item(item)  # it may have changed meanwhile
     if asker.way == CHAT and is_untold(daemon.agent, item):
         agent = "" if daemon.agent.store.is_own else daemon.name
         raise WorkRefusedError("way-not-allowed", f"{item} {run.name}: {look_at(item, agent)}")
@@ -314,7 +325,7 @@ async def work_item(daemon: Daemon, item: int, *, asker: Asker = PROGRAM) -> dic
             }
             for outcome in definition.outcomes
         ],
-        "fields": [_field(definition, state, name, look) for name in definition.fields],
+        "fields": [_field(definition, state, name, choices.get(name, {})) for name in definition.fields],
         "delegates": look.delegates(definition, state),
         "states": _states(state, look),
         "draft": {name: list(values) for name, values in state.drafts.get(person, {}).items()},
@@ -332,7 +343,7 @@ def _states(state: WorkState, look: WorkView) -> Form | None:
     return None if ways is None else {"now": ways.at or None, "moves": [*ways.moves], "ends": [*ways.ends]}
 
 
-def _field(definition: WorkDefinition, state: WorkState, name: str, look: WorkView) -> Form:
+def _field(definition: WorkDefinition, state: WorkState, name: str, choices: Mapping[str, str]) -> Form:
     field = definition.fields[name]
     limits = {limit: getattr(field, limit) for limit in ("least", "most", "length", "pattern")}
     return {
@@ -343,7 +354,7 @@ def _field(definition: WorkDefinition, state: WorkState, name: str, look: WorkVi
         "required": sorted(field.required),
         "default": list(state.defaults.get(name, ())),
         "options": list(state.options.get(name, ())),
-        "choices": {} if state.over else look.choices(field),
+        "choices": choices,
         **{limit: value for limit, value in limits.items() if value},
     }
 
