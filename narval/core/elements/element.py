@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 from lxml import etree
@@ -69,6 +68,21 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The elements from which it came in there, each as its root with only the attributes; () if unknown."""
 
 
+class Attributes(dict[str, str]):
+    """The attributes of an element, which cannot be altered. A copy is a plain `dict`, which can."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("the attributes of an element cannot be altered: return a new element instead")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    pop = popitem = update = setdefault = clear = _refuse
+
+    def __reduce__(self) -> tuple[type[dict[str, str]], tuple[dict[str, str]]]:
+        return dict, (dict(self),)
+
+
 class Element(msgspec.Struct, eq=False, gc=False):
     """One element of memory: a new version is a new element that outdates this one.
 
@@ -101,10 +115,10 @@ class Element(msgspec.Struct, eq=False, gc=False):
         """The root's attributes, including `eid` once the element is in memory; read-only."""
         flat = flat_attributes(self.xml)
         if flat is None:
-            return MappingProxyType({str(key): str(value) for key, value in self.tree().attrib.items()})
+            return Attributes({str(key): str(value) for key, value in self.tree().attrib.items()})
         if self.eid:
             flat["eid"] = str(self.eid)
-        return MappingProxyType(flat)
+        return Attributes(flat)
 
     @property
     def text(self) -> str:

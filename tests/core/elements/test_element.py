@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import json
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
 import pytest
 from hypothesis import given
 from lxml import etree
@@ -71,6 +78,40 @@ def test_a_tree_is_a_copy() -> None:
     Tree(element).root.set("b", "1")
     assert element.tree().attrib == {"eid": "3"}
     assert element.xml == b"<a/>"
+
+
+def test_attributes_are_copied_and_written_like_any_dict() -> None:
+    attributes: Any = Element(3, b'<a b="1"/>').attributes
+    plain = {"b": "1", "eid": "3"}
+    assert json.loads(json.dumps(attributes)) == msgspec.json.decode(msgspec.json.encode(attributes)) == plain
+    assert (
+        copy.copy(attributes) == copy.deepcopy(attributes) == pickle.loads(pickle.dumps(attributes)) == plain
+    )
+    assert attributes | {"c": "2"} == {"c": "2"} | attributes == {**plain, "c": "2"}
+    copied = copy.copy(attributes)
+    copied["b"] = "2"
+    assert attributes == plain
+
+
+@pytest.mark.parametrize("xml", [b'<a b="1"/>', b'<a b="1"><c/></a>', b"<a b='1'/>"])
+@pytest.mark.parametrize(
+    "alter",
+    [
+        lambda attributes: attributes.__setitem__("b", "2"),
+        lambda attributes: attributes.__delitem__("b"),
+        lambda attributes: attributes.__ior__({"b": "2"}),
+        lambda attributes: attributes.pop("b"),
+        lambda attributes: attributes.popitem(),
+        lambda attributes: attributes.update(b="2"),
+        lambda attributes: attributes.setdefault("b", "2"),
+        lambda attributes: attributes.clear(),
+    ],
+)
+def test_attributes_cannot_be_altered(xml: bytes, alter: Callable[[Any], object]) -> None:
+    attributes = Element(3, xml).attributes
+    with pytest.raises(TypeError, match="return a new element"):
+        alter(attributes)
+    assert attributes == {"b": "1", "eid": "3"}
 
 
 def test_N9_the_element_is_the_only_child_of_its_context() -> None:
