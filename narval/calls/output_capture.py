@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import logging
 import sys
@@ -13,6 +14,7 @@ from narval.calls.context import CallContext, current_call
 logger = logging.getLogger("narval.action")
 
 _LONGEST_LINE = 8_192
+_LONGEST_NAME = 200
 _logging: contextvars.ContextVar[bool] = contextvars.ContextVar("narval-action-logging", default=False)
 
 
@@ -58,8 +60,9 @@ def log_print(line: str, id: str, run: int, step: str) -> None:
     if _CAPTURED:
         _log(line, id, run, step)
     else:
-        sys.stdout.write(f"{line}\n")
-        sys.stdout.flush()
+        with contextlib.suppress(OSError, ValueError):  # nobody reads the output any more
+            sys.stdout.write(f"{line}\n")
+            sys.stdout.flush()
 
 
 def _log(line: str, id: str, run: int, step: str) -> None:
@@ -111,8 +114,25 @@ class _Captured:
 
 
 def log_record(name: str, level: int, message: str, id: str, run: int, step: str) -> None:
-    """Log a line that an action in a separate program logged, through its logger and with its level."""
-    logging.getLogger(name).log(level, "%s", message, extra={"call": id, "run": run, "step": step})
+    """Log a line that an action in a separate program logged, with the name of its logger and its level.
+
+    The name is not trusted: it becomes no logger, which Python would keep for ever, and below `narval` it is
+    put below `narval.action`, so that no action logs in the name of the daemon.
+    """
+    narval = logging.getLogger("narval")
+    if level < narval.getEffectiveLevel():
+        return
+    record = logging.LogRecord(_name_of_action(name), level, "", 0, message, None, None)
+    vars(record).update({"call": id, "run": run, "step": step})
+    narval.handle(record)
+
+
+def _name_of_action(name: str) -> str:
+    """The name under which the lines of an action's logger are logged."""
+    first, dot, rest = name[:_LONGEST_NAME].partition(".")
+    if first == "narval" and rest.partition(".")[0] != "action":
+        return f"{logger.name}{dot}{rest}"
+    return name[:_LONGEST_NAME]
 
 
 class _OfActions(logging.Handler):
@@ -124,12 +144,17 @@ class _OfActions(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Log a record."""
-        if record.name.partition(".")[0] == "narval":  # the log has it already
+        if record.name.partition(".")[0] == "narval" or hasattr(record, "run"):  # the log has it already
             return
+        try:
+            self._log(record)
+        except Exception:  # a wrong log call fails no action
+            self.handleError(record)
+
+    def _log(self, record: logging.LogRecord) -> None:
         current = None if _logging.get() else current_call()
         if current is not None:
             vars(record).update({"call": current.id, "run": current.run, "step": current.step})
-        if hasattr(record, "run"):
             for handler in logging.getLogger("narval").handlers:
                 if record.levelno >= handler.level:
                     handler.handle(record)

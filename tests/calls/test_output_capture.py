@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import io
 import logging
 import sys
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from narval.calls.context import CallContext
-from narval.calls.output_capture import capture_output, end_prints, log_print
+from narval.calls.output_capture import capture_output, end_prints, log_print, log_record
 from narval.surfaces.cli.render.answers import log_line
 from narval.system.log import Logbook
 
@@ -92,6 +93,53 @@ def test_outside_a_daemon_what_a_program_of_its_own_prints_is_printed(
 ) -> None:
     log_print("from a worker", "1", 1, "s")
     assert capsys.readouterr().out == "from a worker\n"
+
+
+def test_a_line_for_a_closed_output_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr(sys, "stdout", closed)
+    log_print("from a worker", "1", 1, "s")
+
+
+@pytest.mark.parametrize(
+    ("name", "logged"),
+    [
+        ("narval", "narval.action"),
+        ("narval.trust", "narval.action.trust"),
+        ("narval.action", "narval.action"),
+        ("narval.action.mine", "narval.action.mine"),
+        ("narvalous.x", "narvalous.x"),
+        ("a." * 200, "a." * 100),
+    ],
+)
+def test_the_name_that_a_worker_gives_its_logger_becomes_no_logger(
+    name: str, logged: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "narval")
+    loggers = set(logging.root.manager.loggerDict)
+    log_record(name, logging.DEBUG, "below the level", "1", 1, "s")
+    log_record(name, logging.INFO, "100%", "1", 1, "s")
+    (record,) = caplog.records
+    assert (record.name, record.levelname, record.getMessage(), record.run) == (logged, "INFO", "100%", 1)
+    assert set(logging.root.manager.loggerDict) == loggers
+
+
+def test_a_wrong_log_call_fails_no_action(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "narval")
+    records: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: records.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("narval").addHandler(handler)
+    restore = capture_output()
+    try:
+        of_actions = logging.getLogger().handlers[-1]
+        record = logging.LogRecord("other", logging.WARNING, "", 0, "%d items", ("x",), None)
+        within("1").run(of_actions.handle, record)
+    finally:
+        restore()
+        logging.getLogger("narval").removeHandler(handler)
+    assert any("%d items" in line for line in records), "the log says which call it was"
 
 
 def test_a_line_of_the_log_has_the_run_and_the_step_of_the_action() -> None:

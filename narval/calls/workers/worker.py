@@ -170,11 +170,20 @@ class _Log(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Send a record; print one that is logged outside a call."""
-        text, current = without_given(self.format(record)), current_call()
-        if current is None or not self._pipe.is_own:
-            sys.stderr.write(f"{text}\n")
-            return
-        self._pipe.send(Logged(current.id, record.name, record.levelno, text[:_LONGEST_LOGGED]))
+        try:
+            text, current = without_given(self.format(record)), current_call()
+            if current is None or not self._pipe.is_own:
+                sys.stderr.write(f"{text}\n")
+                return
+            name, text = _in_utf8(record.name), _in_utf8(text[:_LONGEST_LOGGED])
+            self._pipe.send(Logged(current.id, name, record.levelno, text))
+        except Exception:  # a wrong log call fails no action
+            self.handleError(record)
+
+
+def _in_utf8(text: str) -> str:
+    """A text with an escape for each half of a surrogate pair, which UTF-8 cannot hold."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 class _Reporter:

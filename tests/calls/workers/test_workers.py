@@ -61,10 +61,12 @@ def test_the_end_of_a_worker_is_noticed_where_no_descriptor_tells_of_it(
 def test_what_an_action_logs_keeps_its_logger_and_level(
     shared_calls: Any, module: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", "narval.mine")
+    caplog.set_level("INFO", "narval")
     text = (
         "import logging, os\ndef act():\n"
         "  logging.getLogger('other').warning('w')\n  logging.getLogger('narval.mine').info('i')\n"
+        "  logging.getLogger('other').warning('%d items', 'x')\n"
+        "  logging.getLogger('other').warning('half \\ud800')\n"
         "  child = os.fork()\n"
         "  if not child:\n    logging.getLogger('other').warning('forked')\n    os._exit(3)\n"
         "  assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3\n"
@@ -72,7 +74,8 @@ def test_what_an_action_logs_keeps_its_logger_and_level(
     assert shared_calls.ask(module(text), id="c-2").problem is None
     lines = [(each.name, each.levelname, each.getMessage(), each.call) for each in caplog.records]
     assert ("other", "WARNING", "w", "c-2") in lines
-    assert ("narval.mine", "INFO", "i", "c-2") in lines
+    assert ("narval.action.mine", "INFO", "i", "c-2") in lines
+    assert ("other", "WARNING", "half \\ud800", "c-2") in lines
 
 
 @pytest.mark.usefixtures("logged")
