@@ -78,7 +78,13 @@ class Logbook(logging.Handler):
             self._file.close()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Add a line."""
+        """Add a line; report one that cannot be formatted, since whoever logs it must not fail."""
+        try:
+            self._add(record)
+        except Exception:
+            self.handleError(record)
+
+    def _add(self, record: logging.LogRecord) -> None:
         message = record.getMessage()
         if record.exc_info:
             message += "\n" + logging.Formatter().formatException(record.exc_info)
@@ -88,7 +94,7 @@ class Logbook(logging.Handler):
             "at": datetime.fromtimestamp(record.created, UTC).astimezone().isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": without_secrets(message),
+            "message": without_secrets(message).encode("utf-8", "backslashreplace").decode(),
         }
         if run := getattr(record, "run", 0):  # for an action; narval.calls.output_capture sets it
             line |= {"run": run, "step": getattr(record, "step", "")}

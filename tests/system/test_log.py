@@ -127,6 +127,19 @@ def test_a_log_that_cannot_be_written_stops_nobody(tmp_path: Path) -> None:
     assert _messages(book) == ["one"]
 
 
+def test_a_wrong_log_call_raises_nothing_and_a_line_is_always_utf8(tmp_path: Path) -> None:
+    book = Logbook(tmp_path / "log")
+
+    async def log() -> None:
+        book.attach()
+        logging.getLogger("narval.test").info("%d items", "x")
+        logging.getLogger("narval.test").info("half \ud800")
+        book.detach()
+
+    asyncio.run(log())
+    assert _messages(book) == ["half \\ud800"] == _messages(Logbook(tmp_path / "log"))
+
+
 def test_an_exception_is_logged_with_its_traceback(tmp_path: Path) -> None:
     book = Logbook(tmp_path / "log")
 
