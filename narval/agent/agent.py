@@ -5,6 +5,7 @@ It is the unit of consistency: one memory, one writer.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from functools import cached_property, partial
 from itertools import repeat
@@ -128,6 +129,8 @@ class AgentState:
         self.request_keys = RequestKeys(self.facts)
         self.home = home = home or CurrentSettings()
         self.folder = "" if folder is None else str(folder)
+        self.real_folder = os.path.realpath(self.folder)
+        """The same with links followed; that of the program for a home in memory."""
         self.lookup = Lookup(library if library is not None else Library(), home)
         render_run = partial(render, self) if render is not None else _unseen
         self.runs = RunTable(self.memory, render_run, home)

@@ -23,7 +23,7 @@ from narval.core.engines.events import Produced, Returned
 from narval.core.kinds import KNOWING_INPUTS
 from narval.core.memory.labels import NONE
 from narval.core.trust.file_access import may_read, may_write
-from narval.files.reachable import closed_part
+from narval.files.reachable import closed_part, resolved
 from narval.store.batch import FILES, ResultRow
 
 PATH, FROM, _PATH = "path", "from", b"path"
@@ -34,7 +34,7 @@ def note_files(transaction: Transaction, run: Run, call: Call, event: Returned |
     """Record the labels of the files that a call wrote, or may have written: those of its inputs."""
     agent = transaction.agent
     has_failed = type(event) is Returned and (event.problem is not None or event.abandoned)
-    written = list(_paths(event, agent.folder))
+    written = list(_paths(event))
     if not written and not has_failed:
         return
     labels = agent.memory.labels
@@ -50,12 +50,13 @@ def note_files(transaction: Transaction, run: Run, call: Call, event: Returned |
     of_run = NONE if run.kind in KNOWING_INPUTS else labels.of((run.eid,))
     said, _ = labels.told(labels.join(labels.join(labels.of(eids), of_run), transaction.comes_with))
     for paths in written:
-        number = labels.join(labels.of_files(paths), _of_paths(agent, paths[1:]))
+        number = labels.join(labels_at(agent, *paths), _of_paths(agent, paths[1:]))
         number = labels.join(number, labels.number(said))
-        if number != labels.files.get(paths[0], NONE):
-            labels.files[paths[0]] = number
+        key = _key(agent, paths[0])
+        if number != labels.files.get(key, NONE):
+            labels.files[key] = number
             data = msgspec.json.encode(labels.names(number))
-            transaction.batch.put_result(ResultRow(FILES, paths[0], transaction.at, data))
+            transaction.batch.put_result(ResultRow(FILES, key, transaction.at, data))
 
 
 def labels_of_files(agent: AgentState, run: Run, call: Call, event: Returned | Produced) -> int:
@@ -65,7 +66,7 @@ def labels_of_files(agent: AgentState, run: Run, call: Call, event: Returned | P
         return joined
     action = agent.lookup.definition(run, call.kind, call.name) if call.kind == Action.kind else None
     if not isinstance(action, Action) or may_read(action):
-        for paths in _paths(event, agent.folder):
+        for paths in _paths(event):
             joined = labels.join(joined, _of_paths(agent, paths))
     return joined
 
@@ -75,8 +76,8 @@ def _of_paths(agent: AgentState, paths: tuple[str, ...]) -> int:
     `data/memory.xml`, may hold elements, so it has the labels of all the home's secrets.
     """
     labels, secrets = agent.memory.labels, agent.lookup.secrets
-    number = labels.of_files(paths)
-    if secrets and any(closed_part(Path(path), Path(agent.folder)) for path in paths):
+    number = labels_at(agent, *paths)
+    if secrets and any(closed_part(path, Path(agent.real_folder)) for path in paths):
         number = labels.join(number, labels.number([name for name, _ in secrets]))
     return number
 
@@ -84,7 +85,15 @@ def _of_paths(agent: AgentState, paths: tuple[str, ...]) -> int:
 def labels_at(agent: AgentState, *paths: str) -> int:
     """The labels of the files at some paths of the home, if narval wrote them."""
     labels = agent.memory.labels
-    return labels.of_files(normpath(join(agent.folder, path)) for path in paths) if labels.files else NONE
+    if not labels.files:
+        return NONE
+    as_written = (normpath(join(agent.folder, path)) for path in paths)  # the keys in stores of 0.1.0
+    return labels.of_files((*(_key(agent, path) for path in paths), *as_written))
+
+
+def _key(agent: AgentState, path: str) -> str:
+    """The path under which the labels of a file are kept: the same for each way to write it."""
+    return str(resolved(path, Path(agent.real_folder)))
 
 
 def _paths_in(agent: AgentState, eid: int) -> Iterator[str]:
@@ -92,14 +101,12 @@ def _paths_in(agent: AgentState, eid: int) -> Iterator[str]:
     element = agent.memory.element(eid)
     for node in element.tree().iter("*") if element is not None else ():
         if path := node.get(PATH):
-            yield normpath(join(agent.folder, path))
+            yield path
 
 
-def _paths(event: Returned | Produced, home: str) -> Iterator[tuple[str, ...]]:
+def _paths(event: Returned | Produced) -> Iterator[tuple[str, ...]]:
     """The paths that each element of a call's result names, its own file first."""
     for output in event.elements:
         attributes = Element(0, output.xml).attributes if _PATH in output.xml else {}
         if PATH in attributes:
-            yield tuple(
-                normpath(join(home, attributes[name])) for name in (PATH, FROM) if attributes.get(name)
-            )
+            yield tuple(attributes[name] for name in (PATH, FROM) if attributes.get(name))

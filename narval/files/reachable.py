@@ -32,9 +32,19 @@ def reachable(attributes: Mapping[str, str], home: Path | None) -> Path:
     """
     base = home or Path.cwd()
     path, root = (_absolute(attributes.get(name, ""), base) for name in ("path", "folder"))
-    resolved = Path(os.path.realpath(path.parent)) / path.name
-    _check(attributes, resolved, Path(os.path.realpath(root)), Path(os.path.realpath(base)))
-    return resolved
+    file = _followed(path)
+    _check(attributes, file, Path(os.path.realpath(root)), Path(os.path.realpath(base)))
+    return file
+
+
+def resolved(path: str, home: Path) -> Path:
+    """The file of a path in a home, with links in its folders followed, whether or not it is reachable. A `~`
+    of an unknown user is a name like any other.
+    """
+    try:
+        return _followed(_absolute(path, home))
+    except ActionError:
+        return _followed(home / path)
 
 
 def check_words(attributes: Mapping[str, str], home: Path | None) -> None:
@@ -71,11 +81,15 @@ def _absolute(path: str, home: Path) -> Path:
         raise ActionError(f"expected a path, got {path!r:.80}: there is no such user here", OUTSIDE) from None
 
 
-def closed_part(path: Path, home: Path) -> str:
-    """The closed folder of a home in which a file lies, with links followed; "" if a definition may write
-    there. Of `data` only `memory.xml` is closed.
+def _followed(path: Path) -> Path:
+    return Path(os.path.realpath(path.parent)) / path.name
+
+
+def closed_part(path: str, home: Path) -> str:
+    """The closed folder of a home in which a file lies, links in its folders followed; "" if a definition
+    may write there. Of `data` only `memory.xml` is closed. The path of the home itself has no links.
     """
-    return _closed_part(path, Path(os.path.realpath(home)))
+    return _closed_part(resolved(path, home), home)
 
 
 def _closed_part(path: Path, home: Path) -> str:

@@ -70,6 +70,26 @@ def test_a_file_in_which_the_home_keeps_elements_may_say_all_that_is_secret(
     assert ("secret:health" in told.labels) == asks, "the check says what can come there"
 
 
+@pytest.mark.parametrize("way", ["home", "tilde", "alias", "copied"])
+def test_so_may_it_however_its_path_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """Whether through a link to the home, with a `~`, or through a link to its folder."""
+    file = {
+        "tilde": '<file path="~/b/data/memory.xml" folder="~/b/data"/>',
+        "alias": '<file path="alias/memory.xml" folder="alias"/>',
+    }.get(way, CLOSED)
+    home = made(tmp_path / "b", file, copied=way == "copied")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (home / "alias").symlink_to("data")
+    (tmp_path / "link").symlink_to("b")
+    with narval.open(tmp_path / "link" if way in ("home", "copied") else home) as agent:
+        run = agent.start("x.tells")
+        agent.until_idle()
+        titles = [row["title"] for row in agent.worklist(every=True)]
+        assert titles == ["mail.write to eve@example.org?"], agent.run(run)["error"]
+
+
 def test_what_ships_names_no_file_of_the_home_that_may_be_secret(tmp_path: Path) -> None:
     home = made(tmp_path, OPEN)
     for file in (shipped() / "recipes").glob("*.x*"):

@@ -25,7 +25,7 @@ from narval.agent.loop import Delivery, Request, Settle
 from narval.agent.turn import Turn
 from narval.core.agent_name import AT, peer_of
 from narval.core.errors import RequestError, UnreadableError
-from narval.core.memory.labels import SECRET
+from narval.core.memory.labels import PART, SECRET
 from narval.daemon.links.frame import Frame, Message, Standing, decode, encode
 from narval.daemon.links.passing_on import PassingOn
 from narval.daemon.links.protocol import LinkFaultError, LinkState, Meeting
@@ -299,7 +299,7 @@ def senders_there(store: AgentStore) -> Iterator[tuple[str, int, str]]:
 
 def _to_send(row: MessageRow, envelope: Envelope) -> Message:
     """A message in the form for the peer: without the people of this home, its secrets, and third parties."""
-    labels = tuple(label for label in envelope.labels if not label.startswith(SECRET))
+    labels = tuple(label for label in envelope.labels if not label.startswith((SECRET, PART)))
     said = replace(envelope, sender="", sender_id="", by="", actor="", labels=labels, came_from=(), to="")
     name = "" if envelope.sender.startswith(AT) else envelope.sender
     return Message(

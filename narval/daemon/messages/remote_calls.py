@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from narval.agent.agent import AgentState
 from narval.agent.jobs import GiveUpCall
@@ -222,22 +223,25 @@ class RemoteCalls:
         return Failure("not-granted", f"{here} does not offer {kind} {name} to {sender}: {how}", final=True)
 
     def answer_again(self, turn: Turn, to: str, id: str, asked_by: int, asked: RunAsked) -> bool:
-        """Send the result of an earlier try of a call, whose answer did not reach the calling run; False if
-        no try has succeeded here. The elements it returned may be forgotten by now: even then nothing is done
-        twice.
+        """Answer with the result of an earlier try of a call, whose answer did not reach the calling run;
+        False if no try has succeeded here. The run or its elements may be forgotten by now: even then nothing
+        is done twice. The answer is judged by the rules like the first.
         """
-        eids = self._agent.request_keys.eids(_ANSWERED + to, receipt_key(call_key(id, to), asked.digest))
+        key = call_key(id, to)
+        eids = self._agent.request_keys.eids(_ANSWERED + to, receipt_key(key, asked.digest))
         if not eids:
             return False
-        run, *given = eids
-        there, elements = self._there(given)
-        problem = None
-        if len(there) < len(given):
-            message = f"run {run} of {self._identity.name} has done this, and what it gave is forgotten"
+        eid, *gave = eids
+        run = self._agent.runs.get(eid)
+        log.info("call %s of %s is answered with what run %d gave to an earlier try", id, to, eid)
+        if run is None or not all(one in self._agent.memory for one in gave):
+            message = f"run {eid} of {self._identity.name} has done this, and what it gave is forgotten"
             problem = Failure("forgotten", message, final=True)
-            there, elements = (), ()
-        log.info("call %s of %s is answered with what run %d gave to an earlier try", id, to, run)
-        self.reply(turn, to, id, Reply(asked_by, elements, problem), run, there)
+            self.reply(turn, to, id, Reply(asked_by, problem=problem), eid)
+            return True
+        caller = Caller(0, "", key, agent=to, asked_by=asked_by, depth=asked.depth, digest=asked.digest)
+        again = replace(run, caller=caller, state=None)
+        turn.transaction.remote.append((again, Finish(run.status, "done", tuple(gave))))
         return True
 
     def reply(

@@ -11,6 +11,7 @@ import pytest
 
 from narval.ask.asker import PYTHON, Asker
 from narval.ask.operations import invoke
+from narval.daemon.messages.remote_calls import RemoteCalls
 from narval.files.shipped import shipped
 from tests.daemon.at_work import in_a_loop
 from tests.daemon.links.two_homes import TwoHomes
@@ -226,6 +227,34 @@ async def test_an_answer_with_a_secret_is_not_given_to_another_home(homes: TwoHo
     assert allowed or shown["error"]["type"] == "asks-first"
     assert allowed or "HIV" not in str(shown)
     assert (b"HIV" in homes.frames["home"], b"secret:" in homes.frames["home"]) == (allowed, False)
+    await homes.close()
+
+
+@in_a_loop
+async def test_an_answer_to_another_try_is_judged_as_the_first_was(
+    homes: TwoHomes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    homes.write("home", "etc/narval.toml", '[agent]\noffers = {"m.gives" = ["*@office"]}\n')
+    again = ASKS_HOME.replace("agent=", 'timeout="100" retries="1" backoff="5" agent=')
+    homes.write("office", "recipes/asks.xml", again.format("gives"))
+    await homes.open()
+    await ask(homes, "add", elements=[b"<note>rain</note>"])
+    run = (await homes.ask("office", "start", name="m.asks"))["eid"]
+    with monkeypatch.context() as lost:
+        lost.setattr(RemoteCalls, "come_back", lambda *_: None)
+        await homes.exchange()
+        await homes.daemons["office"].main_loop.elapse(101)
+    (answer,) = await homes.memory("home", "answer")
+    homes.daemons["home"].agent.memory.labels.add(answer["eid"], ("secret:health",))
+    homes.frames["home"] = b""
+    await homes.daemons["office"].main_loop.elapse(60)
+    await homes.exchange()
+    error = (await homes.ask("office", "show", run=run))["error"]
+    assert (error["type"], error["message"]) == (
+        "asks-first",
+        "what m.gives gives is withheld by rules of its home",
+    )
+    assert b"rain" not in homes.frames["home"]
     await homes.close()
 
 

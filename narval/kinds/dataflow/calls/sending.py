@@ -45,7 +45,7 @@ def _append(folder: Path, message: FlowMessage) -> None:
     path, home = (folder / name).resolve(), folder.resolve()
     if path == home or not path.is_relative_to(home):
         raise ActionError(f"expected a file below {folder}, found {name!r:.80}", "bad-address", final=True)
-    if closed := closed_part(path, home):
+    if closed := closed_part(str(path), home):
         text = f"expected a file that no part of narval reads, found {name!r:.80} in {closed} of {folder}"
         raise ActionError(text, "bad-address", final=True)
     path.parent.mkdir(parents=True, exist_ok=True)
