@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from narval.ask.asker import PYTHON, Asker
+from narval.ask.asker import PROGRAM, PYTHON, Asker
 from narval.ask.operations import invoke
 from narval.daemon.messages.remote_calls import RemoteCalls
 from narval.files.shipped import shipped
@@ -255,6 +256,18 @@ async def test_an_answer_to_another_try_is_judged_as_the_first_was(
         "what m.gives gives is withheld by rules of its home",
     )
     assert b"rain" not in homes.frames["home"]
+    await homes.close()
+
+
+@in_a_loop
+async def test_the_label_of_a_part_names_no_secret_to_another_home(homes: TwoHomes) -> None:
+    await homes.open()
+    labels = ("//@iban=secret:bank", "mail", "secret:health")
+    asker = replace(PROGRAM.asking(""), labels=labels)
+    await invoke(homes.daemons["home"], asker, "send", {"to": "shop@office", "elements": [b"<note/>"]})
+    await homes.exchange()
+    assert await at_the_shop(homes, "note") == [""]
+    assert (b"mail" in homes.frames["home"], b"secret:" in homes.frames["home"]) == (True, False)
     await homes.close()
 
 
