@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+import math
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,12 @@ AT_ONCE = 12
 
 AGAIN = 1.0
 """Seconds until a daemon that refused is asked again, or is looked for if no folder can be watched."""
+
+SETTLE = 0.05
+"""Seconds from an event in the folder of the socket to the next look: the store's files lie there, too."""
+
+LOOK = 60.0
+"""The most seconds for which a folder is watched before the path of the socket is found again."""
 
 _NO_LISTENER = (FileNotFoundError, ConnectionRefusedError)
 """The errors of a connection if no daemon listens."""
@@ -53,6 +60,7 @@ class AsyncClient:
         self._connecting = asyncio.Lock()
         self._free = asyncio.Semaphore(AT_ONCE)
         self._coming: asyncio.Task[None] | None = None
+        self._returned = -math.inf
 
     async def ask(
         self,
@@ -83,14 +91,17 @@ class AsyncClient:
 
     async def again(self) -> None:
         """Wait until asking again makes sense after an error: until a daemon listens, if there was none,
-        otherwise for a moment. The folder of the socket shows a new daemon; nothing is polled.
+        otherwise for a moment. The folder of the socket shows a new daemon; nothing is polled. If it was just
+        waited for in vain, as with a daemon that hangs up on everybody, it first waits for a moment.
         """
-        if self._writer is not None:
+        clock = asyncio.get_running_loop().time
+        if self._writer is not None or clock() - self._returned < AGAIN:
             await asyncio.sleep(AGAIN)
-            return
-        if self._coming is None or self._coming.done():
-            self._coming = asyncio.create_task(self._come())
-        await asyncio.shield(self._coming)
+        if self._writer is None:
+            if self._coming is None or self._coming.done():
+                self._coming = asyncio.create_task(self._come())
+            await asyncio.shield(self._coming)
+        self._returned = clock()
 
     async def close(self) -> None:
         """Hang up; requests under way raise DaemonGoneError or UnansweredError."""
@@ -103,29 +114,13 @@ class AsyncClient:
                 await self._reading
 
     async def _come(self) -> None:
-        """Connect as soon as a daemon listens."""
-        while self._writer is None:
-            if (path := self._find()) is not None:
-                await self._look(Path(path).parent)
-            else:  # a short path, which the daemon makes
-                await asyncio.sleep(AGAIN)
-
-    async def _look(self, folder: Path) -> None:
-        """Watch the folder of the socket and then connect, or wait until something happens there."""
-        came, is_watched = asyncio.Event(), False
-        events = FileEvents(folder.parent, {folder.name: False}, lambda _: came.set())
-        try:
-            with contextlib.suppress(OSError):
-                await asyncio.to_thread(events.arm)
-                is_watched = folder.parent.is_dir()
-            await self._connected()
-        except NarvalError as error:
-            is_told = is_watched and isinstance(error.__cause__, _NO_LISTENER)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(None if is_told else AGAIN):
-                    await came.wait()
-        finally:
-            events.close()
+        """Connect as soon as a daemon listens. After another error return: the next request tells it."""
+        with contextlib.suppress(NarvalError):
+            while self._writer is None:
+                if (path := self._find()) is not None:
+                    await _connect_when_one_listens(Path(path).parent, self._connected)
+                else:  # a short path, which the daemon makes
+                    await asyncio.sleep(AGAIN)
 
     async def _connected(self) -> None:
         async with self._connecting:
@@ -221,6 +216,35 @@ class AsyncClient:
         if self._scope == "read" and isinstance(error, UnansweredError):
             return DaemonGoneError(error.what)
         return error
+
+
+async def _connect_when_one_listens(folder: Path, connect: Callable[[], Awaitable[None]]) -> None:
+    """Watch the folder of a socket and connect as soon as a daemon listens; return if nothing happens there
+    for a while. Raises any other NarvalError of connecting after a moment.
+    """
+    came = asyncio.Event()
+    events = FileEvents(folder.parent, {folder.name: False}, lambda _: came.set())
+    try:
+        while True:
+            came.clear()
+            seconds = AGAIN
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(events.arm)
+                seconds = LOOK if folder.parent.is_dir() else AGAIN
+            try:
+                await connect()
+                return
+            except NarvalError as error:
+                if not isinstance(error.__cause__, _NO_LISTENER):
+                    await asyncio.sleep(AGAIN)
+                    raise
+            async with asyncio.timeout(seconds):
+                await came.wait()
+            await asyncio.sleep(SETTLE)
+    except TimeoutError:
+        return
+    finally:
+        events.close()
 
 
 def _silent(seconds: float) -> SilentError:

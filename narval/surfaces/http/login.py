@@ -6,12 +6,15 @@ Opening a link has no effect: it shows a button, and only that button's form use
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import unquote
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route as Mounted
+from starlette.routing import compile_path
 
 from narval.core.errors import RequestError
 from narval.surfaces.http.application import NOBODY, Site
@@ -52,10 +55,13 @@ WAITING = 64
 """The most failed logins that wait: more are refused at once. A successful login never waits."""
 
 
-def session_pages(sessions: Sessions, forms: SavedForms) -> tuple[PageRoute, ...]:
+def session_pages(
+    sessions: Sessions, forms: SavedForms, pages: Sequence[PageRoute] = ()
+) -> tuple[PageRoute, ...]:
     """The page of sessions and the act that ends one: people have their own, operators all.
 
-    Also the page of the form that the visitor sent after the previous session had ended.
+    Also the page of the form that the visitor sent after the previous session had ended; it leads to the one
+    of the `pages` that is nearest above the form's address.
     """
 
     @page("/sessions", roles=EVERYBODY, command="narval web sessions")
@@ -71,11 +77,16 @@ def session_pages(sessions: Sessions, forms: SavedForms) -> tuple[PageRoute, ...
         sessions.end(number)
         return Redirect(LOGIN if str(number) == visit.visitor.session else "/sessions")
 
+    looks = [route for route in (*pages, sessions_page) if not route.is_act]
+    above = [(compile_path(route.path)[0], route.roles) for route in looks]
+
     @page(KEPT, roles=EVERYBODY)
     async def kept_form(visit: Visit) -> Shown:
         form = forms.of(int(visit.visitor.session))
         safe = form._replace(address=_local(form.address)) if form is not None else None
-        values = {"form": safe, "unwritten": UNWRITTEN}
+        shapes = [shape for shape, roles in above if visit.visitor.role in roles]
+        page_above = _nearest_above(shapes, safe.address) if safe is not None else ""
+        values = {"form": safe, "unwritten": UNWRITTEN, "above": page_above}
         return Shown("kept.html", values, {"address": safe.address if safe is not None else None})
 
     @act(f"{KEPT}/leave", roles=EVERYBODY)
@@ -84,6 +95,16 @@ def session_pages(sessions: Sessions, forms: SavedForms) -> tuple[PageRoute, ...
         return Redirect("/")
 
     return sessions_page, end_session, kept_form, leave_form
+
+
+def _nearest_above(shapes: Sequence[re.Pattern[str]], address: str) -> str:
+    """The nearest page above an address, without its query; "" for none."""
+    path = address.partition("?")[0].rstrip("/")
+    while path := path.rpartition("/")[0]:
+        for end in ("", "/"):
+            if any(shape.match(unquote(path + end)) for shape in shapes):
+                return path + end
+    return ""
 
 
 def _may_see(visitor: Visitor, session: WebSession) -> bool:

@@ -18,7 +18,7 @@ from narval.files.outside.peers import PeerSettings
 from narval.surfaces.chat.connection import ChatConnection
 from narval.surfaces.chat.program import _other_files
 from narval.surfaces.chat.sending import ChatRecords
-from narval.surfaces.control import async_client
+from narval.surfaces.control import async_client, wire
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.control.server import ControlServer
 from narval.surfaces.http.live.followed import FollowedPage
@@ -155,7 +155,11 @@ def test_each_program_asks_a_daemon_that_has_come_at_once(
     asyncio.run(dialogue())
 
 
-def test_a_page_follows_the_daemon_that_comes_after_the_one_that_went(place: Place) -> None:
+def test_a_page_follows_the_daemon_that_comes_after_the_one_that_went(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(async_client, "AGAIN", 0.001)
+
     async def dialogue() -> None:
         client = AsyncClient(place.find, "read")
         work = asyncio.ensure_future(_follow_page(client))
@@ -255,6 +259,78 @@ def test_where_the_system_watches_no_more_folders_a_daemon_is_looked_for(
         waits = await _waits(client)
         async with place.daemon():
             await asyncio.wait_for(waits, WITHIN)
+        await client.close()
+
+    asyncio.run(dialogue())
+
+
+@pytest.mark.parametrize("greets", [True, False])
+def test_a_daemon_that_hangs_up_is_asked_again_after_a_moment_and_its_error_told(
+    place: Place, monkeypatch: pytest.MonkeyPatch, greets: bool
+) -> None:
+    pauses = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", pause)
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if greets:
+            writer.write(wire.frame(wire.GREETING, None, None, None))
+        writer.close()
+
+    async def dialogue() -> None:
+        async with await asyncio.start_unix_server(hang_up, place.path):
+            client = AsyncClient(place.find)
+            for _ in range(4):
+                with pytest.raises(DaemonGoneError, match="ended before" if greets else "no daemon answers"):
+                    await client.ask("echo")
+                await asyncio.wait_for(client.again(), WITHIN)
+            assert pauses == [async_client.AGAIN] * (3 if greets else 3 + 4)
+            await client.close()
+
+    asyncio.run(dialogue())
+
+
+def test_whatever_is_written_beside_the_socket_one_watch_is_enough(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+
+    class Counted(FileEvents):
+        def __init__(self, *arguments: Any) -> None:
+            made.append(self)
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(async_client, "FileEvents", Counted)
+
+    async def dialogue() -> None:
+        client = AsyncClient(place.find)
+        waits = await _waits(client)
+        await place.is_watched()
+        for number in range(3):
+            (place.path.parent / f"{number}.wal").write_text("")
+            async with asyncio.timeout(WITHIN):
+                await place._looks.get()
+        assert len(made) == 1
+        async with place.daemon():
+            await asyncio.wait_for(waits, WITHIN)
+        await client.close()
+
+    asyncio.run(dialogue())
+
+
+def test_a_socket_that_is_elsewhere_meanwhile_is_found(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(async_client, "LOOK", 0.001)
+    before = [tmp_path / "before" / "socket"] * 3
+
+    async def dialogue() -> None:
+        client = AsyncClient(lambda: before.pop() if before else place.path)
+        async with place.daemon():
+            await asyncio.wait_for(await _waits(client), WITHIN)
         await client.close()
 
     asyncio.run(dialogue())

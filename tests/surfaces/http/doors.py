@@ -73,9 +73,9 @@ class Door:
         self.static = site.static.url
         site.follow = None  # streams that are let through would go on for ever
         people = PeopleOfHome(self._ask)
-        forms = SavedForms()
+        forms = self.forms = SavedForms()
         login = LoginPages(self.sessions, people, place, site, forms)
-        self.routes = (*PAGES, *session_pages(self.sessions, forms), *OWN, *routes)
+        self.routes = (*PAGES, *session_pages(self.sessions, forms, PAGES), *OWN, *routes)
         inside = application(self.routes, site, *login.mounted(), *others)
         limits = limits or RequestLimits(rate=1_000_000)
         self.guard = Guard(inside, place, self.sessions, people, forms, scarce=scarce, limits=limits)

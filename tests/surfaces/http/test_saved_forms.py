@@ -74,13 +74,27 @@ def test_a_form_that_was_sent_after_its_session_is_there_again_after_the_login(d
         "no one alters what the page had filled in"
     )
     assert ">How much</label>" in shown
-    assert '<a href="/a/narval">/a/narval</a> shows what it is about' in shown
+    assert '<a href="/a/narval/">/a/narval/</a> shows what it is about' in shown
     assert door.token not in shown
     assert done == []  # before the person says so
     door.token = shown.partition('name="token" value="')[2].partition('"')[0]
     assert sent(door, browser).status_code == 303
     assert [dict(pairs) for pairs in done] == [FORM]
     assert "Nothing is kept" in browser.get("/kept").text
+
+
+def test_a_kept_form_leads_to_the_nearest_page_above_it_that_there_is(door: Door) -> None:
+    browser = door.login("ann")
+    for act, above in {
+        "/a/narval/runs/all/cancel?these=3": "/a/narval/runs",
+        "/sessions/3/end": "/sessions",
+        "/a/narval/runs/5/tokens/2/consume": "/a/narval/runs/5/tokens",
+        "/nowhere/at/all": "",
+    }.items():
+        door.forms.keep(door.sessions.listed()[-1], act, Fields())
+        shown = browser.get("/kept").text
+        assert (f'<a href="{above}">{above}</a> shows' in shown) == bool(above), act
+        assert ("shows what it is about" in shown) == bool(above), act
 
 
 def test_a_kept_form_can_be_left(door: Door) -> None:

@@ -44,7 +44,7 @@ def pages(home: Home, folder: Path, place: WebPlace, sessions: Sessions, metrics
     watched = Watched(site.reading, metrics).routes()
     calls = Calls(site.reading, site.writing).routes()
     own = (*login.mounted(), hooks, *calls, *watched)
-    inside = application((*PAGES, *session_pages(sessions, forms)), site, *own)
+    inside = application((*PAGES, *session_pages(sessions, forms, PAGES)), site, *own)
     return Guard(inside, place, sessions, people, forms, scarce=SCARCE)
 
 
