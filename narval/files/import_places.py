@@ -10,6 +10,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 
@@ -74,13 +75,23 @@ def fault_of(error: BaseException, file: str, source: Source, beside: Callable[[
             message = f"{message}; modules of the home import each other so: {statement}"
         elif absent and (within := _OF_HOME.fullmatch(absent)):
             message = f"the module cannot be imported: there is no module {within[1]!r} beside it"
-        elif absent and absent.partition(".")[0] != "narval":
-            message = f"{message}; {_to_install(absent.partition('.')[0])}"
+        elif absent and _is_of_a_package(top := absent.partition(".")[0]):
+            message = f"{message}; {_to_install(top)}"
     return source.fault(message, line, column)
 
 
+def _is_of_a_package(top: str) -> bool:
+    """True if a package may bring a missing module: Python has none of this name, and none is there."""
+    if top == "narval" or top in sys.stdlib_module_names:
+        return False
+    try:
+        return find_spec(top) is None
+    except (ImportError, ValueError):  # one without a specification is there
+        return False
+
+
 def _to_install(name: str) -> str:
-    """The command that installs a library of this name into narval's environment."""
+    """The advice that installs the package of a module, usually of its name, into narval's environment."""
     pip, home = f"{sys.prefix}/bin/python -m pip install {name}", Path(sys.prefix)
     if "pipx" in home.parts and home.parent.name == "venvs":
         how = f"pipx inject {home.name} {name}"
@@ -88,7 +99,8 @@ def _to_install(name: str) -> str:
         how = f"add to the image: RUN {pip}"
     else:
         how = pip if os.access(sys.prefix, os.W_OK) else f"sudo {pip}"
-    return f"install it where narval runs ({how}), and start the daemon again"
+    package = "install the package that has it, which is often called the same,"
+    return f"{package} where narval runs ({how}), and start the daemon again"
 
 
 def _place(trace: TracebackType | None, file: str) -> tuple[int, int]:

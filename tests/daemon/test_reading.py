@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -16,13 +18,16 @@ from narval.core.errors import NarvalError, RefusedRowsError, RequestError
 from narval.daemon import reload
 from narval.daemon.daemon import Daemon
 from narval.daemon.dropped import drop_folder, inbox
+from narval.daemon.dropped.collector import AGAIN
 from narval.daemon.dropped.drop_folder import Claim
+from narval.daemon.dropped.work_folders import WorkFolders
 from narval.daemon.reload import Reloader
 from narval.files import check, loaded, memory_file, people_file, schema_trial, settings, settle
 from narval.files.agents import collections
 from narval.files.agents import settings as agent_settings
 from narval.files.check import check_home
 from narval.files.home import Home
+from narval.system.logins import login
 from narval.system.unexpected import WORDS
 from tests.daemon.at_work import Scene, in_a_loop
 
@@ -323,6 +328,45 @@ async def test_what_could_not_be_added_is_told_and_added_once_it_can(
     assert told.attributes["type"] == "inbox-stuck"
     assert sum(element.name == "note" for element in there) == int(is_again)
     await scene.end()
+
+
+@in_a_loop
+async def test_what_cannot_be_taken_is_looked_at_again_and_forgotten_once_it_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(path: Path) -> bool:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(drop_folder, "_is_being_written", refuses)
+    scene = Scene(tmp_path)
+    scene.write("agents/shop/agent.toml", "")
+    places = ("inbox", "inbox/shop", "agents/shop/inbox", "work/ann/done")
+    scene.write("etc/people.toml", f'[people.ann]\nlogin = "{login(os.getuid())}"\n')
+    for place in places:
+        scene.write(f"{place}/a.xml", "<note/>")
+    daemon = await scene.open()
+    collectors = (
+        inbox.Inboxes(tmp_path, daemon.host, daemon.files, daemon.agents),
+        WorkFolders(tmp_path, daemon.host, daemon.rounds.clock, durable=False),
+    )
+    for collector in collectors:
+        await collector.close()  # it scans only when this asks for it
+    assert [await collector.take_all() for collector in collectors] == [AGAIN, AGAIN]
+    assert [sorted(collector.untaken) for collector in collectors] == [["", "inbox/shop", "shop"], ["ann"]]
+    for place in places[:-1]:
+        (tmp_path / place / "a.xml").unlink()
+    shutil.rmtree(tmp_path / "work" / "ann")
+    assert [await collector.take_all() for collector in collectors] == [None, None]
+    assert not any(collector.untaken for collector in collectors)
+    for collector in collectors:
+        await collector.close()
+    await scene.end()
+
+
+def test_an_inbox_that_is_no_folder_has_work_for_it_must_be_told(tmp_path: Path) -> None:
+    assert not drop_folder.has_work(tmp_path / "inbox")
+    (tmp_path / "inbox").write_text("in the way")
+    assert drop_folder.has_work(tmp_path / "inbox")
 
 
 BRINGS = """from narval import Output, action

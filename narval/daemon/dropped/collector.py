@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 
 from narval.daemon.agents.agent_host import AgentHost
 from narval.system.file_events import Debounce
@@ -13,6 +14,10 @@ log = logging.getLogger("narval.inbox")
 
 SETTLE, MOST = 0.05, 0.5
 """Seconds of quiet before folders are scanned, and the most by which that delays a scan."""
+
+
+AGAIN = 5.0
+"""Seconds until another scan while something cannot be taken or set aside."""
 
 
 class Collector(ABC):
@@ -47,6 +52,11 @@ class Collector(ABC):
         self.untaken.pop(folder, None)
         if reasons:
             self.untaken[folder] = reasons
+
+    def forget_untaken(self, served: Iterable[str]) -> None:
+        """Forget what could not be taken from any folder but these: the others have nothing left."""
+        for folder in self.untaken.keys() - set(served):
+            del self.untaken[folder]
 
     async def _follow(self) -> None:
         while True:

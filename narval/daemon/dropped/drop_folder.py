@@ -208,7 +208,7 @@ def has_work(folder: Path) -> bool:
     """True if an inbox has something to add or remove, or cannot be read."""
     try:
         names = os.listdir(folder)
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return False
     except OSError:
         return True

@@ -27,7 +27,7 @@ from narval.core.elements.error_element import make_error
 from narval.core.errors import ElementError, NarvalError, RequestError, StoreAwayError, StoreError
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.agents.agents import Agents
-from narval.daemon.dropped.collector import Collector
+from narval.daemon.dropped.collector import AGAIN, Collector
 from narval.daemon.dropped.drop_folder import (
     FOLDER,
     REFUSED,
@@ -53,9 +53,6 @@ log = logging.getLogger("narval.inbox")
 
 RECORDED = "inbox"
 """The fact of the store with the number of the last file added."""
-
-AGAIN = 5.0
-"""Seconds until another attempt to set a file aside."""
 
 
 class Inbox:
@@ -152,12 +149,15 @@ class Inboxes(Collector):
     async def take_all(self) -> float | None:
         """Add the files in the inboxes."""
         await self._add_all("", self._of_home)
-        for name in await asyncio.to_thread(self._for_agents):
+        named = await asyncio.to_thread(self._for_agents)
+        for name in named:
             await self._add_all(f"{FOLDER}/{name}", partial(self._sent_to, name))
         folders = tuple(self._files.snapshot.agents)
-        for name in await asyncio.to_thread(self._with_work, folders) if folders else ():
+        own = await asyncio.to_thread(self._with_work, folders) if folders else []
+        for name in own:
             await self._add_all(name, partial(self._of_agent, name))
-        return AGAIN if self._stuck else None
+        self.forget_untaken(["", *(f"{FOLDER}/{name}" for name in named), *own])
+        return AGAIN if self._stuck or self.untaken else None
 
     def _with_work(self, names: Iterable[str]) -> list[str]:
         return [name for name in names if has_work(self._home / AGENTS / name / FOLDER)]
@@ -197,9 +197,9 @@ class Inboxes(Collector):
 
     def _for_agents(self) -> list[str]:
         """The folders in the home's inbox that have something to send or remove."""
-        names = names_in(self._home / FOLDER)
-        named = [name for name in names if NAME.fullmatch(name) is not None and name != REFUSED]
-        return [name for name in named if has_work(self._home / FOLDER / name)]
+        inbox = self._home / FOLDER
+        named = [name for name in names_in(inbox) if NAME.fullmatch(name) is not None and name != REFUSED]
+        return [name for name in named if (inbox / name).is_dir() and has_work(inbox / name)]
 
     async def _sent_to(self, name: str) -> None:
         if self._find(name) is None:

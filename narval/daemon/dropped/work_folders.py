@@ -19,7 +19,7 @@ from narval.agent.turn import Turn
 from narval.core.definitions.people.directory import Person
 from narval.core.errors import ElementError
 from narval.daemon.agents.agent_host import AgentHost
-from narval.daemon.dropped.collector import Collector
+from narval.daemon.dropped.collector import AGAIN, Collector
 from narval.daemon.dropped.drop_folder import Claim, DropFolder, NotSetAsideError, NotTakenError, contents
 from narval.files.found_files import names_in
 from narval.people import files
@@ -49,7 +49,7 @@ class WorkFolders(Collector):
             self._turns.cancel()
             await asyncio.wait([self._turns])
 
-    async def take_all(self) -> None:
+    async def take_all(self) -> float | None:
         """Take people's answers, and offer them their items."""
         there = await asyncio.to_thread(names_in, self._home / files.WORK_FOLDER)
         people = [person for person in self._people() if person.name in there]
@@ -58,6 +58,8 @@ class WorkFolders(Collector):
         if people and self._turns is None:
             loop = asyncio.get_running_loop()
             self._turns = loop.create_task(self._heed_turns(), name="narval-work-turns")
+        self.forget_untaken(person.name for person in people)
+        return AGAIN if self.untaken else None
 
     async def _heed_turns(self) -> None:
         """Scan again after each turn in which an item or the directory has changed."""

@@ -195,6 +195,8 @@ class Agent(OfMessages, OfKinds):
         """
         if name is not None and not name.isidentifier():
             raise RequestError(f"expected the name of a module, such as shop, got {name!r}")
+        if name is not None and isinstance(definition, Path):
+            raise RequestError(f"expected the text of the module {name}, got a path: {definition}")
         text = ModuleText.of(f"{name}.py", str(definition).encode()) if name is not None else definition
         self.runner.run(self.daemon.reloader.load(text))
 

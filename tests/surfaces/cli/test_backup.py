@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -13,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from narval.core.errors import RequestError
 from narval.store.tables import HEAD
+from narval.surfaces.cli.daemon import backups
 from narval.surfaces.control import client
 from tests.forked_commands import Command
 from tests.surfaces.cli.command_line import (
@@ -410,6 +413,26 @@ def test_a_backup_beside_a_silent_daemon_is_of_the_file_and_says_so(home: Path, 
         result = narval(home, "backup", tmp_path / "b.db")
         running.send_signal(signal.SIGCONT)
     assert (result.exit_code, "this is a backup of the file at" in result.stderr) == (0, True)
+
+
+def test_a_daemon_of_a_release_that_keeps_no_copy_is_backed_up_from_the_file(
+    lived_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Older(contextlib.nullcontext[None]):
+        def __enter__(self) -> None: ...
+
+        def ask(self, method: str) -> None:
+            raise RequestError(f"there is no operation {method!r}; there are add")
+
+    def reached(home: object, otherwise: object, acting_as: str = "") -> Older:
+        assert not acting_as
+        return Older()
+
+    monkeypatch.setattr(backups, "reach", reached)
+    monkeypatch.setenv("NARVAL_AS", "ann")
+    well(lived_in, "backup", tmp_path / "b.db")
+    (lived_in / "var" / "store.db").rename(tmp_path / "away.db")
+    assert "there is no operation" in refused(lived_in, "backup", tmp_path / "c.db")
 
 
 def test_a_home_that_had_a_store_does_not_begin_an_empty_one_in_silence(lived_in: Path) -> None:

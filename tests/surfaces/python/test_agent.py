@@ -90,6 +90,8 @@ def test_a_module_is_loaded_from_a_text() -> None:
             agent.load(f"{text}import nowhere", name="shop")
         with pytest.raises(RequestError, match="the name of a module"):
             agent.load(text, name="a.b")
+        with pytest.raises(RequestError, match=r"expected the text of the module shop, got a path: shop\.py"):
+            agent.load(Path("shop.py"), name="shop")
         agent.load(text, name="shop")
         step = '<step id="a" type="action" target="shop.make"/>'
         agent.load(f'<recipe group="c" name="t" start_step="a" end_step="a">{step}</recipe>')

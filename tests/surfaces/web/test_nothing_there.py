@@ -10,6 +10,7 @@ import pytest
 from narval.core.errors import SilentError
 from narval.files.home import Home
 from narval.surfaces.control.async_client import AsyncClient
+from tests.ask.test_figures import TELLS
 from tests.surfaces.cli.command_line import make_home
 from tests.surfaces.web.household import BASE, OTHERS, PagesOfHome, at_work, browsing, data
 
@@ -95,6 +96,15 @@ def test_a_home_in_which_nothing_has_run_leads_to_what_comes_next(tmp_path: Path
         pages.shows("/", "Nothing has run here yet.", *leads)
         assert "left out" not in pages.shows("/definitions", "No definition is loaded yet.", *leads)
         pages.shows("/proposals", 'id="examples"')
+
+
+def test_a_home_in_which_only_failures_are_told_has_run_something(tmp_path: Path) -> None:
+    home = Home(make_home(tmp_path / "home"))
+    (home.path / "etc" / "people.toml").write_text(OTHERS["etc/people.toml"])
+    (home.path / "recipes" / "notify.xml").write_text(TELLS)
+    with at_work(home), browsing(home) as pages:
+        pages.start("notify.failures")
+        assert "Nothing has run here" not in pages.shows("/runs", "No run is over yet.")
 
 
 @pytest.mark.parametrize("path", GONE)

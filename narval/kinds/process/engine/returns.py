@@ -30,7 +30,9 @@ def returned(decision: ProcessDecision, event: Returned) -> None:
     node = decision.node(token)
     hook = event.call in decision.state.hooks
     problem = event.problem
-    if event.abandoned and node.agent:  # its time limit has passed; calls given up otherwise are forgotten
+    is_final = problem is not None and problem.final
+    if event.abandoned and node.agent and not is_final:
+        # its time limit has passed; calls given up otherwise are forgotten
         limit = limit_of_remote(calls.seconds(node, "timeout"))
         problem = Failure("timeout", f"{node.called} did not come back within {limit:g} s")
     elif event.abandoned and problem is None:
@@ -146,12 +148,10 @@ def _end_call(decision: ProcessDecision, call: str, eids: tuple[int, ...] = (), 
     decision.change(NodeCallBack(call, eids))
 
 
-def _given_up(
-    decision: ProcessDecision, node: Node, token: NodeToken, problem: Failure, call: str = ""
-) -> None:
+def _given_up(decision: ProcessDecision, node: Node, token: NodeToken, problem: Failure) -> None:
     """Make a new call in place of one that was given up and may still return; or fail. Raises NodeFault."""
     if not _try_again(decision, node, token, problem):
-        _leave_failed(decision, node, token, problem, call)
+        _leave_failed(decision, node, token, problem)
 
 
 def _leave_failed(

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from narval.ask.text import counted, fault_line
-from narval.core.errors import DaemonGoneError
+from narval.core.errors import DaemonGoneError, RequestError
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import command
 from narval.surfaces.cli.session import Session, reach
@@ -71,10 +71,10 @@ def backup(session: Session, file: Path, agents: tuple[str, ...]) -> None:
 
 def _kept_by_daemon(session: Session) -> Path | None:
     """A file with the whole content of the daemon's store, if the store's own file is gone or was replaced;
-    None if that file is intact, or no daemon runs.
+    None if that file is intact, no daemon runs, or one of 0.1.0 does, which keeps no such copy.
     """
     try:
-        daemon = reach(session.home, lambda: None, session.acting_as)
+        daemon = reach(session.home, lambda: None)
         if daemon is None:
             return None
         with daemon:
@@ -83,6 +83,10 @@ def _kept_by_daemon(session: Session) -> Path | None:
         if not session.home.store.exists():
             raise
         click.echo(f"warning: {error}; this is a backup of the file at {session.home.store}", err=True)
+        return None
+    except RequestError as error:
+        if not str(error).startswith("there is no operation") or not session.home.store.exists():
+            raise
         return None
     return Path(path) if path is not None else None
 

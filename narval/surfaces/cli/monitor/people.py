@@ -11,7 +11,7 @@ _PEOPLE = (
     Column("name", lambda row: row["name"], most=60),
     *plain("login", "web"),
     Column("roles", lambda row: ", ".join([*row["roles"], *(["administrator"] if row["admin"] else [])])),
-    Column("away", lambda row: _away(row["away"]) if row["away"] else "", most=60),
+    Column("away", lambda row: _away(row["away"]) if row.get("away") else "", most=60),
 )
 
 

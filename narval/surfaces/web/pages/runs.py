@@ -62,6 +62,7 @@ async def run_list(visit: Visit) -> Shown:
     figures = await visit.ask("figures") if not chosen and before is None else None
     url = partial(visit.url, "/runs")
     is_empty = not rows and not problem and before is None
+    begins = is_empty and not chosen and not active and not await visit.ask("runs", limit=1, notices=True)
     older = url(**chosen, before=rows[-1]["eid"]) if len(listed) > LISTED else ""
     under_way = active[:LISTED] or [run for run in rows if run["phase"] == "active"]
     all_active = {**chosen, "phase": "active"}
@@ -74,7 +75,7 @@ async def run_list(visit: Visit) -> Shown:
         "chosen": {name: chosen.get(name, "") for name in FILTERS},
         "filtered": bool(chosen),
         "phases": [(phase, url(**{**chosen, "phase": phase})) for phase in PHASES],
-        "begins": is_empty and not chosen and not under_way,
+        "begins": begins,
         "lifted": await _lifted(visit, chosen) if is_empty else [],
         "problem": problem,
         "only_active": chosen.get("phase") == "active" or "waiting_for" in chosen,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from lxml import etree
 
-from narval.core.engines.events import OutputElement
+from narval.core.engines.events import Failure, OutputElement
 from narval.core.engines.registry import engine_of
 from narval.core.errors import InternalError
 from narval.kinds.process.engine.changes import EVENT_OF_CHANGE, ProcessChange, ProcessCompleted
@@ -278,3 +278,15 @@ def test_a_move_that_no_table_lists_raises_with_the_story_of_the_process() -> No
         match=r"process 7 of t\.p \(created\): .* cannot go from created to completed; so far: ",
     ):
         ProcessCompleted(1.0).apply(state)
+
+
+THERE = """<process-definition name="p"><node name="a" isStart="true" type="recipe"><custom>
+<target>s.pays</target><agent>shop</agent><timeout>50</timeout></custom></node></process-definition>"""
+
+
+@pytest.mark.parametrize(("final", "kind"), [(True, "not-offered"), (False, "timeout")])
+def test_a_final_problem_of_a_call_that_was_given_up_stays(final: bool, kind: str) -> None:
+    said = Dialogue(THERE)
+    run = said.start("p", kind="process")
+    said.answer(said.call_of("a", run), problem=Failure("not-offered", "no", final=final), abandoned=True)
+    assert said.error()["type"] == kind
