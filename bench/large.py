@@ -54,7 +54,8 @@ def mail(number: int) -> bytes:
 
 def fill(folder: Path, count: int) -> None:
     """Put so many into the store, as steps of runs would."""
-    with narval.open(home(folder, module=MODULE, recipes=RECIPE)) as agent:
+    more = "[agent]\nelements = 2_000_000\n"  # by default a million
+    with narval.open(home(folder, module=MODULE, recipes=RECIPE, settings=more)) as agent:
 
         def enter(numbers: range, turn: Turn) -> None:
             origin = Origin(1, "step", f"{numbers.start}-0")
