@@ -246,7 +246,7 @@ async def test_N35_a_deed_that_cannot_be_read_is_told_and_the_others_are_done(sc
     altered(scene, ("UPDATE moments SET data = x'93' WHERE at = (SELECT min(at) FROM moments)", ()))
     daemon = await scene.open()
     (why,) = told(daemon)
-    assert why.startswith("what was to be done at 1970-01-12T13:47:40+00:00 is not done")
+    assert why.startswith("a job due at 1970-01-12T13:47:40+00:00 is not done")
     await daemon.main_loop.elapse(200.0)
     assert first in daemon.agent.runs
     assert second not in daemon.agent.runs

@@ -167,7 +167,7 @@ def test_N45_a_text_that_is_no_date_fails_the_plan(tmp_path: Path) -> None:
         error = agent.run(run)["error"]
         assert error["type"] == "no-date"
         assert error["message"].startswith(
-            "the date of transition t cannot be told: expected $m/@start to give a"
+            "the date of transition t cannot be computed: expected $m/@start to give a"
         )
         assert error["message"].endswith(f"got 'next week'; $m is element {meeting}")
 

@@ -245,7 +245,7 @@ async def test_G16_a_run_that_begins_again_waits_until_there_is_room(scene: Scen
     again = next(run["eid"] for run in first if run["name"] == "w.again")
     said = "\n".join(why(await ask(daemon, "ada", "why", run=again)))
     assert "w.again starts again as soon as it is allowed to: over-limit: 1 of 1 active" in said
-    with pytest.raises(RequestError, match="ada has something to do"):
+    with pytest.raises(RequestError, match="ada still has work"):
         await ask(daemon, "", "passivate", name="ada")
     await ask(daemon, "ada", "cancel", run=other)
     await daemon.main_loop.until_idle()

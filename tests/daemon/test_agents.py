@@ -205,7 +205,7 @@ async def test_G6_an_agent_of_a_home_in_memory_is_never_passive() -> None:
     await ask(daemon, "ada", "add", elements=[b"<mail n='1'/>"])
     await daemon.main_loop.elapse(3600.0)
     assert len(await ask(daemon, "ada", "memory", xpath="mail")) == 1
-    with pytest.raises(RequestError, match="ada has something to do"):
+    with pytest.raises(RequestError, match="ada still has work"):
         await ask(daemon, "", "passivate", name="ada")
     await daemon.close()
 

@@ -345,7 +345,8 @@ WRONG = [
      '"approve" counts when 3 different people have answered so.'),
     ("recipes/examples/purchase.xml", '<deadline after="5d" outcome="reject">',
      '<deadline after="5d" outcome="approve">',
-     'If nobody has answered after 5 days, the answer is "approve" ("comment": "nobody answered in time").'),
+     'If no person has answered after 5 days, the answer is "approve" '
+     '("comment": "nobody answered in time").'),
     ("recipes/examples/purchase.xml", "asks for it.</description>", "needs it.</description>",
      'Below it: "{the by of "request"} needs it."'),
     ("recipes/examples/purchase.xml", "[amount > 1000]", "[amount > 10000]",

@@ -132,8 +132,8 @@ def test_a_wrong_log_call_raises_nothing_and_a_line_is_always_utf8(tmp_path: Pat
 
     async def log() -> None:
         book.attach()
-        logging.getLogger("narval.test").info("%d items", "x")
-        logging.getLogger("narval.test").info("half \ud800")
+        for message, values in (("%d items", ("x",)), ("half \ud800", ())):
+            book.handle(logging.LogRecord("narval.test", logging.INFO, "", 0, message, values, None))
         book.detach()
 
     asyncio.run(log())

@@ -242,7 +242,7 @@ def test_N45_a_text_that_is_no_date_fails_the_plan_and_is_named() -> None:
     error = said.error()
     assert (said.state(run), error["type"]) == ("failed", "no-date")
     assert error["message"] == (
-        "the date of transition t cannot be told: expected $a/@start to give a date and time such as "
+        "the date of transition t cannot be computed: expected $a/@start to give a date and time such as "
         "2026-11-25T10:00+01:00 or 2026-11-25T10:00, or a date, got 'soon'; "
         f"$a is element {meeting.eid}"
     )
