@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from narval.core.engines.run_state import RunBegan, RunChange
 from narval.core.memory.labels import recorded
-from narval.kinds.task.engine.server.queue import ArrivalLine
+from narval.kinds.task.engine.server.line import ArrivalLine
 from narval.kinds.task.engine.server.state import (
     CalledInstance,
     EventRule,

@@ -13,7 +13,7 @@ from narval.core.kinds import ASKING, KINDS
 from narval.kinds.task.engine.server import changes, ending, queue, rules
 from narval.kinds.task.engine.server.changes import InstanceAt, InstanceLeft
 from narval.kinds.task.engine.server.decision import ServerDecision
-from narval.kinds.task.engine.server.queue import ArrivalLine
+from narval.kinds.task.engine.server.line import ArrivalLine
 from narval.kinds.task.engine.server.rules import back, begin, judge
 from narval.kinds.task.engine.server.state import RaisedEvent, Result, read_key
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from narval.core.engines.run_state import Moves, RunState
-from narval.kinds.task.engine.server.queue import ArrivalLine
+from narval.kinds.task.engine.server.line import ArrivalLine
 from narval.kinds.task.language.windows import Interval
 
 Stage = Literal["registered", "open", "false", "due", "ready", "acting"]
