@@ -8,7 +8,7 @@ from importlib import import_module
 from narval.core.engines.run_state import RunState
 from narval.core.kinds import KINDS
 from narval.kinds.automaton.engine.state import STATE_MOVES
-from narval.kinds.recipe.engine.parts import STEP_MOVES, TRANSITION_MOVES
+from narval.kinds.recipe.engine.state import STEP_MOVES, TRANSITION_MOVES
 from narval.kinds.work.engine.table import DRAWN
 from tests.house.pages.tables import code, codes, table
 

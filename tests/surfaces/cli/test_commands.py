@@ -11,7 +11,7 @@ import pytest
 from lxml import etree
 
 from narval.ask.text import zone
-from narval.kinds.recipe.engine.parts import PLAN_MOVES
+from narval.kinds.recipe.engine.state import PLAN_MOVES
 from narval.surfaces.cli.runs import STATES
 from tests.surfaces.cli.command_line import (
     NAME,

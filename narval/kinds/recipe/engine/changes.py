@@ -6,8 +6,14 @@ from narval.core.engines.commands import Call
 from narval.core.engines.events import CarriedOver, Failure, Reusable
 from narval.core.engines.migration import take_over
 from narval.core.engines.run_state import RunBegan, RunChange
-from narval.kinds.recipe.engine.parts import CallRun, ForeachCalls, Satisfied, StepRun, TransitionRun
-from narval.kinds.recipe.engine.state import PlanState
+from narval.kinds.recipe.engine.state import (
+    CallRun,
+    ForeachCalls,
+    PlanState,
+    Satisfied,
+    StepRun,
+    TransitionRun,
+)
 
 
 class PlanChange(RunChange, frozen=True):

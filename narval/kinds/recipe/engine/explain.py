@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from narval.core.engines.story import Fact, Story
-from narval.kinds.recipe.engine.parts import NOT_ENDED, TransitionRun
-from narval.kinds.recipe.engine.state import PlanState
+from narval.kinds.recipe.engine.state import NOT_ENDED, PlanState, TransitionRun
 from narval.kinds.recipe.language.definition import Recipe, Step, Transition
 
 FOLLOWED = 4

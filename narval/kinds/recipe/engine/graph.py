@@ -9,8 +9,7 @@ from typing import Any
 from narval.core.definitions.reading.durations import duration
 from narval.core.definitions.requirements import TransitionCondition
 from narval.core.engines.graph import EdgeKind, Graph, GraphEdge, GraphNode, Tone
-from narval.kinds.recipe.engine.parts import StepRun
-from narval.kinds.recipe.engine.state import PlanState
+from narval.kinds.recipe.engine.state import PlanState, StepRun
 from narval.kinds.recipe.language.definition import Recipe, Step, Transition
 
 STEP_TONES: dict[str, Tone] = {

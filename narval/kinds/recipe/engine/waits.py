@@ -14,8 +14,7 @@ from narval.core.errors import DefinitionError
 from narval.core.patterns.pattern import Bound
 from narval.kinds.recipe.engine.decision import bindings, conditions_of
 from narval.kinds.recipe.engine.explain import FOLLOWED, listed, reason_of_step, unfired, young_elements
-from narval.kinds.recipe.engine.parts import NOT_ENDED, CallRun, StepRun
-from narval.kinds.recipe.engine.state import PlanState
+from narval.kinds.recipe.engine.state import NOT_ENDED, CallRun, PlanState, StepRun
 from narval.kinds.recipe.language.definition import Recipe, Step, Transition
 
 _SIGNAL_ALONE = frozenset({SIGNAL})

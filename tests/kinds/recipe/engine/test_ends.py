@@ -20,7 +20,7 @@ from narval.core.engines.events import (
 from narval.core.errors import InternalError
 from narval.kinds.recipe.engine import engine
 from narval.kinds.recipe.engine.changes import PlanMoved, PlanStarted, StepDone, StepReady
-from narval.kinds.recipe.engine.parts import PLAN_MOVES, STEP_MOVES, TRANSITION_MOVES
+from narval.kinds.recipe.engine.state import PLAN_MOVES, STEP_MOVES, TRANSITION_MOVES
 from tests.core.engines.dialogue import Dialogue, action, decided, recipe, step, transition
 
 ONE = recipe("g.r", step("a"), end="a")

@@ -3,7 +3,7 @@
 from narval.core.definitions.prototype import Input, Output
 from narval.core.engines.commands import CancelTimer, SetTimer, Watch
 from narval.kinds.recipe.engine.changes import DurationEnded, DurationStarted
-from narval.kinds.recipe.engine.parts import Satisfied
+from narval.kinds.recipe.engine.state import Satisfied
 from tests.core.engines.dialogue import Dialogue, action, recipe, step, transition
 
 OPEN = "order[@state='open'] for 10m"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from narval.core.definitions.action.definition import Input, Output
 from narval.kinds.recipe.engine.changes import CallMade, StepRunning, TransitionFired
-from narval.kinds.recipe.engine.parts import NOT_ENDED
+from narval.kinds.recipe.engine.state import NOT_ENDED
 from tests.core.engines.dialogue import Dialogue, action, recipe, step, transition
 from tests.examples import examples
 

@@ -21,7 +21,7 @@ from narval.kinds.recipe.engine.changes import (
     TryFailed,
 )
 from narval.kinds.recipe.engine.decision import RecipeDecision
-from narval.kinds.recipe.engine.parts import CallRun
+from narval.kinds.recipe.engine.state import CallRun
 from narval.kinds.recipe.engine.steps.repeats import is_satisfied
 from narval.kinds.recipe.engine.steps.running import ask, limit_of
 from narval.kinds.recipe.language.definition import Step

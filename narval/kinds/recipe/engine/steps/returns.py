@@ -12,7 +12,7 @@ from narval.core.engines.calls.outputs import NOTHING, Verdict, judge
 from narval.core.engines.events import Failure, OutputElement, Produced, Returned
 from narval.kinds.recipe.engine.changes import CallReturned, StepDone
 from narval.kinds.recipe.engine.decision import RecipeDecision
-from narval.kinds.recipe.engine.parts import CallRun, StepRun
+from narval.kinds.recipe.engine.state import CallRun, StepRun
 from narval.kinds.recipe.engine.steps import repeats, retries, sources
 from narval.kinds.recipe.engine.steps.callee import Callee, callee_of
 from narval.kinds.recipe.engine.steps.running import ANSWERED_BY_CODE, call_more, finish

@@ -16,7 +16,7 @@ from narval.core.kinds import KINDS
 from narval.core.patterns.pattern import Condition
 from narval.kinds.recipe.engine import changes
 from narval.kinds.recipe.engine.decision import RecipeDecision
-from narval.kinds.recipe.engine.parts import ForeachCalls
+from narval.kinds.recipe.engine.state import ForeachCalls
 from narval.kinds.recipe.engine.steps.callee import Callee, callee_of
 from narval.kinds.recipe.engine.steps.dependent import DependentSearch, depends, input_search
 from narval.kinds.recipe.engine.steps.inputs import (

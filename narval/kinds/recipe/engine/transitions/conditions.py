@@ -21,7 +21,7 @@ from narval.core.engines.decision import Wanted
 from narval.core.patterns.pattern import Bound
 from narval.kinds.recipe.engine.changes import DurationEnded, DurationStarted
 from narval.kinds.recipe.engine.decision import PLAN, RecipeDecision, conditions_of
-from narval.kinds.recipe.engine.parts import Satisfied
+from narval.kinds.recipe.engine.state import Satisfied
 from narval.kinds.recipe.language.definition import Transition
 
 

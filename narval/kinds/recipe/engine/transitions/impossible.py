@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from narval.kinds.recipe.engine.changes import MadeImpossible
 from narval.kinds.recipe.engine.decision import RecipeDecision
-from narval.kinds.recipe.engine.parts import NOT_ENDED
+from narval.kinds.recipe.engine.state import NOT_ENDED
 from narval.kinds.recipe.language.definition import Step, Transition
 
 IMPOSSIBLE, UNDETERMINED, POTENTIAL = "impossible", "undetermined", "potential"
