@@ -21,11 +21,11 @@ from narval.kinds.recipe.engine.explain import explain as explain
 from narval.kinds.recipe.engine.explain import part_word as part_word
 from narval.kinds.recipe.engine.explain import story as story
 from narval.kinds.recipe.engine.graph import graph as graph
+from narval.kinds.recipe.engine.graph import parts as parts
+from narval.kinds.recipe.engine.graph import render as render
 from narval.kinds.recipe.engine.migrating import migrated as migrated
 from narval.kinds.recipe.engine.redefining import begun_anew as begun_anew
 from narval.kinds.recipe.engine.redefining import is_untouched as is_untouched
-from narval.kinds.recipe.engine.render import parts as parts
-from narval.kinds.recipe.engine.render import render as render
 from narval.kinds.recipe.engine.resume import plan_resume as plan_resume
 from narval.kinds.recipe.engine.state import PlanState
 from narval.kinds.recipe.engine.steps import repeats, retries, returns, running, sources
