@@ -18,15 +18,15 @@ from narval.core.engines import commands
 from narval.core.engines.events import Migrated
 from narval.core.engines.migration import Migration, MovedPart, NoPlace, copied, misnamed, renamed
 from narval.kinds.recipe.engine.changes import PlanMigrated
-from narval.kinds.recipe.engine.decision import RecipeDecision
-from narval.kinds.recipe.engine.state import PlanState, StepRun, TransitionRun
-from narval.kinds.recipe.engine.steps.running import limit_of
-from narval.kinds.recipe.engine.transitions.impossible import (
+from narval.kinds.recipe.engine.decision import (
     OPEN,
     POTENTIAL,
+    RecipeDecision,
     classify,
     spread_impossible,
 )
+from narval.kinds.recipe.engine.state import PlanState, StepRun, TransitionRun
+from narval.kinds.recipe.engine.steps.running import limit_of
 from narval.kinds.recipe.language.definition import Recipe, Step, Transition
 
 _UNDER_WAY = {

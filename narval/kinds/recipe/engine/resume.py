@@ -16,9 +16,8 @@ from narval.core.engines.engine import Find, Lookup
 from narval.core.engines.events import CarriedOver, Resume, Reusable
 from narval.core.errors import RequestError
 from narval.kinds.recipe.engine.changes import PlanResumed, StepReady
-from narval.kinds.recipe.engine.decision import RecipeDecision
+from narval.kinds.recipe.engine.decision import RecipeDecision, spread_impossible
 from narval.kinds.recipe.engine.state import PlanState
-from narval.kinds.recipe.engine.transitions.impossible import spread_impossible
 from narval.kinds.recipe.language.definition import Recipe, Step, Transition
 
 BROKEN = ("failed", "error")

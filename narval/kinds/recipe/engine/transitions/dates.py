@@ -16,8 +16,7 @@ from narval.kinds.recipe.engine.changes import (
     TransitionFailed,
     VersionFollowed,
 )
-from narval.kinds.recipe.engine.decision import SHARED, RecipeDecision
-from narval.kinds.recipe.engine.transitions.impossible import spread_impossible
+from narval.kinds.recipe.engine.decision import SHARED, RecipeDecision, spread_impossible
 from narval.kinds.recipe.language.definition import Transition
 
 

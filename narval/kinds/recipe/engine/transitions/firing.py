@@ -17,15 +17,15 @@ from narval.kinds.recipe.engine.changes import (
     TransitionFired,
     TransitionWaiting,
 )
-from narval.kinds.recipe.engine.decision import RecipeDecision
-from narval.kinds.recipe.engine.steps import repeats
-from narval.kinds.recipe.engine.transitions import combinations, conditions, dates
-from narval.kinds.recipe.engine.transitions.impossible import (
+from narval.kinds.recipe.engine.decision import (
     OPEN,
     POTENTIAL,
+    RecipeDecision,
     classify,
     spread_impossible,
 )
+from narval.kinds.recipe.engine.steps import repeats
+from narval.kinds.recipe.engine.transitions import combinations, conditions, dates
 from narval.kinds.recipe.language.dead_ends import lead_nowhere, remedy_of
 from narval.kinds.recipe.language.definition import Step, Transition, in_order
 
