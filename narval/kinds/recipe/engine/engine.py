@@ -12,10 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from narval.core.definitions.action.definition import Action
 from narval.core.definitions.schedule import Time
 from narval.core.engines import commands, events
-from narval.kinds.recipe.engine import migrating, redefining, resume, signals
-from narval.kinds.recipe.engine.changes import PlanChange, PlanMoved, PlanStarted
+from narval.core.engines.decision import Inputs, element_of
+from narval.core.engines.engine import Find
+from narval.core.engines.events import Redefined, Signalled
+from narval.core.errors import ElementError, RequestError
+from narval.kinds.recipe.engine import migrating, resume
+from narval.kinds.recipe.engine.changes import PlanChange, PlanMoved, PlanRedefined, PlanStarted
 from narval.kinds.recipe.engine.decision import RecipeDecision
 from narval.kinds.recipe.engine.explain import explain as explain
 from narval.kinds.recipe.engine.explain import part_word as part_word
@@ -24,17 +29,120 @@ from narval.kinds.recipe.engine.graph import graph as graph
 from narval.kinds.recipe.engine.graph import parts as parts
 from narval.kinds.recipe.engine.graph import render as render
 from narval.kinds.recipe.engine.migrating import migrated as migrated
-from narval.kinds.recipe.engine.redefining import begun_anew as begun_anew
-from narval.kinds.recipe.engine.redefining import is_untouched as is_untouched
 from narval.kinds.recipe.engine.resume import plan_resume as plan_resume
 from narval.kinds.recipe.engine.state import PlanState
 from narval.kinds.recipe.engine.steps import repeats, retries, returns, running, sources
 from narval.kinds.recipe.engine.structure import exits as exits
 from narval.kinds.recipe.engine.structure import structure as structure
-from narval.kinds.recipe.engine.transitions import firing
+from narval.kinds.recipe.engine.transitions import combinations, conditions, firing
 from narval.kinds.recipe.engine.waits import diagnose as diagnose
 from narval.kinds.recipe.engine.waits import waiting_for as waiting_for
-from narval.kinds.recipe.language.definition import Recipe
+from narval.kinds.recipe.language.definition import Recipe, Step
+
+
+def is_untouched(recipe: Recipe, state: PlanState, find: Find) -> bool:
+    """True while a plan waits at its beginning: no transition has fired, no date has come, and its first step
+    has done only what can be repeated.
+
+    A plan with an appointment set is not untouched: appointments count from the beginning of the plan.
+    """
+    start = state.step(recipe.start.id)
+    return (
+        state.status == "running"
+        and state.resumed is None
+        and not state.calls
+        and start.state in ("ready", "done")
+        and not start.produced
+        and all(run.state == "todo" for id, run in state.steps.items() if id != recipe.start.id)
+        and not any(_has_moved(recipe, state, transition) for transition in state.transitions)
+        and (start.state == "ready" or _does_nothing(recipe.start, find))
+    )
+
+
+def _has_moved(recipe: Recipe, state: PlanState, transition: str) -> bool:
+    run = state.transition(transition)
+    is_set = transition in state.awaiting_date and bool(recipe.transitions[transition].appointments)
+    return run.state == "fired" or run.come or run.given_up or is_set
+
+
+def _does_nothing(step: Step, find: Find) -> bool:
+    """True for a step whose call can be repeated unnoticed: it takes nothing, and has no effect outside."""
+    target = find(step.kind, step.target) if step.kind == Action.kind and not step.agent else None
+    return isinstance(target, Action) and not target.outside and not target.prototype.inputs
+
+
+def begun_anew(recipe: Recipe, state: PlanState, _: Recipe) -> tuple[tuple[int, ...], Inputs]:
+    """The first context of a plan that begins again. Raises RequestError if another plan waits in its
+    place.
+    """
+    if recipe.restart == "parallel" and not state.is_first:
+        again = f"narval retry {state.eid} --from {recipe.start.id}"
+        raise RequestError(
+            f"run {state.eid} is not restarted, for another plan of {recipe.full_name} waits in its place: "
+            f"`narval cancel {state.eid}` and then `{again}` does it again with what it took"
+        )
+    return state.first, ()
+
+
+def _redefined(decision: RecipeDecision, event: Redefined) -> None:
+    """Start the plan again with the present version, and drop its waits."""
+    decision.stop_waiting()
+    decision.change(PlanRedefined(event.version))
+    running.make_ready(decision, decision.definition.start)
+
+
+_LISTENING = frozenset({"ready", "running"})
+"""The states in which a plan may still wait for something."""
+
+
+def _signalled(decision: RecipeDecision, event: Signalled) -> None:
+    """Add a signal to memory, let it trigger a transition, and answer it."""
+    if decision.state.status not in _LISTENING:
+        why = f"plan {decision.state.eid} is {decision.state.status}: it waits for nothing any more"
+        decision.refuse(event, "not-listening", why)
+        return
+    try:
+        xml = element_of(event, decision.state.eid)
+    except ElementError as error:
+        decision.refuse(event, error.kind, str(error))
+        return
+    refusal = decision.view.schema_fault(xml)
+    if refusal is not None:
+        decision.refuse(event, "invalid", refusal)
+        return
+    eid = decision.add_told(xml, event)
+    decision.answer(event, eid=eid, taken_by=_offer(decision, eid))
+
+
+def _offer(decision: RecipeDecision, eid: int) -> str | None:
+    """The transition that took the signal at once, or the step that it ended; None if nothing waited
+    for it.
+    """
+    for identifier in tuple(decision.state.waiting):
+        watch = decision.state.transition(identifier).watch
+        if identifier not in decision.state.waiting or not _concerns(decision, identifier, eid):
+            continue
+        firing.matched(decision, watch)
+        if eid in decision.state.transition(identifier).took:
+            return identifier
+    for identifier in tuple(decision.state.resting):
+        if (
+            repeats.matched(decision, decision.state.step(identifier).watch)
+            and identifier not in decision.state.resting
+        ):
+            return identifier
+    return None
+
+
+def _concerns(decision: RecipeDecision, identifier: str, eid: int) -> bool:
+    """True if some condition of a transition may take the signal."""
+    transition = decision.definition.transitions[identifier]
+    look_up = conditions.wanted if transition.plain else combinations.relaxed
+    return any(
+        any(True for _ in decision.view.among((eid,), bound, scope))
+        for bound, scope in look_up(decision, transition)
+    )
+
 
 kind = "plan"
 definition_kind = "recipe"
@@ -118,12 +226,12 @@ def _reserved(state: PlanState) -> tuple[int, ...]:
 
 _ON: dict[type, Callable[[RecipeDecision, Any], None]] = {
     events.Started: _started,
-    events.Redefined: redefining.redefined,
+    events.Redefined: _redefined,
     events.Migrated: migrating.follow_version,
     events.Returned: returns.returned,
     events.Produced: returns.produced,
     events.Matched: _matched,
-    events.Signalled: signals.signalled,
+    events.Signalled: _signalled,
     events.TimerFired: _timer_fired,
     events.Cancelled: _cancelled,
 }
