@@ -13,7 +13,7 @@ from functools import cache
 
 import msgspec
 
-from narval.system import seccomp
+from narval.system.seccomp import can_filter, refuse_sockets
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _VERSION = 1
@@ -60,8 +60,8 @@ def confine_thread(limits: Confinement, *, has_hosts: bool) -> None:
     can open no sockets. Raises OSError.
     """
     restrict(limits)
-    if seccomp.can_filter():
-        seccomp.refuse_sockets(but_internet=has_hosts)
+    if can_filter():
+        refuse_sockets(but_internet=has_hosts)
 
 
 def restrict(limits: Confinement) -> None:

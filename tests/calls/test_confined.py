@@ -15,7 +15,8 @@ import pytest
 import narval
 from narval.calls import confining
 from narval.surfaces.python.agent import Agent
-from narval.system import landlock, seccomp
+from narval.system.landlock import abi
+from narval.system.seccomp import can_filter
 
 MODULE = """
 import ctypes, os, socket, subprocess, sys
@@ -125,7 +126,7 @@ REFUSALS = ("[Errno 13]", "[Errno 1]", "the child was refused", "division by zer
 
 @pytest.fixture(scope="module", params=[KERNEL, HOOK])
 def far(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Far]:
-    if request.param == KERNEL and not landlock.abi():
+    if request.param == KERNEL and not abi():
         pytest.skip("this kernel has no Landlock")
     folder = tmp_path_factory.mktemp(request.param)
     home, outside = folder / "home", folder / "outside"
@@ -221,7 +222,7 @@ def test_what_needs_nothing_reaches_nothing(far: Far, way: str, path: str) -> No
     [("system", "/bin/true"), ("kill", "PID"), ("libc-socket", "1"), ("libc-socket", "2")],
 )
 def test_the_kernel_refuses_code_in_c_and_child_programs(far: Far, way: str, path: str) -> None:
-    if way == "libc-socket" and far.held_by == KERNEL and not seccomp.can_filter():
+    if way == "libc-socket" and far.held_by == KERNEL and not can_filter():
         pytest.skip("the numbers of this machine's system calls are not known")
     result = far.attempt(way, path.replace("PID", str(os.getpid())), "t.none")
     assert result.startswith("refused"), result

@@ -17,7 +17,7 @@ import pytest
 
 import narval
 from narval.surfaces.python.agent import Agent
-from narval.system import landlock
+from narval.system.landlock import abi
 
 PYTHON = os.path.realpath(sys.executable)
 PROGRAMS = f"program cat; program {PYTHON}; program ls; program touch; folder {sys.base_prefix} r"
@@ -42,7 +42,7 @@ def look():
     return []
 """
 
-pytestmark = pytest.mark.skipif(not landlock.abi(), reason="this kernel has no Landlock")
+pytestmark = pytest.mark.skipif(not abi(), reason="this kernel has no Landlock")
 
 
 class Place(NamedTuple):
