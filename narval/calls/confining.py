@@ -36,7 +36,7 @@ from narval.files.agents.collections import folder_of
 from narval.files.agents.settings import COLLECTIONS
 from narval.files.outside.services import AnyService, WebService, places_by_table
 from narval.files.reachable import check_words
-from narval.system.landlock import Confinement, abi
+from narval.system.confinement import Confinement, abi
 
 SYSTEM = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/dev/null", "/dev/zero",
           "/dev/urandom", "/dev/random")  # fmt: skip

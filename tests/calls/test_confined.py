@@ -15,8 +15,7 @@ import pytest
 import narval
 from narval.calls import confining
 from narval.surfaces.python.agent import Agent
-from narval.system.landlock import abi
-from narval.system.seccomp import can_filter
+from narval.system.confinement import abi, can_filter
 
 MODULE = """
 import ctypes, os, socket, subprocess, sys

@@ -17,7 +17,7 @@ import pytest
 
 import narval
 from narval.surfaces.python.agent import Agent
-from narval.system.landlock import abi
+from narval.system.confinement import abi
 
 PYTHON = os.path.realpath(sys.executable)
 PROGRAMS = f"program cat; program {PYTHON}; program ls; program touch; folder {sys.base_prefix} r"

@@ -39,7 +39,7 @@ from narval.files.home import Holder
 from narval.store.batch import ACTIVE, PASSIVE, SUSPENDED
 from narval.store.look import ServerLook
 from narval.store.postgresql.urls import shown
-from narval.system.landlock import confinement
+from narval.system.confinement import confinement
 
 SHOWN = 5
 """The most failed runs, and moments to come, that are listed."""

@@ -27,7 +27,7 @@ from narval.files.grants import (
     write_grants,
 )
 from narval.files.shipped import unloaded
-from narval.system.landlock import confinement
+from narval.system.confinement import confinement
 
 
 @operation("read")

@@ -33,7 +33,7 @@ from narval.files.home import Home
 from narval.store.batch import AgentRow
 from narval.system import cgroup
 from narval.system.cgroup import NoGroupError
-from narval.system.landlock import abi, confine_thread
+from narval.system.confinement import abi, confine_thread
 from narval.system.pipes import Descriptors, Readers
 
 _EXPIRED = Outcome(value={"timeout": 1})

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from narval.core.trust.covering import is_covered
-from narval.system.landlock import Confinement, confine_thread
+from narval.system.confinement import Confinement, confine_thread
 
 Found = TypeVar("Found")
 

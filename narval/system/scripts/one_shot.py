@@ -15,7 +15,7 @@ from functools import partial
 import msgspec
 
 from narval.core.errors import ActionError
-from narval.system.landlock import Confinement, abi, confine_thread
+from narval.system.confinement import Confinement, abi, confine_thread
 from narval.system.memory_limit import bound_memory
 from narval.system.scripts.interpreters import MEMORY, Script, run
 

@@ -21,7 +21,7 @@ from narval.calls.workers.frames import Answered, Ready
 from narval.calls.workers.pool import Workers
 from narval.core.definitions.action.needs import Needs
 from narval.files.settings import CallLimits
-from narval.system.landlock import Confinement
+from narval.system.confinement import Confinement
 
 
 class FakeChild:

@@ -13,7 +13,7 @@ from narval.calls.record import CallListener, CallRecord
 from narval.calls.workers.confined import Confined
 from narval.calls.workers.pool import WorkerBudget
 from narval.core.definitions.action.needs import Needs
-from narval.system.landlock import Confinement
+from narval.system.confinement import Confinement
 
 
 def record_for(number: int, host: str) -> CallRecord:

@@ -14,7 +14,7 @@ import quickjs  # type: ignore[import-untyped]
 
 import narval
 from narval.core.errors import ActionError
-from narval.system.landlock import Confinement, abi
+from narval.system.confinement import Confinement, abi
 from narval.system.scripts import one_shot
 from narval.system.scripts.interpreters import MOST_EFFECTS, Script, monty_program, run
 from narval.system.scripts.one_shot import ScriptAnswer
