@@ -29,8 +29,7 @@ from narval.files.outside.services import (
     WebService,
     service_at,
 )
-from narval.system.clock import RunClock
-from narval.system.zone import machine_zone
+from narval.system.clock import RunClock, machine_zone
 
 if TYPE_CHECKING:
     from narval.system.fetch import Fetched

@@ -19,8 +19,7 @@ from narval.calls.threads import Threads
 from narval.calls.workers.confined import Confined
 from narval.calls.workers.pool import Workers
 from narval.files.settings import CallLimits
-from narval.system.clock import Clock, RunClock, SimulatedClock, SystemClock
-from narval.system.simulated_sleep import SimulatedSleeps
+from narval.system.clock import Clock, RunClock, SimulatedClock, SimulatedSleeps, SystemClock
 
 if TYPE_CHECKING:
     from narval.calls.cluster.backend import Cluster

@@ -47,9 +47,8 @@ from narval.files.snapshot import AgentFiles, Snapshot
 from narval.files.trust_file import load_trust
 from narval.store.open import open_store
 from narval.store.store import Store
-from narval.system.clock import Clock, SystemClock
+from narval.system.clock import Clock, SystemClock, machine_zone
 from narval.system.log import Logbook
-from narval.system.zone import machine_zone
 
 if TYPE_CHECKING:
     from narval.daemon.fleet.fleet import Fleet

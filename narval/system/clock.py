@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import heapq
+import os
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
 from typing import NamedTuple, Protocol
+from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -186,3 +192,70 @@ def _text(moment: float) -> str:
         return datetime.fromtimestamp(moment, UTC).isoformat()
     except (ValueError, OverflowError, OSError):
         return str(moment)
+
+
+OTHERWISE = "UTC"
+"""The zone of a machine that names none."""
+
+_LINK = Path("/etc/localtime")
+_TEXT = Path("/etc/timezone")
+
+
+def machine_zone() -> str:
+    """The name of the machine's zone: from TZ, else the target of /etc/localtime, else /etc/timezone."""
+    linked = os.path.realpath(_LINK).partition("/zoneinfo/")[2]
+    for name in (os.environ.get("TZ", "").removeprefix(":"), linked, _written()):
+        if _is_known(name):
+            return name
+    return OTHERWISE
+
+
+def _written() -> str:
+    try:
+        return _TEXT.read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def _is_known(name: str) -> bool:
+    try:
+        return bool(name) and bool(ZoneInfo(name).key)
+    except (OSError, ValueError, LookupError):
+        return False
+
+
+class SimulatedSleeps:
+    """The sleeping calls, and the moments at which they wake."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._asleep: set[str] = set()
+        self._heap: list[tuple[float, int, str, asyncio.Future[None]]] = []
+        self._order = count()
+
+    def __contains__(self, call: str) -> bool:
+        return call in self._asleep
+
+    def begin(self, call: str, until: float) -> asyncio.Future[None]:
+        """Let a call sleep until a moment, when the future is done."""
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._heap, (until, next(self._order), call, woken))
+        self._asleep.add(call)
+        return woken
+
+    def end(self, call: str) -> None:
+        """Record that a call no longer sleeps, for whatever reason."""
+        self._asleep.discard(call)
+
+    def next(self) -> float | None:
+        """The moment at which the next call wakes, or None."""
+        while self._heap and self._heap[0][3].done():
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def wake(self) -> None:
+        """Wake the calls whose moment has come."""
+        while (due := self.next()) is not None and due <= self._clock.now():
+            _, _, call, woken = heapq.heappop(self._heap)
+            self.end(call)
+            woken.set_result(None)

@@ -17,7 +17,7 @@ from narval.calls.context import CallContext, Target
 from narval.core.definitions.wall import zone_named
 from narval.files.outside.services import Calendar
 from narval.surfaces.python.agent import Agent
-from narval.system.zone import machine_zone
+from narval.system.clock import machine_zone
 from tests.modules.calendar_texts import NOW, ics, vevent
 from tests.modules.radicale_server import PASSWORD, USER, Radicale, radicale
 from tests.modules.test_calendar import current

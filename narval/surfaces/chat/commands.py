@@ -19,7 +19,7 @@ from narval.surfaces.chat import short_forms
 from narval.surfaces.chat.confirming import ask_back
 from narval.surfaces.chat.line import Dealt, Line
 from narval.surfaces.chat.short_forms import Clock
-from narval.system.zone import machine_zone
+from narval.system.clock import machine_zone
 
 READERS, WORKERS, OPERATORS = roles("read"), roles("people"), roles("write")
 EVERYBODY: tuple[Role, ...] = get_args(Role)

@@ -29,7 +29,7 @@ from narval.core.trust.flow import flow_of
 from narval.daemon.standing_runs import has_taken_nothing
 from narval.files.loaded import Loaded
 from narval.files.memory_file import read_memory
-from narval.system.zone import machine_zone
+from narval.system.clock import machine_zone
 from narval.trials.past.outcome import NEWEST, PastReport, Tally, changes_between
 from narval.trials.past.past import Coming, Past, Stopped
 from narval.trials.past.stores import PastStores

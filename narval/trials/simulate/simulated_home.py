@@ -22,7 +22,7 @@ from narval.files.schemas import Schemas
 from narval.files.settings import Settings
 from narval.files.snapshot import AgentFiles, Snapshot
 from narval.store.batch import SUSPENDED, AgentRow
-from narval.system.zone import machine_zone
+from narval.system.clock import machine_zone
 from narval.trials.simulate.memory_copy import Remembered, other_agents, remembered
 from narval.trials.simulate.names import Known
 

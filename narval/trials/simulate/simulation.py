@@ -35,8 +35,7 @@ from narval.files.trust_file import load_trust
 from narval.store.batch import Batch
 from narval.store.look import Look
 from narval.store.store import Store
-from narval.system.clock import SimulatedClock
-from narval.system.zone import machine_zone
+from narval.system.clock import SimulatedClock, machine_zone
 from narval.trials.simulate.agenda import Agenda
 from narval.trials.simulate.agents import AgentsAtPlay, agents_to_begin_with, snapshot_now
 from narval.trials.simulate.calls_known import CallsKnown

@@ -103,7 +103,7 @@ def init(
 def _choices(mail: str | None, zone: str | None, answer: str | None, *, asks: bool) -> HomeChoices:
     """The choices from options; questions supply the missing ones."""
     from narval.files.making.choices import DEMO, NONE, HomeChoices, maildir_found, read_mail
-    from narval.system.zone import machine_zone
+    from narval.system.clock import machine_zone
 
     if mail is None and asks:
         mail = _asked(_WHICH_MAIL, "mail", _MAIL, str(maildir_found() or DEMO))
