@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from narval.core.errors import StoreError
-from narval.system.whole_file import write_whole
+from narval.system.whole_files import write_whole
 
 MCP_FILES = "var/mcp-files"
 """The folder of a home with the bytes that MCP servers sent, each in two folders named by its digest."""

@@ -10,8 +10,8 @@ from pathlib import Path
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import Fault, RequestError
 from narval.files.mcp_clients import CLIENTS, McpClient, client_names, read_client
-from narval.system.current_file import CurrentFile
 from narval.system.minute import UsedMinute
+from narval.system.whole_files import CurrentFile
 
 
 class Clients:

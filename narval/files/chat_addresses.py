@@ -12,7 +12,7 @@ from narval.core.source.text import Source
 from narval.core.source.toml import TomlText
 from narval.files.people_file import PEOPLE_FILE, parse_people
 from narval.files.toml import quoted
-from narval.system.whole_file import write_whole
+from narval.system.whole_files import write_whole
 
 KEY = "chat"
 

@@ -39,7 +39,7 @@ from narval.files.shipped import is_shipped, shipped
 from narval.files.snapshot import AgentFiles, Snapshot
 from narval.files.toml import Reader, TomlFile, flag, listed, outcome, quoted, text
 from narval.system.regular_file import read_file
-from narval.system.whole_file import write_whole
+from narval.system.whole_files import write_whole
 
 GRANTS = "etc/grants.toml"
 

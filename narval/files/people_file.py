@@ -26,9 +26,9 @@ from narval.core.source.text import Source
 from narval.core.source.toml import TomlText
 from narval.files import toml
 from narval.files.outside.chats import CHAT_KINDS
-from narval.system.current_file import CurrentFile
 from narval.system.logins import login
 from narval.system.regular_file import read_source
+from narval.system.whole_files import CurrentFile
 
 PEOPLE_FILE = "etc/people.toml"
 

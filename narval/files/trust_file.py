@@ -35,7 +35,7 @@ from narval.files import toml
 from narval.files.grants import shipped_definitions
 from narval.files.shipped import unloaded
 from narval.system.regular_file import read_source
-from narval.system.whole_file import write_whole
+from narval.system.whole_files import write_whole
 
 TRUST_FILE = "etc/trust.toml"
 

@@ -50,7 +50,7 @@ from narval.files.proposals.folder import (
     put_folder,
     text_of_form,
 )
-from narval.system.whole_file import write_whole
+from narval.system.whole_files import write_whole
 
 log = logging.getLogger("narval.daemon")
 

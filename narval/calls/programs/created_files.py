@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from narval.core.engines.view import FileTimes
-from narval.system.whole_file import write_whole
+from narval.system.whole_files import write_whole
 
 _WILD = frozenset("*?[")
 

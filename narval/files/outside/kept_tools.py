@@ -16,7 +16,7 @@ from narval.core.definitions.action.tools_parser import read_tools
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import RequestError
 from narval.system.regular_file import read_source
-from narval.system.whole_file import write_whole
+from narval.system.whole_files import write_whole
 
 FOLDER = "recipes/mcp"
 """The folder of a home with these files."""

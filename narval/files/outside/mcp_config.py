@@ -15,7 +15,7 @@ from narval.core.source.text import Source
 from narval.files.outside.mcp_servers import MCP, NAME
 from narval.files.settings import FILE, parse_settings
 from narval.files.toml import quoted
-from narval.system.whole_file import write_whole
+from narval.system.whole_files import write_whole
 
 TABLES = ("mcpServers", "servers", "context_servers")
 """The names that programs give to the table of servers."""

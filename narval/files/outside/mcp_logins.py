@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from narval.system.whole_file import write_whole
+from narval.system.whole_files import write_whole
 
 MOST_BYTES = 256 * 1024
 """The most bytes of the file of a login."""

@@ -24,7 +24,7 @@ from narval.core.source.toml import TomlText
 from narval.files.outside.peers import PEERS_FILE, load_peers, parse_peers, peer_name, peer_url
 from narval.files.tokens import new_token, token_digest
 from narval.files.toml import Reader, quoted
-from narval.system.whole_file import write_whole
+from narval.system.whole_files import write_whole
 
 HOLDS = 600
 """Seconds for which a code is valid."""

@@ -23,7 +23,7 @@ from narval.files import toml
 from narval.files.agents.settings import EVERYBODY
 from narval.files.tokens import read_digest, same_tokens
 from narval.files.web_settings import is_loopback
-from narval.system.current_file import CurrentFile
+from narval.system.whole_files import CurrentFile
 
 PEERS_FILE = "etc/peers.toml"
 """The file of a home with its peers."""

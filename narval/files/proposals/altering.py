@@ -15,7 +15,7 @@ import msgspec
 from narval.core.errors import RequestError
 from narval.files.proposals.edits import edits_of
 from narval.files.proposals.folder import ACCEPTED, Form, Proposal, proposals_of, restore_folders
-from narval.system.whole_file import write_whole
+from narval.system.whole_files import write_whole
 
 log = logging.getLogger("narval.daemon")
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import RequestError
-from narval.system.whole_file import write_whole
+from narval.system.whole_files import write_whole
 
 PROPOSALS = "proposals"
 """The folder of a home with a folder for each proposal."""
