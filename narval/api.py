@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from narval.people.mail.writing import compose_mail as compose_mail
     from narval.people.mail.writing import send_mail as send_mail
     from narval.system.fetch import is_web as is_web
-    from narval.system.folder_watch import FolderWatch as FolderWatch
+    from narval.system.file_events import FolderWatch as FolderWatch
 
 SUBJECTS = {
     "Texts": {
@@ -92,7 +92,7 @@ SUBJECTS = {
     },
     "Programs and folders": {
         "CannotStartError": "narval.calls.programs.spawn.CannotStartError",
-        "FolderWatch": "narval.system.folder_watch.FolderWatch",
+        "FolderWatch": "narval.system.file_events.FolderWatch",
         "reachable": "narval.files.reachable.reachable",
     },
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from narval.system.folder_watch import FolderWatch
+from narval.system.file_events import FolderWatch
 
 News = queue.Queue[tuple[bool, tuple[str, ...]]]
 
