@@ -22,9 +22,8 @@ from narval.core.kinds import ASKING
 from narval.core.source.text import Source
 from narval.core.source.toml import TomlText
 from narval.files.agents.collections import parse_file
-from narval.files.agents.folders import folder_names, settings_without_effect
+from narval.files.agents.folders import faults_of_templates, folder_names, settings_without_effect
 from narval.files.agents.settings import SETTINGS
-from narval.files.agents.templates import faults_of_templates
 from narval.files.found_files import files_of
 from narval.files.home import Home
 from narval.files.loaded import Loaded

@@ -11,7 +11,7 @@ import pytest
 
 import narval as library
 from narval.core.errors import ElementError, NarvalError, RequestError
-from narval.files.agents.templates import read_template, template_names
+from narval.files.agents.folders import read_template, template_names
 from narval.surfaces.python.agent import Agent
 from tests.surfaces.cli.command_line import data, narval, well
 

@@ -17,9 +17,8 @@ from narval.core.errors import RequestError
 from narval.core.source.text import Source
 from narval.daemon.daemon import Daemon
 from narval.files.agents.collections import AGENTS
-from narval.files.agents.folders import make_folder
+from narval.files.agents.folders import AgentTemplate, NewAgent, make_folder, read_template
 from narval.files.agents.settings import AGENT_FILE, CollectionsOf, parse_agent_file
-from narval.files.agents.templates import AgentTemplate, NewAgent, read_template
 
 MOST = 1000
 """The most agents of one request."""

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+from xml.sax.saxutils import escape
+
+import msgspec
 
 from narval.core.agent_name import agent_name
 from narval.core.definitions.library import Library
+from narval.core.definitions.suggestions import nearest
 from narval.core.errors import Fault, RequestError, SurroundingsError
 from narval.core.source.text import Source
+from narval.files import toml
 from narval.files.agents.collections import AGENTS
 from narval.files.agents.settings import (
     AGENT_FILE,
@@ -105,3 +112,160 @@ def _paths(home: Path, settings: AgentSettings, own: str, home_collection: str) 
             yield f"{COLLECTIONS}/{collection}/"
         elif own and any((home / own / part).is_dir() for part in (RECIPES, MODULES)):
             yield own
+
+
+NUMBER = "number"
+"""The parameter with the counter."""
+
+_PARAMETER = re.compile(r"\{([a-z][a-z0-9_-]{0,62})\}")
+_QUOTES = {"'": "&apos;", '"': "&quot;"}
+
+
+_name = toml.fitting(bool, 'a text such as "desk-{number}"')
+_MEMORY = toml.listed(str, "elements, such as [\"<desk city='{city}'/>\"]")
+
+
+def _defaults(value: object) -> Mapping[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(one, str | int | float) for one in value.values()):
+        raise ValueError("a table of texts and numbers")
+    return {name: str(one) for name, one in value.items()}
+
+
+def _agent(value: object) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError("a table, as agent.toml would have it")
+    return value
+
+
+class NewAgent(NamedTuple):
+    """An agent to be made: its number and name, its settings as a text ("" if none), its first elements."""
+
+    number: int
+    name: str
+    settings: str
+    elements: list[bytes]
+
+
+class AgentTemplate(msgspec.Struct, frozen=True, kw_only=True):
+    """A template of agents."""
+
+    shown: str
+    """The file, for people."""
+    name: Annotated[str, _name]
+    """The name of each, with a parameter in it."""
+    memory: Annotated[tuple[str, ...], _MEMORY] = ()
+    """The first elements of each."""
+    defaults: Annotated[Mapping[str, str], _defaults] = {}
+    """The optional parameters, with their values."""
+    agent: Annotated[Mapping[str, Any], _agent] = {}
+    """The settings of each."""
+
+    @property
+    def parameters(self) -> list[str]:
+        """The parameters in order of appearance, without the number."""
+        texts = (self.name, *self.memory, *_texts(self.agent))
+        names = (name for text in texts for name in _PARAMETER.findall(text))
+        return [name for name in dict.fromkeys(names) if name != NUMBER]
+
+    def check(self, values: Mapping[str, str]) -> None:
+        """Raise RequestError unless values are those of its parameters."""
+        for name in values:
+            if name not in self.parameters:
+                there = ", ".join(self.parameters) or "none but number"
+                meant = f"; did you mean {near!r}?" if (near := nearest(name, self.parameters)) else ""
+                raise RequestError(f"{self.shown} has no parameter {name!r:.80}, but {there}{meant}")
+        lacking = [name for name in self.parameters if name not in values and name not in self.defaults]
+        if lacking:
+            raise RequestError(f"{self.shown} needs a value of {', '.join(lacking)}, or one in [defaults]")
+
+    def filled(self, number: int, row: Mapping[str, str]) -> NewAgent:
+        """The agent of a number, with checked values. Raises RequestError for an invalid name."""
+        values = {**self.defaults, **row, NUMBER: str(number)}
+        name = _filled(self.name, values)
+        try:
+            agent_name(name)
+        except ValueError as error:
+            raise RequestError(f"{self.shown}: name: expected {error}, got {name!r:.80}") from None
+        quoted = {key: escape(value, _QUOTES) for key, value in values.items()}
+        elements = [_filled(text, quoted).encode("utf-8", "surrogatepass") for text in self.memory]
+        settings = {key: _filled_within(value, values) for key, value in self.agent.items()}
+        return NewAgent(number, name, "".join(_lines(settings)), elements)
+
+
+def parse_template(file: toml.TomlFile) -> AgentTemplate | None:
+    """The template in a text of TOML; faults are noted there."""
+    values = file.read(AgentTemplate)
+    if not file.faults and "name" not in values:
+        file.note((), 'expected name = "…", what each agent is called, with {number} or another parameter')
+    if not file.faults and not _PARAMETER.search(values["name"]):
+        file.note(("name",), "name: expected a parameter in it, such as {number}", of_value=True)
+    return None if file.faults else AgentTemplate(shown=file.shown, **values)
+
+
+def template_names(home: Path) -> list[str]:
+    """The names of the templates of a home."""
+    files = (path for path in (home / AGENTS).glob("*.toml") if is_ours(path.name) and path.is_file())
+    return sorted(path.stem for path in files)
+
+
+def read_template(home: Path, name: str) -> AgentTemplate:
+    """The template of a name. Raises RequestError if there is none, or it has faults."""
+    names, path = template_names(home), f"{AGENTS}/{name}.toml"
+    if name not in names:
+        there = f"there are {', '.join(names)}" if names else f"write {path}"
+        raise RequestError(f"there is no template {name!r:.80} of agents; {there}")
+    template = parse_template(file := toml.TomlFile.of(home / path, path))
+    if template is None:
+        raise RequestError("; ".join(f"{fault.path}:{fault.line}: {fault.message}" for fault in file.faults))
+    return template
+
+
+def faults_of_templates(home: Path) -> list[Fault]:
+    """The faults of the templates of a home."""
+    faults: list[Fault] = []
+    for name in template_names(home):
+        path = f"{AGENTS}/{name}.toml"
+        parse_template(file := toml.TomlFile.of(home / path, path))
+        faults += file.faults
+    return faults
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    return _PARAMETER.sub(lambda match: values.get(match[1], match[0]), text)
+
+
+def _filled_within(value: Any, values: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return _filled(value, values)
+    if isinstance(value, list):
+        return [_filled_within(one, values) for one in value]
+    return (
+        {key: _filled_within(one, values) for key, one in value.items()} if isinstance(value, dict) else value
+    )
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _texts(one)
+
+
+def _lines(settings: Mapping[str, Any]) -> Iterator[str]:
+    """The lines of an agent.toml with these settings."""
+    for key, value in settings.items():
+        yield f"{toml.quoted(key)} = {_value(value)}\n"
+
+
+def _value(value: Any) -> str:
+    """A value as TOML."""
+    if isinstance(value, str):
+        return toml.quoted(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{toml.quoted(key)} = {_value(one)}' for key, one in value.items())}}}"
+    return str(value)

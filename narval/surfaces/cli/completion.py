@@ -170,7 +170,7 @@ def _peers(context: click.Context, _: str, *, every: bool = False) -> Choices:
 
 def _templates(context: click.Context, _: str) -> Choices:
     """The templates of agents of the home."""
-    from narval.files.agents.templates import template_names
+    from narval.files.agents.folders import template_names
 
     for name in template_names(context.ensure_object(Session).home.path):
         yield name, "template"
