@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from narval.core.errors import UnreadableError
-from narval.files.agents.packed import MOST_BYTES, MOST_FILES, pack, unpack, wrong_path
+from narval.files.agents.published_folders import MOST_BYTES, MOST_FILES, pack, unpack, wrong_path
 
 FILES = {
     "recipes/mail/triage.xml": b"<recipe/>",

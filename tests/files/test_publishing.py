@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from narval.core.errors import DefinitionError, RequestError
-from narval.files.agents.packed import pack
 from narval.files.agents.published_folders import (
     digest_here,
     own_folder_faults,
+    pack,
+    packed_and_checked,
     published_here,
     remove_published,
     write_published,
 )
-from narval.files.agents.publishing import packed_and_checked
 from narval.files.check import check_home
 from narval.files.home import Home
 from tests.acceptance.home import make, one_step

@@ -14,8 +14,7 @@ from typing import Any
 
 from narval.core.errors import DefinitionError, NarvalError, RequestError, StoreAwayError
 from narval.daemon.files_in_force import FilesInForce
-from narval.files.agents.packed import pack
-from narval.files.agents.publishing import packed_and_checked
+from narval.files.agents.published_folders import pack, packed_and_checked
 from narval.files.agents.settings import HOME_COLLECTION
 from narval.store.postgresql.published import Published
 from narval.store.store import Store

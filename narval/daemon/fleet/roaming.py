@@ -28,12 +28,12 @@ from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.fleet.shared_files import WantedFiles, lacking
 from narval.daemon.fleet.stored_settings import StoredSettings
 from narval.daemon.reload import Reloader
-from narval.files.agents.packed import unpack
 from narval.files.agents.published_folders import (
     digest_here,
     is_own,
     published_here,
     remove_published,
+    unpack,
     write_published,
 )
 from narval.files.agents.settings import HOME_COLLECTION, OWN, SETTINGS, parse_stored_settings

@@ -81,7 +81,7 @@ def show(session: Session, name: str, store: str | None) -> None:
 
     Also its version, who published it, and when.
     """
-    from narval.files.agents.packed import unpack
+    from narval.files.agents.published_folders import unpack
 
     with _published(session, store) as published:
         row, collection = _row(published, name), published.get(name)
@@ -115,7 +115,7 @@ def publish(session: Session, folder: str | None, name: str | None, store: str |
     for its own agent, and not published. If there are faults, nothing is published; `narval check` lists
     them.
     """
-    from narval.files.agents.publishing import packed_and_checked
+    from narval.files.agents.published_folders import packed_and_checked
     from narval.system.logins import login
 
     path = Path(os.path.abspath(os.path.expanduser(folder))) if folder is not None else session.home.path
@@ -197,7 +197,7 @@ def _name_of(session: Session, path: Path) -> str:
 
 def _home_files(session: Session, published: Published) -> Mapping[str, bytes]:
     """The files of the collection `home`, followed together with others: the store's, else this home's."""
-    from narval.files.agents.packed import pack, unpack
+    from narval.files.agents.published_folders import pack, unpack
     from narval.files.agents.settings import HOME_COLLECTION
 
     collection = published.get(HOME_COLLECTION)
