@@ -28,7 +28,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from bench import programs
 from bench.measure import argument, emit, home, memory_of, now, scratch
-from narval.files.tokens import token_digest
+from narval.files.agents.senders import token_digest
 
 ROUNDS, CALLS, WARM = 7, 100, 50
 AT_ONCE, OF_RECIPES = 8, 900

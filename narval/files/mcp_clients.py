@@ -18,7 +18,7 @@ from narval.core.errors import Fault, OperatorError, PatternError
 from narval.core.memory.labels import SERVER
 from narval.core.patterns.pattern import compile_pattern
 from narval.files import toml
-from narval.files.tokens import new_token, read_digest, token_digest
+from narval.files.agents.senders import new_token, read_digest, token_digest
 from narval.system.whole_files import write_whole
 
 CLIENTS = "etc/mcp"

@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from narval.files import toml
-from narval.files.tokens import read_digest
+from narval.files.agents.senders import read_digest
 
 WEB = "web"
 """The table of the settings."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narval.files.tokens import is_token, new_token, owner_of, same_tokens, token_digest
+from narval.files.agents.senders import is_token, new_token, owner_of, same_tokens, token_digest
 
 
 def test_a_token_is_known_by_its_digest_and_nobody_has_an_empty_one() -> None:

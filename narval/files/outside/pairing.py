@@ -21,8 +21,8 @@ from narval.core.definitions.suggestions import closest
 from narval.core.errors import DefinitionError, OperatorError
 from narval.core.source.text import Source
 from narval.core.source.toml import TomlText
+from narval.files.agents.senders import new_token, token_digest
 from narval.files.outside.peers import PEERS_FILE, load_peers, parse_peers, peer_name, peer_url
-from narval.files.tokens import new_token, token_digest
 from narval.files.toml import Reader, quoted
 from narval.system.whole_files import write_whole
 

@@ -20,8 +20,8 @@ from narval.core.agent_name import NAME
 from narval.core.errors import Fault
 from narval.core.source.text import Source
 from narval.files import toml
+from narval.files.agents.senders import read_digest, same_tokens
 from narval.files.agents.settings import EVERYBODY
-from narval.files.tokens import read_digest, same_tokens
 from narval.files.web_settings import is_loopback
 from narval.system.whole_files import CurrentFile
 

@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from narval.core.errors import NarvalError
-from narval.files.tokens import is_token
+from narval.files.agents.senders import is_token
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http import senders
 from narval.surfaces.http.guard import RefusedError

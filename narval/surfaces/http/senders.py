@@ -21,7 +21,7 @@ from narval.core.errors import (
     SilentError,
     UnansweredError,
 )
-from narval.files.tokens import owner_of
+from narval.files.agents.senders import owner_of
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.guard import ADMITTED, RefusedError
 from narval.surfaces.http.hook_bodies import BodyError

@@ -20,8 +20,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from narval.core.errors import DaemonGoneError, NarvalError, RequestError, SettingsError, UnansweredError
+from narval.files.agents.senders import owner_of
 from narval.files.outside.peers import PeerSettings, PeersFile
-from narval.files.tokens import owner_of
 from narval.surfaces.control import wire
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.control.client import seconds_for

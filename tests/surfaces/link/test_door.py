@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from narval.core.errors import DaemonGoneError, RequestError, UnansweredError
+from narval.files.agents.senders import token_digest
 from narval.files.outside.peers import PEERS_FILE, PeersFile
-from narval.files.tokens import token_digest
 from narval.surfaces.control import wire
 from narval.surfaces.http.server import PageServer, listening_at
 from narval.surfaces.link import door as doors

@@ -10,9 +10,9 @@ from typing import Any
 
 from mcp.client.client import Client
 
+from narval.files.agents.senders import token_digest
 from narval.files.home import Home
 from narval.files.shipped import shipped
-from narval.files.tokens import token_digest
 from narval.files.web_settings import WebSettings
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.control.client import Client as BlockingClient

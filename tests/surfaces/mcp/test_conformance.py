@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("mcp")
 
-from narval.files.tokens import token_digest
+from narval.files.agents.senders import token_digest
 from narval.surfaces.mcp.http import McpDoor
 from tests.surfaces.mcp import suite
 from tests.surfaces.mcp.home_of_clients import TOKEN, home_at_work, served
