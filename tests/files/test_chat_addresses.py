@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from narval.core.errors import RequestError
-from narval.files.chat_addresses import with_address, without_addresses
+from narval.files.people_file import with_address, without_addresses
 
 ANN = "xmpp:ann@example.org"
 FILE = """# who there is

@@ -81,7 +81,7 @@ def link(session: Session, person: str, write: bool) -> None:
     Print a code, and wait until the person has sent it to the assistant from their account: once, and within
     ten minutes. Then print the line to add to etc/people.toml, or add it.
     """
-    from narval.files.chat_addresses import line_of, read_people_text, with_address, write_people_text
+    from narval.files.people_file import line_of, read_people_text, with_address, write_people_text
 
     text = read_people_text(session.home.path)
     with session.connect("record") as connection:
@@ -119,7 +119,7 @@ def unlink(session: Session, person: str, address: str | None) -> None:
     Do this when a telephone is lost: the account is then linked to no person, and its pending messages have
     no effect.
     """
-    from narval.files.chat_addresses import read_people_text, without_addresses, write_people_text
+    from narval.files.people_file import read_people_text, without_addresses, write_people_text
 
     text, gone = without_addresses(read_people_text(session.home.path), person, address or "")
     write_people_text(session.home.path, text)
