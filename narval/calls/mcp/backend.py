@@ -34,8 +34,7 @@ from narval.core.definitions.library import Library
 from narval.core.definitions.suggestions import closest
 from narval.core.elements.element import Element
 from narval.core.errors import ActionError
-from narval.files.outside.mcp_logins import login_file
-from narval.files.outside.mcp_servers import MCP, McpServer
+from narval.files.outside.mcp_servers import MCP, McpServer, login_file
 from narval.files.settings import CallLimits
 
 TRIES = 3

@@ -17,8 +17,7 @@ from narval.calls.mcp.transports import LOST
 from narval.calls.programs.commands import small_environment
 from narval.core.definitions.action.tool import Tool
 from narval.core.errors import ActionError
-from narval.files.outside.mcp_logins import login_file
-from narval.files.outside.mcp_servers import McpServer
+from narval.files.outside.mcp_servers import McpServer, login_file
 
 LONGEST_START = 60.0
 """Seconds that a server has to start and list its tools."""

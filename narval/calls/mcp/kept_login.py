@@ -28,7 +28,7 @@ from msgspec.structs import replace
 from narval.calls.mcp.frames import Connect
 from narval.calls.mcp.session import LOGIN_WANTED
 from narval.calls.mcp.transports import LOST, StreamEnd
-from narval.files.outside.mcp_logins import McpLogin, read_login, write_login
+from narval.files.outside.mcp_servers import McpLogin, read_login, write_login
 
 EARLY = 30.0
 """Seconds before its expiry at which a token is renewed."""

@@ -25,8 +25,14 @@ from narval.calls.mcp.kept_login import Storage, expiry
 from narval.calls.mcp.session import session, session_error
 from narval.calls.mcp.transports import SessionError, StreamEnd, certificates
 from narval.core.errors import ActionError
-from narval.files.outside.mcp_logins import McpLogin, login_file, read_login, remove_login, write_login
-from narval.files.outside.mcp_servers import McpServer
+from narval.files.outside.mcp_servers import (
+    McpLogin,
+    McpServer,
+    login_file,
+    read_login,
+    remove_login,
+    write_login,
+)
 from narval.files.outside.services import is_in_the_clear
 
 REFUSED = "login-refused"

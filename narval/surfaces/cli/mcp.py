@@ -191,7 +191,7 @@ def _row(server: str, row: KeptTool) -> dict[str, Any]:
 
 def _list(session: Session) -> None:
     from narval.files.outside.kept_tools import kept_tools
-    from narval.files.outside.mcp_logins import login_file
+    from narval.files.outside.mcp_servers import login_file
 
     rows = []
     for server in servers_of(session):
