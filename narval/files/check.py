@@ -30,9 +30,9 @@ from narval.files.loaded import Loaded
 from narval.files.mcp_clients import clients_of, faults_of_clients
 from narval.files.memory_file import read_memory
 from narval.files.outside.cluster import PACKAGE
+from narval.files.outside.kept_tools import doubts_of_tools
 from narval.files.outside.peers import PEERS_FILE, read_peers
 from narval.files.outside.services import LanguageModel, services_of
-from narval.files.outside.tool_doubts import doubts_of_tools
 from narval.files.people_file import PEOPLE_FILE, place_of_rule, read_people
 from narval.files.reach import refusals, sources_of
 from narval.files.reading import Reading, load

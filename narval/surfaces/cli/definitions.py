@@ -202,7 +202,7 @@ def take(session: Session, names: tuple[str, ...], group: str | None, about: str
 
     from narval.files.alterations import take as take_into
     from narval.files.examples import examples, take_as
-    from narval.files.outside.tool_doubts import servers_to_add
+    from narval.files.outside.kept_tools import servers_to_add
     from narval.files.settings import Settings, read_settings
 
     if not names:
