@@ -1,4 +1,4 @@
-"""Clocks: the machine's, or one that a test moves."""
+"""Clocks: the machine's, with its time zone, or one that a test or a simulation moves, with its sleeping calls."""
 
 from __future__ import annotations
 
@@ -194,30 +194,29 @@ def _text(moment: float) -> str:
         return str(moment)
 
 
-OTHERWISE = "UTC"
-"""The zone of a machine that names none."""
-
 _LINK = Path("/etc/localtime")
 _TEXT = Path("/etc/timezone")
 
 
 def machine_zone() -> str:
-    """The name of the machine's zone: from TZ, else the target of /etc/localtime, else /etc/timezone."""
+    """The name of the machine's zone: from TZ, else the target of /etc/localtime, else /etc/timezone; UTC if
+    it names none.
+    """
     linked = os.path.realpath(_LINK).partition("/zoneinfo/")[2]
-    for name in (os.environ.get("TZ", "").removeprefix(":"), linked, _written()):
-        if _is_known(name):
+    for name in (os.environ.get("TZ", "").removeprefix(":"), linked, _zone_file()):
+        if _is_zone(name):
             return name
-    return OTHERWISE
+    return "UTC"
 
 
-def _written() -> str:
+def _zone_file() -> str:
     try:
         return _TEXT.read_text(encoding="ascii").strip()
     except (OSError, ValueError):
         return ""
 
 
-def _is_known(name: str) -> bool:
+def _is_zone(name: str) -> bool:
     try:
         return bool(name) and bool(ZoneInfo(name).key)
     except (OSError, ValueError, LookupError):
@@ -225,7 +224,11 @@ def _is_known(name: str) -> bool:
 
 
 class SimulatedSleeps:
-    """The sleeping calls, and the moments at which they wake."""
+    """The calls that sleep (`narval.sleep`) on a simulated clock, and the moments at which they wake.
+
+    On the clock of the machine a call sleeps like any coroutine. On a simulated clock that would be wrong
+    twice: it would hold up a simulation in which a year passes in a second, and end at an arbitrary moment.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

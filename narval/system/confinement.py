@@ -1,4 +1,10 @@
-"""Confinement: a program gives up access to all but some places."""
+"""Confinement: a program gives up access to all but some places, permanently and for everything that it starts.
+
+Landlock closes folders, programs and TCP ports. Its system calls are made by number, so nothing has to be
+installed. The available rights are determined on first use: folders from ABI 1, TCP ports from 4, signals and
+abstract sockets from 6. A filter of seccomp closes the rest: sockets of this machine, by which a program could
+reach the daemon itself, UDP, and the rings (io_uring) that open sockets unseen.
+"""
 
 from __future__ import annotations
 
@@ -131,6 +137,9 @@ def _call(number: int, *arguments: object) -> int:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.syscall.restype = ctypes.c_long
     return int(libc.syscall(ctypes.c_long(number), *arguments))
+
+
+# --- sockets --------------------------------------------------------------------------------------------
 
 
 _PR_SET_SECCOMP, _FILTER = 22, 2

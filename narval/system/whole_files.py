@@ -1,4 +1,4 @@
-"""Files of the home."""
+"""Files that are only replaced whole: written atomically, and read again when they have changed."""
 
 from __future__ import annotations
 
