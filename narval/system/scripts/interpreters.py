@@ -11,14 +11,17 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from narval.core.errors import ActionError
+from narval.system.confinement import Confinement, abi, confine_thread
+from narval.system.memory_limit import bound_memory
 
 TIME = 10.0
 """The most seconds that a script may take."""
@@ -279,3 +282,32 @@ class _Lines:
 
 
 _RUNNERS: Mapping[str, Callable[[Script, Callable[[str], None]], Ran]] = {"js": _js, "python": _python}
+
+
+ROOM = 512 * 1024 * 1024
+"""The bytes that the interpreters need besides a script's own."""
+
+
+class ScriptAnswer(msgspec.Struct, frozen=True):
+    """The value of the script, or the reason why it has none."""
+
+    value: str | int | float | bool | None = None
+    kind: str = ""
+    message: str = ""
+
+
+def main() -> None:
+    """Read, run, write."""
+    if abi():
+        confine_thread(msgspec.json.decode(sys.argv[1], type=Confinement), has_hosts=False)
+    script = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Script)
+    bound_memory(MEMORY + ROOM)
+    try:
+        answer = ScriptAnswer(run(script, partial(print, file=sys.stderr)).value)
+    except ActionError as error:
+        answer = ScriptAnswer(None, error.kind, str(error))
+    sys.stdout.buffer.write(msgspec.msgpack.encode(answer))
+
+
+if __name__ == "__main__":
+    main()

@@ -15,8 +15,7 @@ import quickjs  # type: ignore[import-untyped]
 import narval
 from narval.core.errors import ActionError
 from narval.system.confinement import Confinement, abi
-from narval.system.scripts.interpreters import MOST_EFFECTS, Script, monty_program, run
-from narval.system.scripts.one_shot import ScriptAnswer
+from narval.system.scripts.interpreters import MOST_EFFECTS, Script, ScriptAnswer, monty_program, run
 
 ROOT = Path(narval.__file__).parent.parent
 
@@ -373,7 +372,7 @@ def nothing_installed(name: str) -> Any:
 
 def asked(limits: Confinement) -> ScriptAnswer | None:
     """The answer to a question in Python, None if none was given."""
-    line = [sys.executable, "-m", "narval.system.scripts.one_shot", msgspec.json.encode(limits).decode()]
+    line = [sys.executable, "-m", "narval.system.scripts.interpreters", msgspec.json.encode(limits).decode()]
     question = msgspec.msgpack.encode(Script("next", "token.id == 5", "python", TOKEN, {"5": TOKEN}))
     ran = subprocess.run(line, input=question, capture_output=True, cwd=ROOT, check=False)
     return msgspec.msgpack.decode(ran.stdout, type=ScriptAnswer) if ran.returncode == 0 else None

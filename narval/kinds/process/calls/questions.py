@@ -38,8 +38,7 @@ from narval.kinds.process.calls.transient import Transients
 from narval.kinds.process.language.code import BUILT_IN_DATE, Code
 from narval.kinds.process.language.properties import made
 from narval.kinds.process.language.statements import Accept, Discard, Skip
-from narval.system.scripts.interpreters import Script
-from narval.system.scripts.one_shot import ScriptAnswer
+from narval.system.scripts.interpreters import Script, ScriptAnswer
 
 LONGEST = 1.0
 """Seconds that a question may take; nothing else runs meanwhile."""
@@ -220,7 +219,7 @@ def _ask_script(run: Run, arguments: Mapping[str, Any]) -> Plain:
     script = Script(**script_of(run, "allowBacktrack", arguments["token"]), time=SCRIPT_LONGEST / 2)
     folder = str(Path(narval.__file__).parent.parent)
     limits = confined_to(CallContext("", run.eid, script.node, target=script_target())).limits
-    line = [sys.executable, "-m", "narval.system.scripts.one_shot", msgspec.json.encode(limits).decode()]
+    line = [sys.executable, "-m", "narval.system.scripts.interpreters", msgspec.json.encode(limits).decode()]
     data = msgspec.msgpack.encode(script)
     try:
         done = subprocess.run(
