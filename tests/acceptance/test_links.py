@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from narval.files.home import Home
-from narval.files.outside.pairing import NewPeer, accept_link, add_link
-from narval.files.outside.peers import PeersFile, load_peers
+from narval.files.outside.peers import NewPeer, PeersFile, accept_link, add_link, load_peers
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.server import PageServer, listening_at
 from narval.surfaces.link import asking

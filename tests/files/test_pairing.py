@@ -8,8 +8,15 @@ import pytest
 
 from narval.core.errors import OperatorError
 from narval.files.agents.senders import token_digest
-from narval.files.outside.pairing import HOLDS, NewPeer, accept_link, add_link, remove_link
-from narval.files.outside.peers import PEERS_FILE, load_peers
+from narval.files.outside.peers import (
+    HOLDS,
+    PEERS_FILE,
+    NewPeer,
+    accept_link,
+    add_link,
+    load_peers,
+    remove_link,
+)
 
 URL = "https://office.example.org:8766"
 BEFORE = """\

@@ -71,7 +71,7 @@ def add(session: Session, name: str, url: str, ca: str | None, agents: tuple[str
     The code is valid for ten minutes, and once: `narval link accept CODE` at the other home. It contains only
     the digest of a token, so reading it gives no access.
     """
-    from narval.files.outside.pairing import NewPeer, add_link
+    from narval.files.outside.peers import NewPeer, add_link
 
     session.vouch()
     home = session.home
@@ -97,8 +97,7 @@ def accept(session: Session, code: str, name: str | None, agents: tuple[str, ...
 
     It is called NAME here, by default the name that it gives itself.
     """
-    from narval.files.outside.pairing import accept_link
-    from narval.files.outside.peers import PEERS_FILE
+    from narval.files.outside.peers import PEERS_FILE, accept_link
 
     session.vouch()
     home = session.home
@@ -116,7 +115,7 @@ def remove(session: Session, name: str) -> None:
 
     Messages that wait for it go back to their senders: `narval letters --dead` lists them.
     """
-    from narval.files.outside.pairing import remove_link
+    from narval.files.outside.peers import remove_link
 
     remove_link(session.home.path, name)
     session.reload()
