@@ -15,13 +15,13 @@ from narval.kinds.task.engine.case import compensation, routing
 from narval.kinds.task.engine.case.changes import CaseBegan, CaseChange, WaiterGone
 from narval.kinds.task.engine.case.decision import CaseDecision
 from narval.kinds.task.engine.case.explain import explain as explain
+from narval.kinds.task.engine.case.explain import graph as graph
 from narval.kinds.task.engine.case.explain import part_word as part_word
 from narval.kinds.task.engine.case.explain import parts as parts
 from narval.kinds.task.engine.case.explain import remedy as remedy
 from narval.kinds.task.engine.case.explain import render as render
 from narval.kinds.task.engine.case.explain import story as story
 from narval.kinds.task.engine.case.explain import waiting_for as waiting_for
-from narval.kinds.task.engine.case.graph import graph as graph
 from narval.kinds.task.engine.case.state import CaseState, step_id
 from narval.kinds.task.engine.values import RefusedSignal
 from narval.kinds.task.language.definition import TaskDefinition
