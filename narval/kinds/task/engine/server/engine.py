@@ -28,12 +28,12 @@ from narval.kinds.task.engine.server.changes import (
 from narval.kinds.task.engine.server.decision import ServerDecision
 from narval.kinds.task.engine.server.explain import diagnose as diagnose
 from narval.kinds.task.engine.server.explain import explain as explain
+from narval.kinds.task.engine.server.explain import graph as graph
 from narval.kinds.task.engine.server.explain import part_word as part_word
 from narval.kinds.task.engine.server.explain import parts as parts
 from narval.kinds.task.engine.server.explain import render as render
 from narval.kinds.task.engine.server.explain import story as story
 from narval.kinds.task.engine.server.explain import waiting_for as waiting_for
-from narval.kinds.task.engine.server.graph import graph as graph
 from narval.kinds.task.engine.server.state import RaisedEvent, TaskServerState, read_key
 
 kind = "task-server"

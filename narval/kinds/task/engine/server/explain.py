@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from math import inf
 from typing import Any
 
@@ -10,6 +11,7 @@ from lxml import etree
 
 from narval.core.engines.commands import Watch
 from narval.core.engines.engine import Find, Lookup, Wait
+from narval.core.engines.graph import Graph, GraphEdge, GraphNode, Tone
 from narval.core.engines.story import Fact, Story, Words, joined
 from narval.kinds.task.engine.server.state import (
     EventRule,
@@ -261,3 +263,20 @@ story: Story = {
     "WaitParked": Fact("Instance {instance:run} waits for event {event}[ until {until:moment}]."),
 }
 """The changes of interest to people, in sentences."""
+
+
+def graph(definition: TaskDefinition, state: TaskServerState) -> Graph:
+    """The queue and the queues of events, with the number in each."""
+    counts = dict.fromkeys(QUEUES, 0)
+    for event in state.events.values():
+        counts[event.queue] += 1
+    nodes = [_node("queue", len(state.queue)), _node("instances", len(state.at_work) + len(state.called))]
+    nodes += [_node(name, count) for name, count in counts.items()]
+    ways = [("queue", "instances"), *pairwise(QUEUES), (QUEUES[-1], "instances")]
+    return Graph(definition.full_name, (*nodes, *(GraphEdge(*way) for way in ways)))
+
+
+def _node(name: str, count: int) -> GraphNode:
+    tone: Tone = ("active" if name == "instances" else "waiting") if count else "idle"
+    status = "there" if count else "empty"
+    return GraphNode(name, (name,), status, "tokens", kind="queue", tone=tone, badge=str(count or ""))
