@@ -20,8 +20,9 @@ from narval.core.definitions.reading.lexer import NAME, NUMBER, Cursor
 from narval.core.definitions.suggestions import closest
 from narval.core.definitions.working_time import MOST_WEEKS, WEEK, WorkingTime
 from narval.core.source.tokens import Token
-from narval.kinds.task.language.moments import DAY, LONGEST
 from narval.kinds.task.language.windows import (
+    DAY,
+    LONGEST,
     AllOf,
     AnyOf,
     ClockTime,
