@@ -20,7 +20,7 @@ from narval.core.errors import Fault, PatternError
 from narval.core.kinds import KINDS
 from narval.core.patterns.pattern import compile_pattern
 from narval.kinds.task.language import definition
-from narval.kinds.task.language.states import StateTable
+from narval.kinds.task.language.written import StateTable
 
 _NAMES = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:[.-][A-Za-z0-9_]+)*|[0-9]{1,9}")
 FORMS = {

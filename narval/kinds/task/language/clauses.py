@@ -11,9 +11,8 @@ from narval.core.source.tokens import Token
 from narval.kinds.task.language.calls import command_of, receives_objects, refer_to_type
 from narval.kinds.task.language.definition import COMMIT, TaskDefinition
 from narval.kinds.task.language.people import PERSON, ROLE
-from narval.kinds.task.language.states import StateTable
 from narval.kinds.task.language.words import content
-from narval.kinds.task.language.written import WrittenType
+from narval.kinds.task.language.written import StateTable, WrittenType
 
 PROGRAM = "exec:"
 """The prefix of TASK CODE that is a command."""

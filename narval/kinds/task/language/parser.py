@@ -32,10 +32,15 @@ from narval.kinds.task.language.definition import (
 from narval.kinds.task.language.grammar import read
 from narval.kinds.task.language.people import work_of
 from narval.kinds.task.language.rules import TypeFacts, compensators, complaints, cycles_of
-from narval.kinds.task.language.states import StateTable
 from narval.kinds.task.language.texts_of import definition_text
 from narval.kinds.task.language.words import WORK
-from narval.kinds.task.language.written import Specification, WrittenRule, WrittenState, WrittenType
+from narval.kinds.task.language.written import (
+    Specification,
+    StateTable,
+    WrittenRule,
+    WrittenState,
+    WrittenType,
+)
 
 _UNWRITABLE = re.compile("[^\t\n\r\f -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _GROUP = re.compile(r"[^\s./]+")

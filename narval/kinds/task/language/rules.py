@@ -8,9 +8,8 @@ from typing import NamedTuple
 from narval.core.source.tokens import Token
 from narval.kinds.task.language.calls import routes_from
 from narval.kinds.task.language.definition import COMMIT, FORWARD, PREDEFINED, TaskDefinition
-from narval.kinds.task.language.states import StateTable
 from narval.kinds.task.language.texts_of import rule_text
-from narval.kinds.task.language.written import WrittenState, WrittenType
+from narval.kinds.task.language.written import StateTable, WrittenState, WrittenType
 
 Complaint = tuple[Token, str]
 """A word, and what is wrong there."""
