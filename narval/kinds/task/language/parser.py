@@ -21,7 +21,6 @@ from narval.core.source.text import Source
 from narval.core.source.tokens import Token
 from narval.core.source.xml import XmlNode
 from narval.kinds.task.language.calls import ScriptRules
-from narval.kinds.task.language.clauses import ClauseRules
 from narval.kinds.task.language.definition import (
     PREDEFINED,
     Rule,
@@ -31,7 +30,7 @@ from narval.kinds.task.language.definition import (
 )
 from narval.kinds.task.language.grammar import read
 from narval.kinds.task.language.people import work_of
-from narval.kinds.task.language.rules import TypeFacts, compensators, complaints, cycles_of
+from narval.kinds.task.language.rules import ClauseRules, TypeFacts, compensators, complaints, cycles_of
 from narval.kinds.task.language.texts_of import definition_text
 from narval.kinds.task.language.words import WORK
 from narval.kinds.task.language.written import (
