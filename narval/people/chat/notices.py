@@ -18,7 +18,6 @@ from narval.agent.run import Run
 from narval.calls.context import Target, now
 from narval.calls.context import call as call_of
 from narval.calls.of_kinds import Prepare
-from narval.calls.record import Outcome
 from narval.calls.targets import PreparedCall
 from narval.core.definitions.people.directory import CHAT, Person
 from narval.core.definitions.wall import zone_named
@@ -62,7 +61,7 @@ class ChatNotices:
         result: dict[str, Any] = {}
         work = partial(self._carry, run, call, person, result)
         target = Target(action=f"notice to {call.step}", where="async", function=work)
-        return PreparedCall(target, {}, timeout, partial(_finished, result))
+        return PreparedCall(target, {}, timeout, partial(replace, value=result))
 
     async def _carry(self, run: Run, call: Call, person: Person, result: dict[str, Any]) -> None:
         payload: dict[str, Any] = call.payload or {}
@@ -98,10 +97,6 @@ class ChatNotices:
             about = replace(about, text=text, buttons=buttons, purpose=ASKED)
         await self._outbox.tell(person, id, about)
         result["message"] = id
-
-
-def _finished(result: dict[str, Any], outcome: Outcome) -> Outcome:
-    return replace(outcome, value=result)
 
 
 # --- the text -------------------------------------------------------------------------------------------

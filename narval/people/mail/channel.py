@@ -22,9 +22,9 @@ from narval.core.elements.canonical import canonical
 from narval.core.elements.element import local_name, parse
 from narval.core.engines.events import PersonsAct, Produced, Returned, Signalled
 from narval.core.errors import StoreError
-from narval.people.mail import tokens
 from narval.people.mail.answers import ACTS, is_authentic, read_answer
 from narval.people.mail.notices import Notices
+from narval.people.mail.tokens import KEY, NOTICE_ID, TOKEN, blanked, hash_of, last_token, notice_of
 
 if TYPE_CHECKING:
     from narval.agent.run import Run
@@ -50,10 +50,7 @@ class MailChannel:
         A mail that replies to a notice is marked with `work`, so that no recipe takes it for an ordinary
         mail.
         """
-        if not any(
-            tokens.TOKEN.search(element.xml) or tokens.NOTICE_ID.search(element.xml)
-            for element in event.elements
-        ):
+        if not any(TOKEN.search(element.xml) or NOTICE_ID.search(element.xml) for element in event.elements):
             return event
         elements = []
         for element in event.elements:
@@ -66,30 +63,30 @@ class MailChannel:
                 log.exception("a mail could not be read as an answer")
             if answer is not None:
                 turn.tell(*answer)
-            elements.append(replace(element, xml=tokens.blanked(_marked(element.xml))))
+            elements.append(replace(element, xml=blanked(_marked(element.xml))))
         return replace(event, elements=tuple(elements))
 
 
 def _answer_in(turn: Turn, agent: str, xml: bytes) -> tuple[int, Signalled] | None:
     """The item that the token of a mail names, and the event for it; None for any other element."""
-    if tokens.TOKEN.search(xml) is None or not xml.startswith(b"<email"):
+    if TOKEN.search(xml) is None or not xml.startswith(b"<email"):
         return None
     mail = parse(xml)
-    forms = _last_token(mail)
+    forms = _token_forms(mail)
     if local_name(mail.tag) != "email" or not forms:
         return None
-    if tokens.NOTICE_ID.search(mail.get("message-id", "").encode()):
+    if NOTICE_ID.search(mail.get("message-id", "").encode()):
         return None  # a notice of ours that was returned to us
     if ("email", "@key", mail.get("key", "")) in turn.agent.memory.unique_values:
         return None  # this mail was read before
-    key = bytes.fromhex(turn.agent.facts.get(tokens.KEY, ""))
+    key = bytes.fromhex(turn.agent.facts.get(KEY, ""))
     for token in forms:
         item = turn.agent.runs.active.get(int(token.partition("-")[0]))
         if not key or item is None or item.engine.kind != WORK or item.state is None:
             continue
-        call = tokens.notice_of(key, agent, item.state, token)
+        call = notice_of(key, agent, item.state, token)
         if call is not None:
-            return item.eid, _read(turn, item, mail, tokens.hash_of(token), call)
+            return item.eid, _read(turn, item, mail, hash_of(token), call)
     log.info("a mail from %s has no valid token", mail.get("from", "nobody"))
     return None
 
@@ -100,17 +97,17 @@ def _marked(xml: bytes) -> bytes:
         return xml
     mail = parse(xml)
     answered = f"{mail.get('in-reply-to', '')} {mail.get('references', '')}"
-    items = [token.partition("-")[0] for token in _last_token(mail)]
-    items += [match[1].decode() for match in tokens.NOTICE_ID.finditer(answered.encode())]
+    items = [token.partition("-")[0] for token in _token_forms(mail)]
+    items += [match[1].decode() for match in NOTICE_ID.finditer(answered.encode())]
     if local_name(mail.tag) != "email" or mail.get("kind") or not items:
         return xml
     mail.set("work", items[-1])
     return canonical(mail)
 
 
-def _last_token(mail: etree._Element) -> list[str]:
+def _token_forms(mail: etree._Element) -> list[str]:
     """The forms of the token in a mail: the last one, as a text may have others before ours."""
-    return tokens.last_token(mail.get("subject") or "") or tokens.last_token(mail.findtext("body") or "")
+    return last_token(mail.get("subject") or "") or last_token(mail.findtext("body") or "")
 
 
 def _read(turn: Turn, item: Run, mail: etree._Element, token: str, call: str) -> Signalled:
@@ -130,7 +127,7 @@ def _read(turn: Turn, item: Run, mail: etree._Element, token: str, call: str) ->
         try:
             name, arguments = read_answer(mail.findtext("body") or "", outcomes)
         except ValueError as error:
-            line = tokens.blanked(str(error).encode()).decode()
+            line = blanked(str(error).encode()).decode()
             said = f"found {line!r:.80}" if line else "found nothing of your own there"
             arguments = {"kind": "not-understood", "message": f"{_expected_answer(item.definition)}; {said}"}
     by = sender.name if sender is not None else ""

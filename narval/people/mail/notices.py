@@ -18,7 +18,6 @@ from narval.agent.run import Run
 from narval.agent.turn import Turn
 from narval.calls.context import Target, now
 from narval.calls.context import call as call_of
-from narval.calls.record import Outcome
 from narval.calls.targets import PreparedCall
 from narval.core.definitions.wall import in_zone
 from narval.core.engines.commands import Call
@@ -97,7 +96,7 @@ class Notices:
         result: dict[str, Any] = {}
         work = partial(self._carry, run, call, MailAccount(account, self._home), person.mail[0], result)
         target = Target(action=f"notice to {call.step}", where="async", function=work)
-        return PreparedCall(target, {}, timeout, partial(_finished, result))
+        return PreparedCall(target, {}, timeout, partial(replace, value=result))
 
     async def _carry(
         self, run: Run, call: Call, account: MailAccount, to: str, result: dict[str, Any]
@@ -193,10 +192,6 @@ def _keep(name: str, fact: str, turn: Turn) -> None:
 def _settle(done: asyncio.Future[None], _: Any, error: BaseException | None) -> None:
     if not done.done():
         done.set_result(None) if error is None else done.set_exception(error)
-
-
-def _finished(result: dict[str, Any], outcome: Outcome) -> Outcome:
-    return replace(outcome, value=result)
 
 
 # --- the text -------------------------------------------------------------------------------------------
