@@ -22,7 +22,7 @@ from narval.daemon.dropped.collector import AGAIN
 from narval.daemon.dropped.drop_folder import Claim
 from narval.daemon.dropped.work_folders import WorkFolders
 from narval.daemon.reload import Reloader
-from narval.files import check, loaded, memory_file, people_file, schema_trial, settings, settle
+from narval.files import check, loaded, memory_file, people_file, schemas, settings, settle
 from narval.files.agents import collections
 from narval.files.agents import settings as agent_settings
 from narval.files.check import check_home
@@ -136,7 +136,7 @@ def test_an_unexpected_error_is_a_fault_of_its_file_and_the_others_are_read(
         ("data/memory.xml", "<memory/>", memory_file, "read_xml"),
         ("etc/people.toml", "[people.ann]", people_file, "_check_people"),
         ("etc/narval.toml", "threads = 3", settings, "read_services"),
-        ("etc/schemas/x.rng", "<a/>", schema_trial, "parse_untrusted"),
+        ("etc/schemas/x.rng", "<a/>", schemas, "parse_untrusted"),
         ("agents/a/agent.toml", "", agent_settings, "readers_among"),
         ("recipes/x.xml", RECIPE.format(name="x", target="basic.nothing"), check, "date_warnings"),
     ],

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from narval.files import schema_trial
+from narval.files import schemas
 from narval.files.schemas import Schemas
 
 RNG = 'xmlns="http://relaxng.org/ns/structure/1.0"'
@@ -58,13 +58,13 @@ def test_one_child_tries_all_schemas_of_a_folder_and_none_tries_them_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     children: list[int] = []
-    tried = schema_trial.tried_by_child
+    tried = schemas.tried_by_child
 
     def counted(schemas: list[tuple[str, bytes]]) -> tuple[bytes, int]:
         children.append(len(schemas))
         return tried(schemas)
 
-    monkeypatch.setattr(schema_trial, "tried_by_child", counted)
+    monkeypatch.setattr(schemas, "tried_by_child", counted)
     for number in range(20):
         (tmp_path / f"own{number}.rng").write_text(GOOD.replace("note", f"own{number}"))
     before = Schemas(tmp_path)
