@@ -91,7 +91,7 @@ def test_a_kind_is_imported_in_its_own_folder_alone() -> None:
 MEETING: dict[str, dict[str, str]] = {
     "work": {
         "narval.people.files": "people answer work by files",
-        "narval.people.mail.notices": "people are asked by mail",
+        "narval.people.mail.channel": "people are asked by mail",
         "narval.people.mail.channel": "people answer by mail",
         "narval.people.mail.tokens": "people answer by mail",
         "narval.people.chat.notices": "people are asked by chat",
