@@ -19,8 +19,7 @@ from narval.surfaces.cli.session import Session
 
 if TYPE_CHECKING:
     from narval.files.home import Home
-    from narval.files.making.choices import HomeChoices
-    from narval.files.making.demo import DemoAdded
+    from narval.files.making.new_home import DemoAdded, HomeChoices
 
 
 class Said(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argument here
@@ -31,10 +30,10 @@ class Said(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argume
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The text. Fails with what was expected."""
-        from narval.files.making import choices
+        from narval.files.making import new_home
 
         try:
-            getattr(choices, self._reader)(value)
+            getattr(new_home, self._reader)(value)
         except ValueError as error:
             self.fail(clean(error), param, ctx)
         return value
@@ -93,16 +92,16 @@ def init(
     refuse_home(home)
     asks = not (demo or bare or session.as_json) and sys.stdin.isatty() and sys.stdout.isatty()
     choices = _choices(mail, zone, answer, asks=asks)
-    create_home(home.path, bare=bare, choices=choices)
-    summary = {"home": str(home.path), "secret": str(home.path / "etc" / choices.secret)}
-    if not choices.secret:
+    create_home(home.path, bare=bare, choices=new_home)
+    summary = {"home": str(home.path), "secret": str(home.path / "etc" / new_home.secret)}
+    if not new_home.secret:
         del summary["secret"]
-    session.give(summary, lambda _: click.echo(clean_lines("\n".join(_report(home, choices)))))
+    session.give(summary, lambda _: click.echo(clean_lines("\n".join(_report(home, new_home)))))
 
 
 def _choices(mail: str | None, zone: str | None, answer: str | None, *, asks: bool) -> HomeChoices:
     """The choices from options; questions supply the missing ones."""
-    from narval.files.making.choices import DEMO, NONE, HomeChoices, maildir_found, read_mail
+    from narval.files.making.new_home import DEMO, NONE, HomeChoices, maildir_found, read_mail
     from narval.system.clock import machine_zone
 
     if mail is None and asks:
@@ -140,15 +139,15 @@ def _report(home: Home, choices: HomeChoices) -> Iterator[str]:
     """The lines on what was made, and on the next steps."""
     run = home.run_command
     narval = run.removesuffix(" run")
-    if choices.mailbox and choices.answer != "nothing":
-        yield f"answers come from {choices.address} and stay in {home.path}/var/outbox (data/memory.xml)"
-    if choices.mailbox:
+    if new_home.mailbox and new_home.answer != "nothing":
+        yield f"answers come from {new_home.address} and stay in {home.path}/var/outbox (data/memory.xml)"
+    if new_home.mailbox:
         yield "what came to its mailbox before now is not read, and not answered (since, data/memory.xml)"
-        if "path" in choices.mailbox:
-            path = shlex.quote(choices.mailbox["path"])
+        if "path" in new_home.mailbox:
+            path = shlex.quote(new_home.mailbox["path"])
             yield f"what would become of it: {narval} simulate mail.triage --mails {path}"
-    if choices.secret:
-        file = shlex.quote(str(home.path / "etc" / choices.secret))
+    if new_home.secret:
+        file = shlex.quote(str(home.path / "etc" / new_home.secret))
         yield f"{home.path} is a home; write the password of its mail into a file, then Enter and Ctrl-D:"
         yield f"  (umask 077; cat > {file})"
         yield f"then start it: {run}"
@@ -163,7 +162,7 @@ def _add_demo(session: Session, home: Home) -> None:
     """Add the parts of the demo that the home lacks, and list what was skipped."""
     from msgspec import to_builtins
 
-    from narval.files.making.demo import add_demo
+    from narval.files.making.new_home import add_demo
 
     demo = add_demo(home)
     session.give({"home": str(home.path), **to_builtins(demo)}, lambda _: _added(home, demo))
