@@ -25,8 +25,7 @@ from narval.core.engines.commands import Call
 from narval.core.engines.engine import Lookup
 from narval.core.errors import ActionError
 from narval.people.chat.messages import ASKED, ENDED, SENT, Reply
-from narval.people.chat.outbox import ChatOutbox
-from narval.people.chat.quiet import waits_until
+from narval.people.chat.outbox import ChatOutbox, waits_until
 from narval.people.item_text import is_untold, look_at, text_shown
 from narval.people.mail.answers import ACTS
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import datetime, time, timedelta
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -19,13 +20,13 @@ from narval.calls.context import CallContext, call, now
 from narval.calls.kept_files import CHAT_FILES, KeptFiles, Mentions
 from narval.core.definitions.people.directory import Person
 from narval.core.definitions.suggestions import closest
+from narval.core.definitions.wall import moment_of, zone_named
 from narval.core.errors import ActionError
 from narval.files.outside.chats import ChatSettings
 from narval.files.settings import CurrentSettings
 from narval.people.chat.answering import end_of_item, is_put
 from narval.people.chat.boxes import ChatBoxes
 from narval.people.chat.messages import ENDED, REMINDER, SENT, Reply
-from narval.people.chat.quiet import waits_until
 
 MOST_BY_CHAT = 4_000
 """The most characters of a text that an action may send by chat."""
@@ -177,3 +178,33 @@ def _chat_of(home: _Own, person: Person, name: str = "") -> str:
         return wrote.at if wrote is not None else 0.0
 
     return max(chats, key=lambda chat: (chat.name == name, wrote_at(chat))).name
+
+
+def quiet_until(person: Person, zone: str, at: float) -> float | None:
+    """The end of a person's quiet hours, if a moment is within them; else None.
+
+    `zone` is that of the home, used for people without a zone of their own.
+    """
+    if not person.quiet:
+        return None
+    first, last = map(time.fromisoformat, person.quiet.split("-"))
+    there = zone_named(person.zone or zone)
+    wall = datetime.fromtimestamp(at, there)
+    is_over_midnight = first >= last
+    if not (wall.time() >= first or wall.time() < last if is_over_midnight else first <= wall.time() < last):
+        return None
+    day = wall.date()
+    if is_over_midnight and wall.time() >= first:
+        day += timedelta(days=1)
+    return moment_of(datetime.combine(day, last), there)
+
+
+def waits_until(
+    person: Person, zone: str, at: float, *, is_urgent: bool = False, deadline: float | None = None
+) -> float | None:
+    """The moment until which a message waits for the end of quiet hours; None if it goes at once.
+
+    It goes at once if it is urgent, or about work whose deadline is within the quiet hours.
+    """
+    end = None if is_urgent else quiet_until(person, zone, at)
+    return None if end is None or (deadline is not None and deadline <= end) else end

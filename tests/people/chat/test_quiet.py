@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from narval.core.definitions.people.directory import Person
-from narval.people.chat.quiet import quiet_until, waits_until
+from narval.people.chat.outbox import quiet_until, waits_until
 
 PARIS = ZoneInfo("Europe/Paris")
 ANN = Person("ann", quiet="22:00-07:00", zone="Europe/Paris")
