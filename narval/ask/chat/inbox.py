@@ -22,8 +22,15 @@ from narval.daemon.daemon import Daemon
 from narval.files.outside.chats import ChatSettings
 from narval.people.chat.answering import settle_answering, settle_question
 from narval.people.chat.boxes import IN, MOST_WAITING, OWED, ChatBox
-from narval.people.chat.elements import chat_message, without_name
-from narval.people.chat.messages import Answering, AskedBack, Incoming, Reply, Taken
+from narval.people.chat.messages import (
+    Answering,
+    AskedBack,
+    Incoming,
+    Reply,
+    Taken,
+    chat_message,
+    without_name,
+)
 
 MOST_OF_A_STRANGER = 30
 """The most messages of a stranger that become elements within a minute."""

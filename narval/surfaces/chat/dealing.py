@@ -17,8 +17,7 @@ import msgspec
 from narval.core.definitions.people.directory import chat_key
 from narval.core.errors import DaemonGoneError, NarvalError
 from narval.files.outside.chats import ChatSettings
-from narval.people.chat.elements import without_name
-from narval.people.chat.messages import Answering, AskedBack, Reply, Taken
+from narval.people.chat.messages import Answering, AskedBack, Reply, Taken, without_name
 from narval.surfaces.chat import answers, commands, confirming, model
 from narval.surfaces.chat.contract import ChatError, Kind
 from narval.surfaces.chat.files import fetched
