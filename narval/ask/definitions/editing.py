@@ -33,8 +33,16 @@ from narval.daemon.daemon import Daemon
 from narval.files.found_files import RECIPES
 from narval.files.grants import GRANTS, grants_of, table_of, text_of_grants
 from narval.files.home import Home
-from narval.files.proposals.altering import NOTE, Alteration, FileChange, alter, text_at
-from narval.files.proposals.edits import drop_older, new_edit, versions_before_edits
+from narval.files.proposals.altering import (
+    NOTE,
+    Alteration,
+    FileChange,
+    alter,
+    drop_older,
+    new_edit,
+    text_at,
+    versions_before_edits,
+)
 from narval.files.proposals.folder import Form
 
 log = logging.getLogger("narval.daemon")
