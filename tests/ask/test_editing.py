@@ -14,7 +14,7 @@ from narval.ask.asker import WEB
 from narval.ask.operations import invoke
 from narval.core.errors import NarvalError, RequestError
 from narval.files import grants
-from narval.files.proposals import altering, edits
+from narval.files.proposals import altering
 from narval.files.proposals.altering import finish_altering
 from narval.surfaces.python.agent import Agent
 from tests.surfaces.cli.command_line import data, well
@@ -202,7 +202,7 @@ class KilledError(BaseException):
 def test_a_save_that_cannot_be_written_changes_nothing_and_one_that_is_cut_off_is_finished(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(edits, "KEPT", 2)
+    monkeypatch.setattr(altering, "KEPT", 2)
     write, written = altering.write_whole, list[Path]()
     trouble: BaseException = OSError(28, "No space left on device")
 
