@@ -33,8 +33,8 @@ from narval.core.patterns.pattern import Bound
 from narval.files.agents.settings import AgentSettings, usable
 from narval.files.settings import CurrentSettings
 from narval.store.batch import Offer
-from narval.store.damage import Damage
 from narval.store.memory import VolatileStore
+from narval.store.rows import Damage
 from narval.store.store import AgentStore
 
 SEQUENCE_BLOCK = 4096

@@ -27,8 +27,7 @@ from narval.core.engines.registry import engine_of_run, standing_kinds
 from narval.core.errors import StoreError, UnreadableError
 from narval.store import codec
 from narval.store.batch import FILES, KeptElement, RunRow
-from narval.store.damage import LOST_PAGES, LostEvent, LostJob, LostOrigin, LostTurns
-from narval.store.rows import SEQUENCE, number
+from narval.store.rows import LOST_PAGES, SEQUENCE, LostEvent, LostJob, LostOrigin, LostTurns, number
 from narval.store.store import AgentStore
 
 Read = Callable[[], Sized]

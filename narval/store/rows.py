@@ -11,6 +11,42 @@ import msgspec
 from narval.core.errors import StoreError
 from narval.store.batch import Eid
 
+
+class LostOrigin(NamedTuple):
+    """The origin of an element; the element stays."""
+
+    why: str
+    eid: int
+
+
+class LostEvent(NamedTuple):
+    """An event that still waited: one for a run, or an offer (run 0)."""
+
+    why: str
+    row: int
+    run: int
+
+
+class LostJob(NamedTuple):
+    """A job, which is not done."""
+
+    why: str
+    identifier: str
+    at: float
+
+
+class LostTurns(NamedTuple):
+    """The latest turns: pages of the log that were committed and are gone."""
+
+    pages: int
+
+
+LOST_PAGES = "lost_pages"
+"""The fact that records this until it is reported."""
+
+Damage = LostOrigin | LostEvent | LostJob | LostTurns
+
+
 Row = TypeVar("Row")
 
 _KEPT = (bytes,)

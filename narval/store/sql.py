@@ -20,9 +20,9 @@ from narval import __version__
 from narval.core.errors import RefusedRowsError, StoreError
 from narval.store import tables
 from narval.store.batch import HOME_AGENT, STORE, Batch
-from narval.store.damage import LOST_PAGES
 from narval.store.reading import ReadTables, Tables
 from narval.store.releases import version_of
+from narval.store.rows import LOST_PAGES
 from narval.store.slots import Rows, filled
 from narval.store.sqlite import File
 from narval.store.statements import writes

@@ -13,8 +13,8 @@ import pytest
 
 from narval.core.errors import StoreError
 from narval.store.codec import decode_entry
-from narval.store.damage import LOST_PAGES
 from narval.store.open import open_store
+from narval.store.rows import LOST_PAGES
 from tests.store.stores import (
     HARNESS,
     PAGE,

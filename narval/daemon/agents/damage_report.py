@@ -7,7 +7,7 @@ import logging
 from narval.agent.turn import Turn
 from narval.core.elements.changes import Keyed
 from narval.core.elements.error_element import make_error
-from narval.store.damage import LOST_PAGES, LostEvent, LostJob, LostOrigin, LostTurns
+from narval.store.rows import LOST_PAGES, LostEvent, LostJob, LostOrigin, LostTurns
 from narval.system.clock import utc
 
 log = logging.getLogger("narval.recovery")
