@@ -19,8 +19,7 @@ from narval.store.letters import Letters
 from narval.store.rows import ScopeRow
 
 if TYPE_CHECKING:  # only a shared store has them
-    from narval.store.postgresql.leases import DaemonNotices, Leases, Ownership
-    from narval.store.postgresql.published import Published
+    from narval.store.postgresql.leases import DaemonNotices, Leases, Ownership, Published
 
 Durability = Literal["crash", "power"]
 """The worst that a commit survives: `crash`, the death of the daemon; `power`, the death of the machine."""

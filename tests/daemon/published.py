@@ -12,7 +12,7 @@ from narval.core.errors import StoreAwayError
 from narval.daemon import daemon
 from narval.files.agents.published_folders import pack
 from narval.store.open import open_store
-from narval.store.postgresql.published import Published, PublishedRow
+from narval.store.postgresql.leases import Published, PublishedRow
 from narval.store.store import Store
 
 

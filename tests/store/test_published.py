@@ -12,7 +12,7 @@ import pytest
 from narval.core.errors import OperatorError, StoreAwayError
 from narval.store.open import open_store
 from narval.store.postgresql.drivers import published_at
-from narval.store.postgresql.published import Published
+from narval.store.postgresql.leases import Published
 from tests.postgres import fresh_schema, private_server, shared_server
 
 

@@ -16,7 +16,7 @@ from narval.core.errors import DefinitionError, NarvalError, RequestError, Store
 from narval.daemon.files_in_force import FilesInForce
 from narval.files.agents.published_folders import pack, packed_and_checked
 from narval.files.agents.settings import HOME_COLLECTION
-from narval.store.postgresql.published import Published
+from narval.store.postgresql.leases import Published
 from narval.store.store import Store
 
 log = logging.getLogger("narval.collections")

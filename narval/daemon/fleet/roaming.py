@@ -37,7 +37,7 @@ from narval.files.agents.published_folders import (
     write_published,
 )
 from narval.files.agents.settings import HOME_COLLECTION, OWN, SETTINGS, parse_stored_settings
-from narval.store.postgresql.published import Published
+from narval.store.postgresql.leases import Published
 
 log = logging.getLogger("narval.collections")
 

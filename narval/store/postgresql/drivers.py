@@ -14,8 +14,8 @@ from narval.store.store import Durability
 from narval.system.extras import install_command
 
 if TYPE_CHECKING:
+    from narval.store.postgresql.leases import Published
     from narval.store.postgresql.postgresql import Server
-    from narval.store.postgresql.published import Published
 
 
 def driver_of(where: Path | str, durability: Durability, patience: float) -> File | Server:

@@ -7,8 +7,8 @@ from typing import Any
 from psycopg import Error
 
 from narval.core.errors import OperatorError
+from narval.store.postgresql.leases import Published, PublishedRow
 from narval.store.postgresql.postgresql import Server
-from narval.store.postgresql.published import Published, PublishedRow
 
 
 class PublishedTable(Published):

@@ -19,7 +19,7 @@ from narval.surfaces.cli.render.tables import Column, fields, listing
 from narval.surfaces.cli.session import Session
 
 if TYPE_CHECKING:
-    from narval.store.postgresql.published import Published, PublishedRow
+    from narval.store.postgresql.leases import Published, PublishedRow
 
 _EXAMPLE = """\
 narval collection
