@@ -18,7 +18,7 @@ from psycopg import Connection, Error
 from narval.core.agent_name import stands_for_peer
 from narval.core.errors import ElsewhereError, InternalError, SettingsError
 from narval.store.batch import ACTIVE, HOME_AGENT, STORE, AgentRow, new_agent
-from narval.store.postgresql import lease_statements as statements
+from narval.store.postgresql import functions as statements
 from narval.store.postgresql import leases
 from narval.store.postgresql.postgresql import Rows, Server, keep_tables, refuse_other_tables
 from narval.store.postgresql.record import Commit, TurnMark, fenced
