@@ -48,7 +48,7 @@ async def once_it_answers(start: Callable[[], Awaitable[T]], patience: float | N
 
     Raises StoreAwayError after `patience` seconds.
     """
-    from narval.store.postgresql.outage import Outage
+    from narval.store.postgresql.troubles import Outage
 
     outage = Outage(patience)
     while True:

@@ -19,12 +19,12 @@ from narval.core.errors import RefusedRowsError, StoreError
 from narval.store.batch import STORE, Batch, MessageRow
 from narval.store.letters import DatabaseLetters
 from narval.store.postgresql.leases import DaemonNotices
-from narval.store.postgresql.outage import Outage
 from narval.store.postgresql.ownership import ServerLeases, held_of, turns_recorded
 from narval.store.postgresql.postgresql import Rows, Server, drop_unused, ensure
 from narval.store.postgresql.published_table import PublishedTable
 from narval.store.postgresql.record import Commit, TurnMark, Writer, fenced, told
 from narval.store.postgresql.troubles import (
+    Outage,
     fenced_agents,
     is_away,
     is_in_the_way,
