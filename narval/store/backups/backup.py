@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import hashlib
+import sqlite3
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from narval.core.agent_name import stands_for_peer
 from narval.core.errors import RequestError, StoreError
-from narval.store.backups.copying import Copying, Told, is_sealed, write_store
 from narval.store.batch import HOME_AGENT, STORE, AgentRow
 from narval.store.look import ATTEMPTS, Look, look
 from narval.store.sqlite import BESIDE, File, sync
+from narval.store.tables import HEAD, META, OF_AGENTS, TEXTS, Table, plain_type, quoted
 
 
 class Copied(NamedTuple):
@@ -90,3 +95,163 @@ def agent_named(rows: Collection[AgentRow], name: str) -> AgentRow:
             return row
     known = ", ".join([row.name for row in rows][:20])
     raise RequestError(f"there is no agent {name!r:.80} in the store; it has {known}")
+
+
+COPIED = (TEXTS, *OF_AGENTS)
+"""The copied tables, those that others refer to first."""
+
+AT_ONCE = 2_000
+"""Rows read and written at once."""
+
+PATIENCE = 5.0
+"""Seconds to wait for another program that holds a file locked."""
+
+_SEAL = "seal"
+"""The fact of a backup with its version and the digest of its rows: SQLite does not detect all damage."""
+
+_BUT_SEAL = f"\"key\" <> '{_SEAL}'"
+
+_NUMBERS = ("agent", "sender")
+"""The columns with numbers of agents."""
+
+Told = Callable[[int], None]
+"""Called repeatedly with the number of rows copied so far."""
+
+
+class Copying:
+    """A copy of all rows of a store, or of those of some agents, with the target's numbers of agents.
+
+    `only` are the numbers of these agents in the source, `numbers` the new numbers of those that change;
+    `told` is called with the number of rows copied.
+    """
+
+    def __init__(
+        self, source: Look, told: Told, only: Collection[int] | None = None, numbers: Mapping[int, int] = {}
+    ) -> None:
+        self.rows = 0
+        self._source, self._told, self._only, self._numbers = source, told, only, numbers
+
+    def into(self, target: Any, mark: str, tables: Collection[Table] = COPIED) -> None:
+        """Copy into a connection, whose placeholder for a parameter is `mark`."""
+        cursor = target.cursor()
+        for table in tables:
+            named, marks = quoted(table.columns), ", ".join([mark] * len(table.columns))
+            known = " ON CONFLICT DO NOTHING" if table is TEXTS else ""
+            insert = f"INSERT INTO {table.name} ({named}) VALUES ({marks}){known}"  # noqa: S608
+            for rows in self._read(table, named):
+                cursor.executemany(insert, self._fitted(rows, table))
+                self.rows += len(rows)
+                self._told(self.rows)
+
+    def _read(self, table: Table, columns: str) -> Iterator[list[Any]]:
+        query = f"SELECT {columns} FROM {table.name}{self._where(table)}"  # noqa: S608
+        if not table.key:
+            query += " ORDER BY line"
+        driver, connection = self._source.driver, self._source.connection
+        try:
+            named = () if isinstance(driver, File) else ("copied",)  # a server sends only fetched rows
+            with closing(connection.cursor(*named)) as found:
+                found.execute(query)
+                while rows := found.fetchmany(AT_ONCE):
+                    yield rows
+        except driver.errors as error:
+            raise driver.trouble(error) from error
+
+    def _where(self, table: Table) -> str:
+        conditions = [_BUT_SEAL] if table is META else []
+        if self._only is not None:
+            conditions.append(self._of_these(table, self._only))
+        return f" WHERE {' AND '.join(conditions)}" if conditions else ""
+
+    def _of_these(self, table: Table, agents: Collection[int]) -> str:
+        of_these = f"agent IN ({', '.join(map(str, sorted(agents)))})"
+        if table is not TEXTS:
+            return of_these
+        named = f"SELECT text FROM elements WHERE text IS NOT NULL AND {of_these}"  # noqa: S608
+        current = f"SELECT text FROM definitions WHERE {of_these}"  # noqa: S608
+        return f"digest IN ({named} UNION {current})"
+
+    def _fitted(self, rows: list[Any], table: Table) -> list[Any]:
+        """Rows with the new numbers of agents, and booleans for a server."""
+        kinds = list(enumerate(table.columns.items()))
+        numbers = [place for place, (name, _) in kinds if name in _NUMBERS and self._numbers]
+        flags = [place for place, (_, kind) in kinds if plain_type(kind) is bool]
+        if not numbers and not flags:
+            return rows
+        fitted = []
+        for row in rows:
+            values = list(row)
+            for place in numbers:
+                values[place] = self._numbers.get(values[place], values[place])
+            for place in flags:
+                values[place] = bool(values[place])
+            fitted.append(values)
+        return fitted
+
+
+def write_store(
+    path: Path,
+    copying: Copying,
+    *,
+    is_backup: bool = False,
+    finish: Callable[[Any], None] = lambda target: None,
+) -> None:
+    """Make a store file with the copied rows, synced to disk when this returns; a backup is sealed.
+
+    `finish` is called with its connection before that is committed.
+    """
+    file = File(path, "crash", PATIENCE)
+    file.ensure()
+    with closing(file.connect()) as target:
+        target.execute("PRAGMA journal_mode=OFF")  # an incomplete file is never used
+        target.execute("PRAGMA synchronous=OFF")
+        target.execute("BEGIN")
+        for table in ("agents", "meta"):
+            target.execute(f"DELETE FROM {table}")  # noqa: S608
+        copying.into(target, "?")
+        finish(target)
+        target.execute(file.statements["put meta"], (STORE, "clean", "1"))
+        if is_backup:
+            target.execute(file.statements["put meta"], (STORE, _SEAL, _seal_of(target)))
+        target.execute("COMMIT")
+    sync(path)
+
+
+def is_sealed(path: Path) -> bool:
+    """True for a file that was written as a backup, of whatever version."""
+    query = 'SELECT 1 FROM meta WHERE agent = ? AND "key" = ?'
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True)) as connection:
+            return connection.execute(query, (STORE, _SEAL)).fetchone() is not None
+    except sqlite3.DatabaseError:
+        return False
+
+
+def check_seal(source: Look) -> None:
+    """Raise StoreError if the rows of a backup are not those that were written, or the file contains code.
+
+    A store copied by hand, or a backup of another version, has no seal to compare with.
+    """
+    connection = source.connection
+    what = "expected a backup as narval backup wrote it"
+    for kind, name in connection.execute("SELECT type, name FROM sqlite_master"):
+        if kind not in ("table", "index"):
+            raise StoreError(f"{what}, found the {kind} {name!r:.80} in it: {source.driver.name}")
+    query = 'SELECT value FROM meta WHERE agent = ? AND "key" = ?'
+    sealed = connection.execute(query, (STORE, _SEAL)).fetchone()
+    if sealed is None or str(sealed[0]).partition(":")[0] != str(HEAD):
+        return
+    if sealed[0] != _seal_of(connection):
+        raise StoreError(f"{what}, found other rows: {source.driver.name} was altered; take another one")
+
+
+def _seal_of(connection: sqlite3.Connection) -> str:
+    """The version of the tables and the digest of all rows."""
+    digest = hashlib.sha256()
+    for table in COPIED:
+        but = f" WHERE {_BUT_SEAL}" if table is META else ""
+        with closing(connection.execute(f"SELECT * FROM {table.name}{but}")) as found:  # noqa: S608
+            digest.update(table.name.encode())
+            while rows := found.fetchmany(AT_ONCE):
+                digest.update(msgspec.msgpack.encode(rows))
+    return f"{HEAD}:{digest.hexdigest()}"

@@ -16,8 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 from narval.core.agent_name import AT, agent_name, stands_for_peer
 from narval.core.errors import RequestError, StoreError
-from narval.store.backups.backup import Copied, agent_named
-from narval.store.backups.copying import COPIED, PATIENCE, Copying, Told, check_seal, write_store
+from narval.store.backups.backup import (
+    COPIED,
+    PATIENCE,
+    Copied,
+    Copying,
+    Told,
+    agent_named,
+    check_seal,
+    write_store,
+)
 from narval.store.batch import HOME_AGENT, SUSPENDED, AgentRow
 from narval.store.links import set_fact, set_links_apart
 from narval.store.look import Look, look
