@@ -18,8 +18,7 @@ from typing import Any
 
 import narval
 from bench.measure import argument, emit, home, now, percentile, scratch, us
-from narval.agent.jobs import StartRun
-from narval.agent.timers import TimerQueue
+from narval.agent.timers import StartRun, TimerQueue
 from narval.agent.turn import Turn
 from narval.core.definitions.schedule import Time, schedule_of
 

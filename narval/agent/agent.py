@@ -14,13 +14,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from narval.agent.jobs import Job
 from narval.agent.lookup import Lookup
 from narval.agent.pacing import Pacing
 from narval.agent.request_keys import RequestKeys
 from narval.agent.run import Run
 from narval.agent.run_table import RunTable
-from narval.agent.timers import Clockwork
+from narval.agent.timers import Clockwork, Job
 from narval.agent.waiting import EventQueue, Signals, Watches, WatchKey
 from narval.core.definitions.library import Library
 from narval.core.elements.canonical import MAX_BYTES

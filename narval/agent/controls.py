@@ -11,10 +11,10 @@ from copy import deepcopy
 from lxml import etree
 
 from narval.agent.agent import OVER_LIMIT, AgentState
-from narval.agent.jobs import StartRun
 from narval.agent.run import Run
 from narval.agent.run_table import RunTable
 from narval.agent.runs import cannot_start, cannot_take, start_run
+from narval.agent.timers import StartRun
 from narval.agent.transaction import Transaction
 from narval.core.definitions.library import Library
 from narval.core.elements import changes

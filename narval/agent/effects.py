@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from narval.agent.agent import OVER_LIMIT, AgentState
-from narval.agent.jobs import ForgetRun, GiveUpCall, StartRun
 from narval.agent.run import Run
 from narval.agent.runs import (
     answer_run,
@@ -19,6 +18,7 @@ from narval.agent.runs import (
     start_run,
     take_back,
 )
+from narval.agent.timers import ForgetRun, GiveUpCall, StartRun
 from narval.agent.transaction import CallGivenUp, Transaction
 from narval.core.elements import changes
 from narval.core.elements.element import Element, Origin

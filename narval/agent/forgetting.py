@@ -6,8 +6,8 @@ from functools import partial
 
 from narval.agent.agent import AgentState
 from narval.agent.effects import notify_of_gone
-from narval.agent.jobs import ForgetRun
 from narval.agent.run import Run
+from narval.agent.timers import ForgetRun
 from narval.agent.transaction import Transaction
 from narval.core.definitions.library import Library, RunDefinition
 from narval.core.elements import changes

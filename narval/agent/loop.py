@@ -22,8 +22,8 @@ import msgspec
 
 from narval.agent.agent import AgentState
 from narval.agent.forgetting import forget_idle
-from narval.agent.jobs import ForgetRun
 from narval.agent.run import Run
+from narval.agent.timers import ForgetRun
 from narval.agent.turn import Turn
 from narval.agent.view import HostApi, TurnView
 from narval.agent.waiting import DeliveredEvent

@@ -14,10 +14,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from narval.agent.jobs import StartRun
 from narval.agent.run import Run
 from narval.agent.run_table import RunTable
-from narval.agent.timers import Clockwork
+from narval.agent.timers import Clockwork, StartRun
 from narval.core.elements.element import Origin
 from narval.core.engines.calls.backoff import restart_wait
 from narval.core.engines.commands import RESTART_PAUSE

@@ -14,9 +14,9 @@ from lxml import etree
 from msgspec.structs import replace
 
 from narval.agent.agent import AgentState
-from narval.agent.jobs import ForgetRun, decode_job
 from narval.agent.replay import definition_of, rebuild, state_of
 from narval.agent.run import Run, begin_again
+from narval.agent.timers import ForgetRun, decode_job
 from narval.agent.waiting import unanswered
 from narval.core.definitions.library import Library
 from narval.core.elements import changes

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import msgspec
 
 from narval.agent.agent import AgentState
-from narval.agent.jobs import Job, encode_job
 from narval.agent.recovery import row_of
 from narval.agent.run import Run
+from narval.agent.timers import Job, encode_job
 from narval.agent.waiting import DeliveredEvent, PoisonGuard, event_key
 from narval.core.elements import changes
 from narval.core.elements.changes import Change

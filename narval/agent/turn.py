@@ -14,12 +14,11 @@ from narval.agent.controls import Controls
 from narval.agent.effects import TurnEffects, do_later
 from narval.agent.files_written import labels_of_files, note_files
 from narval.agent.forgetting import forget_run
-from narval.agent.jobs import ForgetRun, Job
 from narval.agent.lookup import BRINGING_IN
 from narval.agent.replay import as_far_as_readable, rebuild
 from narval.agent.run import Run
 from narval.agent.runs import start_run
-from narval.agent.timers import LATE_AFTER, LATE_KEPT
+from narval.agent.timers import LATE_AFTER, LATE_KEPT, ForgetRun, Job
 from narval.agent.transaction import Transaction
 from narval.agent.view import HostApi, TurnView
 from narval.agent.within_grant import given_within

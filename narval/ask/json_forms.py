@@ -9,9 +9,9 @@ from zoneinfo import ZoneInfo
 
 from narval.agent.agent import AgentState
 from narval.agent.history import RunAt
-from narval.agent.jobs import ForgetRun, GiveUpCall, Job, StartRun
 from narval.agent.run import Run
 from narval.agent.run_error import error_of
+from narval.agent.timers import ForgetRun, GiveUpCall, Job, StartRun
 from narval.ask.element_titles import title_in, titles
 from narval.ask.lookup import stays
 from narval.ask.places import place_of

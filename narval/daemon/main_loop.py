@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from narval.agent.agent import AgentState
-from narval.agent.jobs import ForgetRun, Job
 from narval.agent.run import Run
+from narval.agent.timers import ForgetRun, Job
 from narval.calls.book import CallBook
 from narval.calls.context import CallContext
 from narval.core.errors import FencedError, RequestError

@@ -15,8 +15,7 @@ import pytest
 
 from narval.agent import loop
 from narval.agent.forgetting import FORGOTTEN_AT_ONCE
-from narval.agent.jobs import ForgetRun
-from narval.agent.timers import TimerQueue
+from narval.agent.timers import ForgetRun, TimerQueue
 from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM
 from narval.ask.operations import invoke

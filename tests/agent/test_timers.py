@@ -6,8 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narval.agent.jobs import ForgetRun, Job, StartRun
-from narval.agent.timers import TimerQueue
+from narval.agent.timers import ForgetRun, Job, StartRun, TimerQueue
 
 
 def due(moments: TimerQueue[Any, Any], now: float) -> list[tuple[float, Hashable, Any]]:

@@ -8,7 +8,7 @@ import pytest
 
 from narval.agent import effects
 from narval.agent.agent import AgentState
-from narval.agent.jobs import StartRun
+from narval.agent.timers import StartRun
 from narval.agent.transaction import Transaction
 from narval.core.errors import RequestError
 from narval.daemon.daemon import Daemon

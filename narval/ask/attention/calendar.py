@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from narval.agent.agent import AgentState
-from narval.agent.jobs import ForgetRun, StartRun
 from narval.agent.run import Run
+from narval.agent.timers import ForgetRun, StartRun
 from narval.ask import json_forms
 from narval.ask.registry import Form, operation
 from narval.ask.runs.waiting import about, waits_of

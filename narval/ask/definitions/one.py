@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from narval.agent.agent import AgentState
-from narval.agent.jobs import StartRun
 from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
+from narval.agent.timers import StartRun
 from narval.ask import json_forms
 from narval.ask.definitions.endings import endings, key
 from narval.ask.definitions.inputs import inputs_of

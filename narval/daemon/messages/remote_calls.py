@@ -16,9 +16,9 @@ import msgspec
 from msgspec.structs import replace
 
 from narval.agent.agent import AgentState
-from narval.agent.jobs import GiveUpCall
 from narval.agent.run import Run
 from narval.agent.runs import failure_of
+from narval.agent.timers import GiveUpCall
 from narval.agent.trace_ids import trace_of
 from narval.agent.transaction import CallGivenUp
 from narval.agent.turn import Turn
