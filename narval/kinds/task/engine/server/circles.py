@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from narval.core.engines.events import Signalled
-from narval.kinds.task.engine.server import ending
 from narval.kinds.task.engine.server.decision import ServerDecision
+from narval.kinds.task.engine.server.ending import cancel_event
 from narval.kinds.task.engine.server.state import RaisedEvent, read_key
 
 WAITS, CIRCLE = "waits", "circle"
@@ -30,7 +30,7 @@ and the receiver.
 """
 
 
-def look_round(decision: ServerDecision, event: RaisedEvent, receiver: int) -> None:
+def follow_wait(decision: ServerDecision, event: RaisedEvent, receiver: int) -> None:
     """Follow the wait of a raiser for its receiver back to those that wait for the raiser."""
     if event.raiser and event.signal:
         wait = [event.id, decision.definition.full_name, event.raiser, receiver]
@@ -45,7 +45,7 @@ def _lead_on(decision: ServerDecision, way: Way, kind: str) -> None:
         decision.tell(WAITS, {"way": way}, name=kind)
 
 
-def waits(decision: ServerDecision, event: Signalled) -> None:
+def extend_path(decision: ServerDecision, event: Signalled) -> None:
     """Extend a path that another service run has sent."""
     decision.answer(event)
     way = event.arguments.get("way")
@@ -87,7 +87,7 @@ def _break(decision: ServerDecision, way: Way) -> None:
         decision.tell(CIRCLE, {"event": event, "why": why}, name=kind)
 
 
-def circle(decision: ServerDecision, event: Signalled) -> None:
+def break_circle(decision: ServerDecision, event: Signalled) -> None:
     """End an event that another service run has found to close a circle."""
     decision.answer(event)
     _fail(decision, event.number("event"), str(event.arguments.get("why", "")))
@@ -96,4 +96,4 @@ def circle(decision: ServerDecision, event: Signalled) -> None:
 def _fail(decision: ServerDecision, event: int, why: str) -> None:
     found = decision.state.events.get(event)
     if found is not None:
-        ending.cancel(decision, found, "failed", why)
+        cancel_event(decision, found, "failed", why)

@@ -33,7 +33,7 @@ def bound(decision: ServerDecision, event: RaisedEvent, rule: Rule, condition: C
     return condition.bind(given)
 
 
-def judge(decision: ServerDecision, bound: Bound) -> GuardVerdict:
+def judge_bound(decision: ServerDecision, bound: Bound) -> GuardVerdict:
     """Judge a condition on memory, or on its variables alone if it asks nothing of memory."""
     view = decision.view
     if asks_memory(bound):

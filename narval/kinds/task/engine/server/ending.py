@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from narval.core.engines import commands
-from narval.kinds.task.engine.server import changes, waiting
+from narval.kinds.task.engine.server import changes
 from narval.kinds.task.engine.server.decision import ServerDecision
 from narval.kinds.task.engine.server.moments import stop_timer, wake_name
 from narval.kinds.task.engine.server.state import RaisedEvent, Result, rule_key
+from narval.kinds.task.engine.server.waiting import tell_waiting
 
 GRAVITY: tuple[Result, ...] = ("cancelled", "failed", "expired", "done")
 """Results, the most severe first."""
@@ -31,12 +32,12 @@ def end_rule(
         decision.command(commands.CancelCall(rule.call))
     decision.change(changes.RuleOver(decision.now, event.id, number, result, why, kept))
     if not event.rules:
-        _end(decision, event, why)
+        _end_event(decision, event, why)
     elif was_taken and not event.state:
         decision.loose.append(event.id)
 
 
-def cancel(decision: ServerDecision, event: RaisedEvent, result: Result, why: str) -> None:
+def cancel_event(decision: ServerDecision, event: RaisedEvent, result: Result, why: str) -> None:
     """End an event, whatever its rules do."""
     for number in list(event.rules):
         rule = event.rules[number]
@@ -45,7 +46,7 @@ def cancel(decision: ServerDecision, event: RaisedEvent, result: Result, why: st
         end_rule(decision, event, number, result, why)
 
 
-def _end(decision: ServerDecision, event: RaisedEvent, why: str) -> None:
+def _end_event(decision: ServerDecision, event: RaisedEvent, why: str) -> None:
     result: Result = next((found for found in GRAVITY if found in event.results), "expired")
     if event.object:
         _give_back(decision, event)
@@ -53,7 +54,7 @@ def _end(decision: ServerDecision, event: RaisedEvent, why: str) -> None:
     if event.signal:
         told = "failed" if result == "cancelled" else result
         decision.reply(event.signal, event=event.id, result=told, why=why)
-    waiting.tell(decision, event, result)
+    tell_waiting(decision, event, result)
 
 
 def _give_back(decision: ServerDecision, event: RaisedEvent) -> None:

@@ -11,12 +11,10 @@ from collections.abc import Callable, Mapping
 
 from narval.core.engines.events import Cancelled, Event, Matched, Returned, Signalled, Started, TimerFired
 from narval.kinds.task.engine.server import (
-    circles,
     instances,
     queue,
     raising,
     rules,
-    waiting,
 )
 from narval.kinds.task.engine.server.changes import (
     RaiserGone,
@@ -25,6 +23,7 @@ from narval.kinds.task.engine.server.changes import (
     ServerEnded,
     ServerLoaded,
 )
+from narval.kinds.task.engine.server.circles import CIRCLE, WAITS, break_circle, extend_path
 from narval.kinds.task.engine.server.decision import ServerDecision
 from narval.kinds.task.engine.server.explain import diagnose as diagnose
 from narval.kinds.task.engine.server.explain import explain as explain
@@ -35,6 +34,7 @@ from narval.kinds.task.engine.server.explain import render as render
 from narval.kinds.task.engine.server.explain import story as story
 from narval.kinds.task.engine.server.explain import waiting_for as waiting_for
 from narval.kinds.task.engine.server.state import RaisedEvent, TaskServerState, read_key
+from narval.kinds.task.engine.server.waiting import WAIT, end_wait, end_waits, wait, wait_woken
 
 kind = "task-server"
 definition_kind = "task"
@@ -87,7 +87,7 @@ def _over(decision: ServerDecision, status: str, error: int | None = None) -> No
     """End the service run: it gives up everything that it waits for."""
     raising.stop(decision)
     raising.let_go(decision)
-    waiting.let_go(decision)
+    end_waits(decision)
     decision.change(ServerEnded(decision.now, status, error))
     decision.report_end(())
 
@@ -125,7 +125,7 @@ def _gone(decision: ServerDecision, event: Signalled) -> None:
     if signal in state.raisers:
         decision.change(RaiserGone(decision.now, state.raisers[signal]))
     elif signal in state.waits:
-        waiting.gone(decision, signal)
+        end_wait(decision, signal)
     else:
         instances.gone(decision, event.sender, signal)
 
@@ -136,13 +136,13 @@ _SIGNALS: Mapping[str, Callable[[ServerDecision, Signalled], None]] = {
     "take": queue.take,
     "at": instances.at,
     "raise": raising.raise_event,
-    "wait": waiting.wait,
+    "wait": wait,
     "down": instances.down,
     "withdraw": queue.withdraw,
     "reload": _reload,
     "gone": _gone,
-    circles.WAITS: circles.waits,
-    circles.CIRCLE: circles.circle,
+    WAITS: extend_path,
+    CIRCLE: break_circle,
 }
 
 
@@ -169,8 +169,8 @@ def _woken(decision: ServerDecision, wake: str) -> None:
     _, what, rest = (*wake.split("/", 2), "")[:3]
     if what == raising.EVERY:
         raising.ticked(decision)
-    elif what == waiting.WAIT:
-        waiting.woken(decision, rest)
+    elif what == WAIT:
+        wait_woken(decision, rest)
     elif (found := _rule(decision, what, rest)) is not None:
         rules.woken(decision, *found)
 

@@ -10,9 +10,10 @@ from typing import Any
 from narval.core.engines import commands
 from narval.core.engines.events import Plain, Returned, Signalled
 from narval.core.kinds import ASKING, KINDS
-from narval.kinds.task.engine.server import changes, ending, queue, rules
+from narval.kinds.task.engine.server import changes, queue, rules
 from narval.kinds.task.engine.server.changes import InstanceAt, InstanceLeft
 from narval.kinds.task.engine.server.decision import ServerDecision
+from narval.kinds.task.engine.server.ending import end_rule, tell_at
 from narval.kinds.task.engine.server.line import ArrivalLine
 from narval.kinds.task.engine.server.rules import back, begin, judge
 from narval.kinds.task.engine.server.state import RaisedEvent, Result, read_key
@@ -165,7 +166,7 @@ def begin_more(decision: ServerDecision) -> None:
             eid, case = event.object, event.case
             if eid:
                 decision.change(changes.CarriedTaken(decision.now, event.id, "an instance has it"))
-                ending.tell_at(decision, eid, case, definition.full_name)
+                tell_at(decision, eid, case, definition.full_name)
             call_instance(decision, eid, case, event.id)
         elif queue.next_object(decision):
             call_next(decision)
@@ -210,7 +211,7 @@ def action_over(decision: ServerDecision, event: RaisedEvent, number: int, retur
     rule, problem, value = event.rules[number], returned.problem, returned.value or {}
     receiver = rule.receiver
     if returned.abandoned:
-        ending.end_rule(decision, event, number, "cancelled", "the action was given up")
+        end_rule(decision, event, number, "cancelled", "the action was given up")
     elif problem is not None and problem.kind == "unknown-target":
         why = f"instance {receiver} is gone"
         if receiver in decision.state.at_work:
@@ -253,8 +254,8 @@ def _end_action(
     """End a rule whose action is done; the rules of other states are passed over (K37)."""
     where = event.rules[number].state
     for other in [other for other, rule in event.rules.items() if rule.state != where]:
-        ending.end_rule(decision, event, other, "passed over", f"it was answered in {where}")
-    ending.end_rule(decision, event, number, result, why, kept=kept)
+        end_rule(decision, event, other, "passed over", f"it was answered in {where}")
+    end_rule(decision, event, number, result, why, kept=kept)
 
 
 def abandon(decision: ServerDecision, instance: int) -> None:

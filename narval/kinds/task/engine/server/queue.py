@@ -7,8 +7,9 @@ from lxml import etree
 from narval.core.elements.element import Element
 from narval.core.engines import commands
 from narval.core.engines.events import Plain, Returned, Signalled
-from narval.kinds.task.engine.server import changes, ending
+from narval.kinds.task.engine.server import changes
 from narval.kinds.task.engine.server.decision import ServerDecision
+from narval.kinds.task.engine.server.ending import cancel_event
 
 
 def put(decision: ServerDecision, event: Signalled) -> None:
@@ -137,7 +138,7 @@ def withdraw(decision: ServerDecision, event: Signalled) -> None:
     elif eid in state.carried:
         raised = state.events[state.carried[eid]]
         decision.change(changes.CarriedTaken(decision.now, raised.id, "no person: it is withdrawn"))
-        ending.cancel(decision, raised, "cancelled", why or "its object was withdrawn")
+        cancel_event(decision, raised, "cancelled", why or "its object was withdrawn")
         decision.answer(event, withdrawn=True)
     elif holder:
         called = state.called.get(holder)

@@ -11,10 +11,12 @@ from math import ceil, floor
 from narval.core.definitions.wall import moment_of, zone_named
 from narval.core.engines import commands
 from narval.core.engines.events import LABELS, Signalled
-from narval.kinds.task.engine.server import ending, instances, rules, waiting
+from narval.kinds.task.engine.server import instances, rules
 from narval.kinds.task.engine.server.changes import EventRaised, ObjectGone, RuleWindows, TickSet
 from narval.kinds.task.engine.server.decision import ServerDecision
+from narval.kinds.task.engine.server.ending import cancel_event
 from narval.kinds.task.engine.server.moments import wake_name
+from narval.kinds.task.engine.server.waiting import tell_waiting
 from narval.kinds.task.language.definition import Rule, TaskDefinition
 from narval.kinds.task.language.windows import windows
 
@@ -129,7 +131,7 @@ def register(decision: ServerDecision, change: EventRaised) -> None:
         decision.change(ObjectGone(decision.now, change.object, f"event {change.name} carries it"))
     decision.change(change)
     event = state.events[change.event]
-    waiting.tell(decision, event)
+    tell_waiting(decision, event)
     for at in list(event.rules):
         if at in event.rules:
             rules.look(decision, event, at)
@@ -138,7 +140,7 @@ def register(decision: ServerDecision, change: EventRaised) -> None:
 def let_go(decision: ServerDecision) -> None:
     """Cancel all events, as the service run has ended."""
     for event in list(decision.state.events.values()):
-        ending.cancel(decision, event, "cancelled", "the service run is over")
+        cancel_event(decision, event, "cancelled", "the service run is over")
 
 
 # --- events and runs that come by themselves ----------------------------------------------------------

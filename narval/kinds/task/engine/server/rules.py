@@ -18,10 +18,20 @@ from narval.core.engines.events import LABELS, Plain
 from narval.core.engines.view import GuardVerdict
 from narval.core.memory.labels import recorded
 from narval.core.patterns.pattern import Bound
-from narval.kinds.task.engine.server import changes, circles, ending, moments
-from narval.kinds.task.engine.server.conditions import CARRIED, OBJECT, asks_memory, bound
-from narval.kinds.task.engine.server.conditions import judge as judged
+from narval.kinds.task.engine.server import changes
+from narval.kinds.task.engine.server.circles import follow_wait
+from narval.kinds.task.engine.server.conditions import CARRIED, OBJECT, asks_memory, bound, judge_bound
 from narval.kinds.task.engine.server.decision import ServerDecision
+from narval.kinds.task.engine.server.ending import end_rule
+from narval.kinds.task.engine.server.moments import (
+    ends,
+    inside,
+    moment,
+    set_wake,
+    stop_timer,
+    upcoming,
+    wake_name,
+)
 from narval.kinds.task.engine.server.state import EventRule, KnownInstance, RaisedEvent, rule_key
 from narval.kinds.task.language.definition import Rule
 from narval.kinds.task.language.windows import windows
@@ -44,7 +54,7 @@ def woken(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
     """Handle a timer; set it again if the clock was set back."""
     wake, key = event.rules[number].wake, rule_key(event.id, number)
     if wake is not None and decision.now < wake:
-        decision.command(commands.SetTimer(moments.wake_name(decision, key), wake, calendar=True))
+        decision.command(commands.SetTimer(wake_name(decision, key), wake, calendar=True))
     else:
         decision.fired = key
         look(decision, event, number)
@@ -54,33 +64,33 @@ def look(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
     """Bring a rule that is not acting yet up to date with the clock."""
     rule, key = event.rules[number], rule_key(event.id, number)
     if event.state and rule.state != event.state:
-        moments.set_wake(decision, event.id, number, None)
+        set_wake(decision, event.id, number, None)
     elif rule.stage in ("due", "ready"):
         _look_after(decision, event, number)
     elif rule.before_condition is None:
         _open(decision, event, number, None)
     else:
-        at = moments.moment(decision, rule, key, rule.before_condition)
-        window = moments.inside(rule.before_condition, at)
+        at = moment(decision, rule, key, rule.before_condition)
+        window = inside(rule.before_condition, at)
         if window is None or (rule.stage != "registered" and window.end <= at):
             _wait_for_next(decision, event, number, at)
         elif rule.stage == "registered":
-            _open(decision, event, number, moments.ends(window, decision.now))
+            _open(decision, event, number, ends(window, decision.now))
         else:
-            moments.set_wake(decision, event.id, number, moments.ends(window, decision.now))
+            set_wake(decision, event.id, number, ends(window, decision.now))
 
 
 def _wait_for_next(decision: ServerDecision, event: RaisedEvent, number: int, at: float) -> None:
     """Let a rule wait for its next window; it expires if there is none."""
     rule = event.rules[number]
-    following = moments.upcoming(rule.before_condition or (), at)
+    following = upcoming(rule.before_condition or (), at)
     if following is None:
-        ending.end_rule(decision, event, number, "expired", "its last window for the condition is over")
+        end_rule(decision, event, number, "expired", "its last window for the condition is over")
         return
     if rule.stage != "registered":
         unwatch(decision, rule, rule_key(event.id, number))
         decision.change(changes.RuleBack(decision.now, event.id, number))
-    moments.set_wake(decision, event.id, number, following.start)
+    set_wake(decision, event.id, number, following.start)
 
 
 # --- the condition ----------------------------------------------------------------------------------------
@@ -88,7 +98,7 @@ def _wait_for_next(decision: ServerDecision, event: RaisedEvent, number: int, at
 
 def _open(decision: ServerDecision, event: RaisedEvent, number: int, until: float | None) -> None:
     rule = event.rules[number]
-    moments.stop_timer(decision, rule, rule_key(event.id, number), until)
+    stop_timer(decision, rule, rule_key(event.id, number), until)
     decision.change(changes.WindowOpened(decision.now, event.id, number, until))
     judge(decision, event, number)
 
@@ -111,7 +121,7 @@ def judge(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
     rule, definition = event.rules[number], decision.definition
     found = rule_of(decision, event, rule)
     if found is None:
-        ending.end_rule(decision, event, number, "expired", GONE)
+        end_rule(decision, event, number, "expired", GONE)
         return
     there = (0,) if definition.is_global else receivers(decision, event, rule.state)
     tried: list[Bound] = []
@@ -122,7 +132,7 @@ def judge(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
         else:
             eid = decision.state.at_work[instance].object if instance else 0
             tried.append(bound(decision, event, found, found.condition, eid))
-            verdict = judged(decision, tried[-1])
+            verdict = judge_bound(decision, tried[-1])
         receiver = instance
         if verdict.holds:
             _hold(decision, event, number, found, instance, labels=verdict.labels)
@@ -138,7 +148,7 @@ def judge(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
 def _window(decision: ServerDecision, rule: EventRule) -> Any:
     """The open window of a rule, if it lasts; None for an instant."""
     windows_ = rule.before_condition
-    found = moments.inside(windows_, decision.now) if windows_ is not None else None
+    found = inside(windows_, decision.now) if windows_ is not None else None
     return found if found is not None and decision.now < found.end else None
 
 
@@ -179,9 +189,7 @@ def _judge_in_vain(
     if watched:
         conditions = tuple(one for one, _ in wanted)
         scopes = tuple(scope for _, scope in wanted)
-        decision.command(
-            commands.Watch(moments.wake_name(decision, key), conditions, scopes, elements=elements)
-        )
+        decision.command(commands.Watch(wake_name(decision, key), conditions, scopes, elements=elements))
     elif not lasts:
         _wait_for_next(decision, event, number, decision.now)
 
@@ -202,7 +210,7 @@ def _bound_to(tried: list[Bound]) -> tuple[int, ...]:
 
 def unwatch(decision: ServerDecision, rule: EventRule, key: str) -> None:
     """Stop watching a condition."""
-    name = moments.wake_name(decision, key)
+    name = wake_name(decision, key)
     if rule.watched:
         decision.command(commands.Unwatch(name))
 
@@ -231,7 +239,7 @@ def _hold(
     change = changes.ConditionJudged(decision.now, event.id, number, True, receiver, opened, labels=labels)
     decision.change(change)
     if receiver and event.sync:
-        circles.look_round(decision, event, receiver)
+        follow_wait(decision, event, receiver)
     if event.id in decision.state.events and number in event.rules:
         _look_after(decision, event, number)
 
@@ -240,21 +248,21 @@ def _look_after(decision: ServerDecision, event: RaisedEvent, number: int) -> No
     """Bring a rule whose condition held up to date with the clock."""
     rule, key = event.rules[number], rule_key(event.id, number)
     if rule.before_action is None:
-        moments.set_wake(decision, event.id, number, None)
+        set_wake(decision, event.id, number, None)
         begin(decision, event, number)
         return
-    at = moments.moment(decision, rule, key, rule.before_action)
-    window = moments.inside(rule.before_action, at)
-    following = moments.upcoming(rule.before_action, at)
+    at = moment(decision, rule, key, rule.before_action)
+    window = inside(rule.before_action, at)
+    following = upcoming(rule.before_action, at)
     if window is not None:
-        moments.set_wake(decision, event.id, number, moments.ends(window, decision.now))
+        set_wake(decision, event.id, number, ends(window, decision.now))
         if rule.stage == "due":
             begin(decision, event, number)
     elif following is not None:
-        moments.set_wake(decision, event.id, number, following.start)
+        set_wake(decision, event.id, number, following.start)
     else:
         why = "its receiver was not free until" if rule.stage == "ready" else "nothing was done before"
-        ending.end_rule(decision, event, number, "expired", f"{why} the last window for the action was over")
+        end_rule(decision, event, number, "expired", f"{why} the last window for the action was over")
 
 
 def begin(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
@@ -269,9 +277,9 @@ def begin(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
         return
     found = rule_of(decision, event, rule)
     if found is None:
-        ending.end_rule(decision, event, number, "expired", GONE)
+        end_rule(decision, event, number, "expired", GONE)
         return
-    moments.set_wake(decision, event.id, number, None)
+    set_wake(decision, event.id, number, None)
     labels = " ".join(sorted({*recorded(rule.labels, rule.hearsay), *event.labels}))
     if receiver:
         said: dict[str, Any] = {
@@ -303,11 +311,11 @@ def back(decision: ServerDecision, event: RaisedEvent, number: int, why: str) ->
     """Judge a condition again, if it has a present or future window; else end its rule (KA6)."""
     rule = event.rules[number]
     now = decision.now
-    moments.set_wake(decision, event.id, number, None)
+    set_wake(decision, event.id, number, None)
     if rule.before_condition is None or not (
-        moments.inside(rule.before_condition, now) or moments.upcoming(rule.before_condition, now)
+        inside(rule.before_condition, now) or upcoming(rule.before_condition, now)
     ):
-        ending.end_rule(decision, event, number, "expired", why)
+        end_rule(decision, event, number, "expired", why)
         return
     decision.change(changes.RuleBack(now, event.id, number, why))
     if event.state:
@@ -323,7 +331,7 @@ def follow(decision: ServerDecision) -> None:
             if rule.stage == "acting" or number not in event.rules:
                 continue
             if rule_of(decision, event, rule) is None:
-                ending.end_rule(decision, event, number, "expired", GONE)
+                end_rule(decision, event, number, "expired", GONE)
             elif rule.stage == "false":
                 judge(decision, event, number)
 

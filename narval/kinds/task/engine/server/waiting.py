@@ -50,7 +50,7 @@ def _replace(decision: ServerDecision, instance: int, name: str) -> None:
     """
     for signal in list(decision.state.waiters.get(name, ())):
         if decision.state.waits[signal].instance == instance:
-            _end(decision, signal)
+            end_wait(decision, signal)
 
 
 def _told(stored: StoredEvent, end: bool) -> Mapping[str, Plain]:
@@ -58,24 +58,25 @@ def _told(stored: StoredEvent, end: bool) -> Mapping[str, Plain]:
     return {**value, "result": stored.result} if end else value
 
 
-def tell(decision: ServerDecision, event: RaisedEvent, result: str = "") -> None:
+def tell_waiting(decision: ServerDecision, event: RaisedEvent, result: str = "") -> None:
     """Tell every waiting instance that an event is raised, or, with a result, that it has ended."""
     name = ended(event.name) if result else event.name
     waiters = list(decision.state.waiters.get(name, ()))
     for signal in waiters:
-        _end(decision, signal, event.id)
+        end_wait(decision, signal, event.id)
         decision.reply(signal, **_told(StoredEvent(event.id, event.parameters, result), bool(result)))
     if waiters:
         decision.change(StoredTaken(decision.now, name, event.id))
 
 
-def _end(decision: ServerDecision, signal: str, event: int = 0, *, fired: bool = False) -> None:
+def end_wait(decision: ServerDecision, signal: str, event: int = 0, *, fired: bool = False) -> None:
+    """End a wait: the event came, the time ran out, or it is no longer needed."""
     if decision.state.waits[signal].until is not None and not fired:
         decision.command(commands.CancelTimer(wake_name(decision, f"{WAIT}/{signal}")))
     decision.change(WaitOver(decision.now, signal, event))
 
 
-def woken(decision: ServerDecision, signal: str) -> None:
+def wait_woken(decision: ServerDecision, signal: str) -> None:
     """End a wait whose time has run out."""
     waiter = decision.state.waits.get(signal)
     if waiter is None:
@@ -85,16 +86,11 @@ def woken(decision: ServerDecision, signal: str) -> None:
             commands.SetTimer(wake_name(decision, f"{WAIT}/{signal}"), waiter.until, calendar=True)
         )
         return
-    _end(decision, signal, fired=True)
+    end_wait(decision, signal, fired=True)
     decision.reply(signal, timeout=True)
 
 
-def gone(decision: ServerDecision, signal: str) -> None:
-    """Forget a wait that is no longer needed."""
-    _end(decision, signal)
-
-
-def let_go(decision: ServerDecision) -> None:
+def end_waits(decision: ServerDecision) -> None:
     """Forget all waits: the service run has ended, and the runtime tells the waiting instances."""
     for signal in list(decision.state.waits):
-        _end(decision, signal)
+        end_wait(decision, signal)
