@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from narval.core.engines import commands
 from narval.kinds.task.engine.server import changes
-from narval.kinds.task.engine.server.decision import ServerDecision
-from narval.kinds.task.engine.server.moments import stop_timer, wake_name
+from narval.kinds.task.engine.server.decision import ServerDecision, stop_timer, wake_name
 from narval.kinds.task.engine.server.state import RaisedEvent, Result, rule_key
 from narval.kinds.task.engine.server.waiting import tell_waiting
 

@@ -21,9 +21,8 @@ from narval.core.patterns.pattern import Bound
 from narval.kinds.task.engine.server import changes
 from narval.kinds.task.engine.server.circles import follow_wait
 from narval.kinds.task.engine.server.conditions import CARRIED, OBJECT, asks_memory, bound, judge_bound
-from narval.kinds.task.engine.server.decision import ServerDecision
-from narval.kinds.task.engine.server.ending import end_rule
-from narval.kinds.task.engine.server.moments import (
+from narval.kinds.task.engine.server.decision import (
+    ServerDecision,
     ends,
     inside,
     moment,
@@ -32,6 +31,7 @@ from narval.kinds.task.engine.server.moments import (
     upcoming,
     wake_name,
 )
+from narval.kinds.task.engine.server.ending import end_rule
 from narval.kinds.task.engine.server.state import EventRule, KnownInstance, RaisedEvent, rule_key
 from narval.kinds.task.language.definition import Rule
 from narval.kinds.task.language.windows import windows

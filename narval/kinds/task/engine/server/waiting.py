@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from narval.core.engines import commands
 from narval.core.engines.events import Plain, Signalled
 from narval.kinds.task.engine.server.changes import StoredTaken, WaitOver, WaitParked
-from narval.kinds.task.engine.server.decision import ServerDecision
-from narval.kinds.task.engine.server.moments import wake_name
+from narval.kinds.task.engine.server.decision import ServerDecision, wake_name
 from narval.kinds.task.engine.server.state import RaisedEvent, StoredEvent, ended
 
 WAIT = "wait"
