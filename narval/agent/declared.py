@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from narval.agent.agent import OVER_LIMIT
 from narval.agent.controls import can_start
 from narval.agent.effects import outdate
-from narval.agent.files_written import labels_at
+from narval.agent.first_labels import labels_at
 from narval.agent.turn import Turn
 from narval.core.definitions.library import Library, RunDefinition
 from narval.core.elements import changes

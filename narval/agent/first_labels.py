@@ -2,16 +2,111 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from posixpath import join, normpath
 from typing import Any
+
+import msgspec
 
 from narval.agent.agent import AgentState
 from narval.agent.run import Run
 from narval.agent.transaction import Transaction
 from narval.core.definitions.action.definition import Action
-from narval.core.elements.element import Origin
+from narval.core.elements.element import Element, Origin
+from narval.core.engines.commands import Call
+from narval.core.engines.events import Produced, Returned
 from narval.core.kinds import KINDS, KNOWING_INPUTS
-from narval.core.memory.labels import ANY_MODEL, HOOK, UNKNOWN, endorsement
+from narval.core.memory.labels import ANY_MODEL, HOOK, NONE, UNKNOWN, endorsement
+from narval.core.trust.file_access import may_read, may_write
+from narval.files.reachable import closed_part, resolved
+from narval.store.batch import FILES, ResultRow
+
+PATH, FROM, _PATH = "path", "from", b"path"
+"""The attributes of a result that name its file, written or read, and the file it was copied from."""
+
+
+def note_files(transaction: Transaction, run: Run, call: Call, event: Returned | Produced) -> None:
+    """Record the labels of the files that a call wrote, or may have written: those of its inputs."""
+    agent = transaction.agent
+    has_failed = type(event) is Returned and (event.problem is not None or event.abandoned)
+    written = list(_paths(event))
+    if not written and not has_failed:
+        return
+    labels = agent.memory.labels
+    action = agent.lookup.definition(run, call.kind, call.name) if call.kind == Action.kind else None
+    if not isinstance(action, Action) or not may_write(action):
+        return
+    eids = [eid for _, taken in call.inputs for eid in taken]
+    if has_failed:
+        meant = [path for eid in eids for path in _paths_in(agent, eid)]
+        written += [(path, *meant) for path in meant]
+    if not written:
+        return
+    of_run = NONE if run.kind in KNOWING_INPUTS else labels.of((run.eid,))
+    said, _ = labels.told(labels.join(labels.join(labels.of(eids), of_run), transaction.comes_with))
+    for paths in written:
+        number = labels.join(labels_at(agent, *paths), _of_paths(agent, paths[1:]))
+        number = labels.join(number, labels.number(said))
+        key = _key(agent, paths[0])
+        if number != labels.files.get(key, NONE):
+            labels.files[key] = number
+            data = msgspec.json.encode(labels.names(number))
+            transaction.batch.put_result(ResultRow(FILES, key, transaction.at, data))
+
+
+def labels_of_files(agent: AgentState, run: Run, call: Call, event: Returned | Produced) -> int:
+    """The labels of the files that a call has read: if narval wrote them, or keeps secrets there."""
+    labels, joined = agent.memory.labels, NONE
+    if not (labels.files or agent.lookup.secrets):
+        return joined
+    action = agent.lookup.definition(run, call.kind, call.name) if call.kind == Action.kind else None
+    if not isinstance(action, Action) or may_read(action):
+        for paths in _paths(event):
+            joined = labels.join(joined, _of_paths(agent, paths))
+    return joined
+
+
+def _of_paths(agent: AgentState, paths: tuple[str, ...]) -> int:
+    """The labels of files. A file in a part of the home that definitions do not write, such as
+    `data/memory.xml`, may hold elements, so it has the labels of all the home's secrets.
+    """
+    labels, secrets = agent.memory.labels, agent.lookup.secrets
+    number = labels_at(agent, *paths)
+    if secrets and any(closed_part(path, Path(agent.real_folder)) for path in paths):
+        number = labels.join(number, labels.number([name for name, _ in secrets]))
+    return number
+
+
+def labels_at(agent: AgentState, *paths: str) -> int:
+    """The labels of the files at some paths of the home, if narval wrote them."""
+    labels = agent.memory.labels
+    if not labels.files:
+        return NONE
+    as_written = (normpath(join(agent.folder, path)) for path in paths)  # the keys in stores of 0.1.0
+    return labels.of_files((*(_key(agent, path) for path in paths), *as_written))
+
+
+def _key(agent: AgentState, path: str) -> str:
+    """The path under which the labels of a file are kept: the same for each way to write it."""
+    return str(resolved(path, Path(agent.real_folder)))
+
+
+def _paths_in(agent: AgentState, eid: int) -> Iterator[str]:
+    """The paths named by an input element of a call, at its root or within it."""
+    element = agent.memory.element(eid)
+    for node in element.tree().iter("*") if element is not None else ():
+        if path := node.get(PATH):
+            yield path
+
+
+def _paths(event: Returned | Produced) -> Iterator[tuple[str, ...]]:
+    """The paths that each element of a call's result names, its own file first."""
+    for output in event.elements:
+        attributes = Element(0, output.xml).attributes if _PATH in output.xml else {}
+        if PATH in attributes:
+            yield tuple(attributes[name] for name in (PATH, FROM) if attributes.get(name))
+
 
 LABELLED = "labels"
 """The fact of the store that says that everything of an agent has its labels."""

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from narval.agent.agent import OVER_LIMIT, AgentState, is_open, watching
 from narval.agent.controls import Controls
 from narval.agent.effects import TurnEffects, do_later
-from narval.agent.files_written import labels_of_files, note_files
+from narval.agent.first_labels import labels_of_files, note_files
 from narval.agent.forgetting import forget_run
 from narval.agent.lookup import BRINGING_IN
 from narval.agent.replay import as_far_as_readable, rebuild

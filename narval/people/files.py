@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from narval.agent.agent import AgentState
-from narval.agent.files_written import labels_at
+from narval.agent.first_labels import labels_at
 from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
 from narval.agent.turn import Turn
