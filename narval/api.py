@@ -37,19 +37,19 @@ if TYPE_CHECKING:
     from narval.files.toml import size as size
     from narval.people.chat.outbox import send_by_chat as send_by_chat
     from narval.people.mail.account import MailAccount as MailAccount
-    from narval.people.mail.texts import one_line as one_line
-    from narval.people.mail.texts import timestamp as timestamp
     from narval.people.mail.writing import SentMail as SentMail
     from narval.people.mail.writing import compose_mail as compose_mail
+    from narval.people.mail.writing import one_line as one_line
     from narval.people.mail.writing import send_mail as send_mail
+    from narval.people.mail.writing import timestamp as timestamp
     from narval.system.fetch import is_web as is_web
     from narval.system.file_events import FolderWatch as FolderWatch
 
 SUBJECTS = {
     "Texts": {
         "xml_safe": "narval.core.elements.error_element.xml_safe",
-        "one_line": "narval.people.mail.texts.one_line",
-        "timestamp": "narval.people.mail.texts.timestamp",
+        "one_line": "narval.people.mail.writing.one_line",
+        "timestamp": "narval.people.mail.writing.timestamp",
         "read_date": "narval.core.definitions.appointment.read_date",
         "iso_moment": "narval.core.definitions.reminder.iso_moment",
         "next_reminder": "narval.core.definitions.reminder.next_reminder",

@@ -23,7 +23,7 @@ from modules.mail import texts as mail_texts
 from modules.mail.mailbox import Mailbox
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import Element
-from narval.people.mail.texts import MAX_VALUE
+from narval.people.mail.writing import MAX_VALUE
 from tests.examples import examples
 from tests.places import ROOT
 

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from narval.core.errors import DaemonGoneError, NarvalError, WorkRefusedError
 from narval.people.chat.messages import Answering, Asked, OpenForm, Reply
 from narval.people.mail.answers import ACTS, read_answer
-from narval.people.mail.texts import timestamp
+from narval.people.mail.writing import timestamp
 from narval.surfaces.chat.forms import (
     STOP,
     Question,

@@ -10,7 +10,7 @@ from typing import Any
 from narval.core.errors import DaemonGoneError, NarvalError
 from narval.files.outside.chats import ChatSettings
 from narval.people.chat.messages import CLOSED
-from narval.people.mail.texts import VALUE
+from narval.people.mail.writing import VALUE
 from narval.surfaces.chat.contract import ChatError, Kind, Outgoing
 from narval.surfaces.control.async_client import AsyncClient
 

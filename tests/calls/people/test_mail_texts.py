@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modules.mail.texts import unflow
-from narval.people.mail.texts import flowed
+from narval.people.mail.writing import flowed
 
 WORDS = st.text(st.sampled_from("ab .-|"), max_size=200)
 
