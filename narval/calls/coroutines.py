@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from narval.calls.backend import Backend
 from narval.calls.context import CallContext, now
 from narval.calls.conversion import (
     LONG,
@@ -25,7 +24,7 @@ from narval.calls.conversion import (
 )
 from narval.calls.output_capture import end_prints
 from narval.calls.programs.commands import EndedWithLease
-from narval.calls.record import ABANDONED, LOST, CallRecord, Outcome
+from narval.calls.record import ABANDONED, LOST, Backend, CallRecord, Outcome
 from narval.core.elements.element import Element
 from narval.core.elements.error_element import read_error
 from narval.core.engines.events import Failure, OutputElement

@@ -13,8 +13,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from itertools import chain
 
-from narval.calls.backend import Backend
-from narval.calls.record import ABANDONED, CallRecord, Outcome
+from narval.calls.record import ABANDONED, Backend, CallRecord, Outcome
 
 _WITHOUT_SLOT = frozenset({"source", "inline"})
 

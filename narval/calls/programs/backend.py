@@ -12,7 +12,6 @@ from pathlib import Path
 
 from lxml import etree
 
-from narval.calls.backend import Backend
 from narval.calls.confining import limits_of_program
 from narval.calls.context import CallContext
 from narval.calls.programs import reaper
@@ -24,7 +23,7 @@ from narval.calls.programs.process_group import ProcessGroup
 from narval.calls.programs.reaper import CALL, OWNER, signal_name
 from narval.calls.programs.reaper_client import ReaperClient, store_of
 from narval.calls.programs.spawn import NOT_EXECUTABLE, CannotStartError, limited
-from narval.calls.record import ABANDONED, LOST, CallRecord, Outcome
+from narval.calls.record import ABANDONED, LOST, Backend, CallRecord, Outcome
 from narval.core.elements.element import Element, parse
 from narval.core.engines.commands import Program
 from narval.core.engines.events import Failure

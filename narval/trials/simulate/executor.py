@@ -16,10 +16,9 @@ from typing import Any
 
 import msgspec
 
-from narval.calls.backend import Backend
 from narval.calls.context import CallContext
 from narval.calls.executor import Executor
-from narval.calls.record import ABANDONED, CallListener, CallRecord, Outcome
+from narval.calls.record import ABANDONED, Backend, CallListener, CallRecord, Outcome
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import Element, Tree, parse
 from narval.core.engines.commands import FLOW
