@@ -25,6 +25,7 @@ from narval.kinds.task.engine.server.changes import (
 )
 from narval.kinds.task.engine.server.circles import CIRCLE, WAITS, break_circle, extend_path
 from narval.kinds.task.engine.server.decision import ServerDecision
+from narval.kinds.task.engine.server.ending import WAIT, end_wait, end_waits, wait, wait_woken
 from narval.kinds.task.engine.server.explain import diagnose as diagnose
 from narval.kinds.task.engine.server.explain import explain as explain
 from narval.kinds.task.engine.server.explain import graph as graph
@@ -34,7 +35,6 @@ from narval.kinds.task.engine.server.explain import render as render
 from narval.kinds.task.engine.server.explain import story as story
 from narval.kinds.task.engine.server.explain import waiting_for as waiting_for
 from narval.kinds.task.engine.server.state import RaisedEvent, TaskServerState, read_key
-from narval.kinds.task.engine.server.waiting import WAIT, end_wait, end_waits, wait, wait_woken
 
 kind = "task-server"
 definition_kind = "task"

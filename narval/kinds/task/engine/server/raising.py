@@ -14,8 +14,7 @@ from narval.core.engines.events import LABELS, Signalled
 from narval.kinds.task.engine.server import instances, rules
 from narval.kinds.task.engine.server.changes import EventRaised, ObjectGone, RuleWindows, TickSet
 from narval.kinds.task.engine.server.decision import ServerDecision, wake_name
-from narval.kinds.task.engine.server.ending import cancel_event
-from narval.kinds.task.engine.server.waiting import tell_waiting
+from narval.kinds.task.engine.server.ending import cancel_event, tell_waiting
 from narval.kinds.task.language.definition import Rule, TaskDefinition
 from narval.kinds.task.language.windows import windows
 
