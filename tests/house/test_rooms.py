@@ -93,7 +93,7 @@ MEETING: dict[str, dict[str, str]] = {
         "narval.people.files": "people answer work by files",
         "narval.people.mail.channel": "people are asked by mail",
         "narval.people.mail.channel": "people answer by mail",
-        "narval.people.mail.tokens": "people answer by mail",
+        "narval.people.mail.answers": "people answer by mail",
         "narval.people.chat.notices": "people are asked by chat",
         "narval.people.chat.outbox": "what could hide or reorder a text is shown as in work",
         "narval.surfaces.chat.forms": "people fill in the fields of work by chat",

@@ -35,8 +35,19 @@ from narval.core.engines.events import PersonsAct, Produced, Returned, Signalled
 from narval.core.errors import ActionError, StoreError
 from narval.people.item_text import is_untold, look_at, text_shown
 from narval.people.mail.account import MailAccount
-from narval.people.mail.answers import ACTS, is_authentic, read_answer
-from narval.people.mail.tokens import KEY, NOTICE_ID, TOKEN, blanked, hash_of, last_token, notice_of, token_of
+from narval.people.mail.answers import (
+    ACTS,
+    KEY,
+    NOTICE_ID,
+    TOKEN,
+    blanked,
+    hash_of,
+    is_authentic,
+    last_token,
+    notice_of,
+    read_answer,
+    token_of,
+)
 from narval.people.mail.writing import send_text
 
 if TYPE_CHECKING:
