@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import types
-from collections.abc import Awaitable, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from contextvars import copy_context
+from queue import SimpleQueue
 from time import monotonic
 from typing import Any
 
@@ -15,6 +18,7 @@ from narval.calls.context import CallContext, now
 from narval.calls.conversion import (
     LONG,
     BadOutputError,
+    answer,
     arguments,
     elements,
     failure,
@@ -22,6 +26,7 @@ from narval.calls.conversion import (
     function_of,
     log_long,
 )
+from narval.calls.fair_queue import QueuedBackend
 from narval.calls.output_capture import end_prints
 from narval.calls.programs.commands import EndedWithLease
 from narval.calls.record import ABANDONED, LOST, Backend, CallRecord, Outcome
@@ -235,3 +240,107 @@ class Coroutines(Backend):
             record.answer(Outcome(problem=Failure("CancelledError", "the action cancelled itself")))
         elif task.exception() is None:
             record.answer(task.result())
+
+
+class _Thread:
+    """One thread, which answers the calls in its inbox until it gets None."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, answered: Callable[[CallRecord, Outcome], None]
+    ) -> None:
+        self.inbox: SimpleQueue[CallRecord | None] = SimpleQueue()
+        self._loop, self._answered = loop, answered
+        threading.Thread(target=self._live, name="narval-action", daemon=True).start()
+
+    def _live(self) -> None:
+        while (record := self.inbox.get()) is not None:
+            outcome = copy_context().run(answer, record.call)
+            try:
+                self._loop.call_soon_threadsafe(self._answered, record, outcome)
+            except RuntimeError:  # the loop is closed: there is no listener
+                return
+            del record, outcome  # an idle thread keeps nothing alive
+
+
+class Threads(QueuedBackend):
+    """At most `most` threads, each created when it is first needed."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, most: int, is_shared: Callable[[], bool]) -> None:
+        super().__init__("threads", is_shared)
+        self._loop, self._limit = loop, most
+        self._idle: list[_Thread] = []
+        self._given_up: set[CallRecord] = set()
+
+    @property
+    def given_up(self) -> int:
+        """The number of abandoned threads that still live."""
+        return len(self._given_up)
+
+    def limit(self, most: int) -> None:
+        """Use at most `most` threads from now on; excess threads end with their calls."""
+        self._limit = most
+        self._hand_out()
+
+    async def close(self) -> None:
+        """Tell the threads to end; busy ones end with the program."""
+        self._waiting.clear()
+        for thread in (*self._idle, *(record.place for record in self._busy)):
+            thread.inbox.put(None)
+        self._idle.clear()
+
+    def _most(self) -> int:
+        return self._limit
+
+    def start(self, record: CallRecord) -> None:
+        """Answer a call as soon as a thread is free for it."""
+        self._waiting.add(record)
+        self._hand_out()
+
+    def _hand_out(self) -> None:
+        while self._waiting and (self._idle or len(self._busy) < self._limit):
+            full = self._full()
+            if not self._waiting.has_but(full):
+                return
+            try:
+                thread = self._idle.pop() if self._idle else _Thread(self._loop, self._take_back)
+            except RuntimeError as error:  # the system has no room for another thread
+                if self._busy:
+                    return
+                self._waiting.next(full).answer(Outcome(problem=Failure("no-thread", str(error))))
+                continue
+            record = self._waiting.next(full)
+            record.give_to(thread)
+            self._busy.add(record)
+            if record.begin(self._expire):
+                self.go(record)
+
+    def go(self, record: CallRecord) -> None:
+        """Give a call to its thread."""
+        record.place.inbox.put(record)
+
+    def _take_back(self, record: CallRecord, outcome: Outcome) -> None:
+        if record in self._given_up:
+            self._given_up.discard(record)
+            record.end_late(outcome)
+            return
+        thread = record.place
+        self._busy.discard(record)
+        if len(self._busy) + len(self._idle) < self._limit:
+            self._idle.append(thread)
+        else:
+            thread.inbox.put(None)
+        record.answer(outcome)
+        self._hand_out()
+
+    def _stop(self, record: CallRecord, outcome: Outcome) -> None:
+        """Abandon its thread."""
+        thread = record.place
+        self._busy.discard(record)
+        if record.state == "running":
+            thread.inbox.put(None)
+            self._given_up.add(record)
+            record.outlive()
+        else:
+            self._idle.append(thread)
+        record.answer(outcome)
+        self._hand_out()

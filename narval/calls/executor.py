@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 from narval.calls.confining import confined_to, services_for
 from narval.calls.context import CallContext, Where
 from narval.calls.conversion import answer_at_once
-from narval.calls.coroutines import Coroutines
+from narval.calls.coroutines import Coroutines, Threads
 from narval.calls.programs.backend import ProgramBackend
 from narval.calls.record import ABANDONED, Backend, CallRecord
-from narval.calls.threads import Threads
 from narval.calls.workers.confined import Confined
 from narval.calls.workers.pool import Workers
 from narval.files.settings import CallLimits
