@@ -23,9 +23,18 @@ from narval.kinds.task.engine.server.changes import (
     ServerEnded,
     ServerLoaded,
 )
-from narval.kinds.task.engine.server.circles import CIRCLE, WAITS, break_circle, extend_path
 from narval.kinds.task.engine.server.decision import ServerDecision
-from narval.kinds.task.engine.server.ending import WAIT, end_wait, end_waits, wait, wait_woken
+from narval.kinds.task.engine.server.ending import (
+    CIRCLE,
+    WAIT,
+    WAITS,
+    break_circle,
+    end_wait,
+    end_waits,
+    extend_path,
+    wait,
+    wait_woken,
+)
 from narval.kinds.task.engine.server.explain import diagnose as diagnose
 from narval.kinds.task.engine.server.explain import explain as explain
 from narval.kinds.task.engine.server.explain import graph as graph

@@ -24,7 +24,6 @@ from narval.core.memory.labels import recorded
 from narval.core.patterns.pattern import Bound, Condition
 from narval.core.patterns.syntax import Expression, Filter, FunctionCall, Path, parse, parts
 from narval.kinds.task.engine.server import changes
-from narval.kinds.task.engine.server.circles import follow_wait
 from narval.kinds.task.engine.server.decision import (
     ServerDecision,
     ends,
@@ -35,7 +34,7 @@ from narval.kinds.task.engine.server.decision import (
     upcoming,
     wake_name,
 )
-from narval.kinds.task.engine.server.ending import end_rule
+from narval.kinds.task.engine.server.ending import end_rule, follow_wait
 from narval.kinds.task.engine.server.state import EventRule, KnownInstance, RaisedEvent, rule_key
 from narval.kinds.task.language.definition import Rule
 from narval.kinds.task.language.windows import windows
