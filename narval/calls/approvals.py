@@ -29,7 +29,7 @@ from narval.agent.runs import refusal_of_gone
 from narval.agent.turn import Turn
 from narval.calls.book import Post, refused
 from narval.calls.leaving import leaving, shown_call
-from narval.calls.nested_runs import begin_run
+from narval.calls.of_kinds import begin_run
 from narval.calls.verdicts import deciding, facts_of, lines_about, question_of, refused_by_rule
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.people.directory import AFTER_A_MODEL, BY_A_RULE, DESTROYING, Approval

@@ -22,8 +22,7 @@ from narval.calls.book import Activation, AgentCalls, Post, internal_failure, re
 from narval.calls.confining import beyond_files, beyond_grant, granted_needs, reach_of_program
 from narval.calls.context import CallContext, Inputs, SendsByChat, Target
 from narval.calls.conversion import answer_at_once
-from narval.calls.nested_runs import begin_run
-from narval.calls.of_kinds import Prepare
+from narval.calls.of_kinds import Prepare, begin_run
 from narval.calls.record import CallRecord
 from narval.calls.targets import CallTargets, PreparedCall
 from narval.core.engines.commands import SEND, SIGNAL, Call, CancelCall, Outer
