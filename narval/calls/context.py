@@ -45,7 +45,7 @@ SendsByChat = Callable[["CallContext", str, str, str | None], Awaitable[None]]
 
 
 class RunsCommands(Protocol):
-    """Runs programs for actions, as `narval.calls.programs.commands` does."""
+    """Runs programs for actions, as `narval.calls.programs.process_group` does."""
 
     async def run(
         self,

@@ -28,7 +28,7 @@ from narval.calls.conversion import (
 )
 from narval.calls.fair_queue import QueuedBackend
 from narval.calls.output_capture import end_prints
-from narval.calls.programs.commands import EndedWithLease
+from narval.calls.programs.process_group import EndedWithLease
 from narval.calls.record import ABANDONED, LOST, Backend, CallRecord, Outcome
 from narval.core.elements.element import Element
 from narval.core.elements.error_element import read_error

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TextIO
 
 import narval
-from narval.calls.programs.commands import CommandRunner, EndedWithLease
+from narval.calls.programs.process_group import CommandRunner, EndedWithLease
 from narval.calls.programs.spawn import CannotStartError
 from narval.core.definitions.action.resources import shown_resources
 from narval.files.outside.cluster import ClusterSettings

@@ -14,7 +14,7 @@ from typing import IO, NamedTuple
 from narval.calls.mcp.frames import Connect
 from narval.calls.mcp.session import import_client_alone, session, session_error
 from narval.calls.mcp.transports import LOST
-from narval.calls.programs.commands import small_environment
+from narval.calls.programs.process_group import small_environment
 from narval.core.definitions.action.tool import Tool
 from narval.core.errors import ActionError
 from narval.files.outside.mcp_servers import McpServer, login_file

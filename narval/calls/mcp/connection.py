@@ -18,7 +18,7 @@ from narval.calls.mcp import frames
 from narval.calls.mcp.connecting import connect_to, last_lines
 from narval.calls.mcp.transports import LOST
 from narval.calls.programs import reaper
-from narval.calls.programs.commands import small_environment
+from narval.calls.programs.process_group import small_environment
 from narval.calls.programs.reaper_client import ReaperClient
 from narval.calls.workers.child import Child
 from narval.calls.workers.frames import FrameError

@@ -14,7 +14,7 @@ from itertools import chain
 
 from narval.calls.fair_queue import QueuedBackend
 from narval.calls.output_capture import log_print, log_record
-from narval.calls.programs.commands import small_environment
+from narval.calls.programs.process_group import small_environment
 from narval.calls.programs.reaper_client import ReaperClient
 from narval.calls.record import LOST, CallRecord, Outcome
 from narval.calls.workers.child import Child, worker_words
