@@ -14,8 +14,7 @@ from functools import partial
 from typing import Any
 
 from narval.calls.cluster.connection import ClusterConnection
-from narval.calls.cluster.frames import Begun, ClusterReply, News
-from narval.calls.cluster.messages import ClusterSize, ClusterTask
+from narval.calls.cluster.frames import Begun, ClusterReply, ClusterSize, ClusterTask, News
 from narval.calls.cluster.tasks import (
     ShortCalls,
     TasksUnderWay,

@@ -20,14 +20,18 @@ from distributed.client import FuturesCancelledError
 
 from narval.calls.cluster import remote
 from narval.calls.cluster.frames import (
+    LOST,
     ClusterReply,
+    ClusterSize,
+    ClusterTask,
     Replied,
+    Tell,
     joined,
+    mark_of,
     parted,
     read_news,
     read_reply,
 )
-from narval.calls.cluster.messages import LOST, ClusterSize, ClusterTask, Tell, mark_of
 from narval.calls.cluster.published import Publisher, find_published
 from narval.calls.workers.frames import FrameError
 from narval.core.engines.events import Failure

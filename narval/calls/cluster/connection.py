@@ -13,9 +13,8 @@ from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from narval.calls.cluster.frames import ClusterReply, News
+from narval.calls.cluster.frames import ClusterReply, ClusterSize, ClusterTask, LinkListener, News
 from narval.calls.cluster.local import LocalCluster
-from narval.calls.cluster.messages import ClusterSize, ClusterTask, LinkListener
 from narval.calls.programs.backend import ProgramBackend
 from narval.core.engines.events import Failure
 from narval.files.outside.cluster import CERTIFICATES, LOCAL, PACKAGE, ClusterSettings

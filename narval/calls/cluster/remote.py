@@ -16,7 +16,7 @@ from typing import Any
 import distributed
 
 from narval.calls.cluster import frames
-from narval.calls.cluster.messages import LOST, mark_of
+from narval.calls.cluster.frames import LOST, mark_of
 from narval.calls.context import CallContext
 from narval.calls.record import CallListener, CallRecord, Outcome
 from narval.calls.workers.child import Child

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
-from narval.calls.cluster.frames import Begun, ClusterReply, News, Reported, SentCall, written
-from narval.calls.cluster.messages import ClusterTask
+from narval.calls.cluster.frames import Begun, ClusterReply, ClusterTask, News, Reported, SentCall, written
 from narval.calls.output_capture import log_print
 from narval.calls.record import CallRecord, Outcome
 from narval.calls.workers.frames import frame_of
