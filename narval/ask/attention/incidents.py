@@ -22,7 +22,6 @@ from narval.agent.incidents import FILE, NAMES, RUN, IncidentRow, IncidentRows
 from narval.agent.turn import Turn
 from narval.ask import json_forms
 from narval.ask.asker import PROGRAM, Asker
-from narval.ask.attention.incident_rows import OpenIncidents
 from narval.ask.element_titles import title
 from narval.ask.lookup import command
 from narval.ask.paging import check_limit
@@ -30,13 +29,40 @@ from narval.ask.places import place_of
 from narval.ask.registry import Form, operation
 from narval.ask.runs.acts import retry
 from narval.ask.runs.calls import tries_and_waits
-from narval.ask.turn_index import up_to_date
+from narval.ask.turn_index import TurnIndex, up_to_date
 from narval.core.elements.acknowledged_element import ACKNOWLEDGED, make_acknowledged, read_acknowledged
 from narval.core.elements.element import Origin
 from narval.core.engines.events import INTERRUPTED
 from narval.core.errors import NarvalError, RequestError
+from narval.daemon.agents.news import Changes
 from narval.daemon.daemon import Daemon
 from narval.system.time_slice import TimeSlice
+
+
+class OpenIncidents(TurnIndex):
+    """The open incidents of an agent: those whose elements are still current.
+
+    When elements come or go, the new ones and the open ones are checked.
+    """
+
+    def __init__(self, agent: AgentState) -> None:
+        super().__init__(agent)
+        self._incidents = IncidentRows(agent)
+
+    @property
+    def rows(self) -> dict[str, IncidentRow]:
+        """The rows by identifier."""
+        return self._incidents.rows
+
+    async def follow(self, changes: Changes) -> None:
+        """Check the elements, if any were added or removed."""
+        if changes.runs or changes.lost:
+            self._incidents.drop_mended()
+        if changes.elements:
+            time_slice = TimeSlice()
+            for _ in self._incidents.look():
+                await time_slice.yield_if_due()
+
 
 LOOKED_AT = 10_000
 """The most errors and failures that are read, the newest, if settled ones are requested too."""
