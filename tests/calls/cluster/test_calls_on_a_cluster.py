@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from narval.calls.cluster.published import PublishedTask
+from narval.calls.cluster.client import PublishedTask
 from narval.calls.workers import frames
 from narval.files.outside.cluster import CERTIFICATES
 from tests.calls.cluster.conftest import ClusterCalls, SharedCluster
