@@ -18,10 +18,8 @@ from narval.agent.incidents import IncidentRow
 from narval.agent.pacing import slowed_text
 from narval.agent.runs import NOT_GRANTED, cannot_start
 from narval.ask import json_forms
-from narval.ask.attention.incident_lines import incident_lines
 from narval.ask.attention.incidents import OpenIncidents
-from narval.ask.attention.sentence import SHOWN, item
-from narval.ask.attention.waiting_calls import calls_that_wait
+from narval.ask.attention.waiting_calls import SHOWN, calls_that_wait, incident_lines, item
 from narval.ask.lookup import (
     command,
     files_of,

@@ -12,7 +12,7 @@ import pytest
 import narval as library
 from narval.agent.incidents import IncidentRows
 from narval.ask.attention import waiting_calls
-from narval.ask.attention.sentence import SHOWN
+from narval.ask.attention.waiting_calls import SHOWN
 from narval.kinds.work.operations import attention as work_told
 from narval.surfaces.python.agent import Agent
 from narval.system.logins import login
