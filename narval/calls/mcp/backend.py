@@ -19,8 +19,7 @@ from narval.calls.conversion import elements, failure
 from narval.calls.coroutines import Coroutines
 from narval.calls.kept_files import MCP_FILES, KeptFiles, Mentions
 from narval.calls.mcp import frames
-from narval.calls.mcp.connecting import told_last
-from narval.calls.mcp.connection import MOST_CALLS, Connection
+from narval.calls.mcp.connection import MOST_CALLS, Connection, told_last
 from narval.calls.mcp.conversion import has_bytes, result_of
 from narval.calls.mcp.session import CHANGED, LOGIN_WANTED
 from narval.calls.mcp.transports import CANNOT_START, LOST

@@ -20,7 +20,7 @@ from mcp.client.auth import OAuthClientProvider
 from mcp.client.auth.utils import union_scopes
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata
 
-from narval.calls.mcp.connecting import Offered, connect_to, quiet_library
+from narval.calls.mcp.connection import Offered, connect_to, quiet_library
 from narval.calls.mcp.kept_login import Storage, expiry
 from narval.calls.mcp.session import session, session_error
 from narval.calls.mcp.transports import SessionError, StreamEnd, certificates

@@ -74,7 +74,7 @@ def tools(session: Session, name: str, refresh: bool, accept: tuple[str, ...]) -
     were accepted. A tool whose description has changed is not called until you accept it; the list shows the
     difference: - before what was accepted, + before what the server says now.
     """
-    from narval.calls.mcp.connecting import Offered, offered_by
+    from narval.calls.mcp.connection import Offered, offered_by
     from narval.files.outside.kept_tools import compared, kept_tools, taken_over, write_tools
 
     server, home = server_named(session, name), session.home.path
@@ -129,7 +129,7 @@ def add(session: Session, file: Any, offline: bool) -> None:
 
 def _first_tools(session: Session, name: str) -> str:
     """Ask an added server for its tools; the reason why it gave none, or ""."""
-    from narval.calls.mcp.connecting import offered_by
+    from narval.calls.mcp.connection import offered_by
     from narval.core.errors import NarvalError
     from narval.files.outside.kept_tools import write_tools
 
