@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from narval.calls.models.budget import Budget as Budget
+    from narval.calls.models.chat import Budget as Budget
     from narval.calls.models.chat import Reply as Reply
     from narval.calls.models.chat import ask_model as ask_model
     from narval.calls.programs.spawn import CannotStartError as CannotStartError
@@ -88,7 +88,7 @@ SUBJECTS = {
     "Language models": {
         "ask_model": "narval.calls.models.chat.ask_model",
         "Reply": "narval.calls.models.chat.Reply",
-        "Budget": "narval.calls.models.budget.Budget",
+        "Budget": "narval.calls.models.chat.Budget",
     },
     "Programs and folders": {
         "CannotStartError": "narval.calls.programs.spawn.CannotStartError",
