@@ -43,7 +43,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "daemon.people": ("people", "vouch"),
     "daemon.hooks": ("hooks", "take_hook", "note_refused"),
     "daemon.changed": ("changed",),
-    "chat.state": ("chats", "chat_state"),
+    "chat.rights": ("chats", "chat_state"),
     "chat.inbox": ("chat_take", "chat_inbox", "chat_reply", "chat_element", "chat_asked"),
     "chat.outbox": ("chat_outgoing", "chat_begun", "chat_sent", "chat_unsent"),
     "chat.linking": ("chat_link", "chat_linked"),
