@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from narval.agent.request_keys import check_key
 from narval.agent.run import Run
 from narval.agent.turn import Turn
 from narval.ask import json_forms
-from narval.ask.asker import CALLER, NOBODY, Asker
+from narval.ask.asker import CALLER, NOBODY, PEER, Asker, Scope
 from narval.ask.clients.calling import followed_form
 from narval.ask.documents import admitted
 from narval.ask.labels import giving
 from narval.ask.lookup import files_of
+from narval.ask.operations import OPERATIONS, invoke
 from narval.ask.registry import Form, operation
 from narval.ask.runs.acts import start_in_turn
 from narval.core.definitions.suggestions import closest
 from narval.core.elements.control_elements import CONTROLS
 from narval.core.elements.element import Element
 from narval.core.errors import ElementError, NotOfferedError, RequestError
+from narval.core.memory.labels import STORE
 from narval.daemon.daemon import Daemon
 from narval.files.agents.senders import CALL_ORIGIN, Caller
+from narval.files.outside.peers import PEERS_FILE, PeerSettings, load_peers
 
 MOST_WAIT = 60.0
 """The longest wait for the end of a run, in seconds."""
@@ -96,3 +101,34 @@ def _caller(daemon: Daemon, name: str) -> Caller:
         hint = closest(name, there)
         raise RequestError(f"there is no caller {name!r:.80} in etc/narval.toml{hint}")
     return caller
+
+
+def asker_of(peer: PeerSettings) -> Asker:
+    """The asker for a peer: no person, and never the owner of the home."""
+    scopes: frozenset[Scope] = frozenset(peer.asks)
+    return Asker("", NOBODY, PEER, peer.name, scopes=scopes, labels=(f"{STORE}{peer.name}",))
+
+
+@operation("write")
+async def ask_for_peer(
+    daemon: Daemon,
+    peer: str,
+    method: str,
+    arguments: dict[str, Any] | None = None,
+    agent_asked: str = "",
+    wait: float = 0.0,
+) -> Any:
+    """Ask an operation for a peer, with the rights that `asks` of its table gives.
+
+    The caller has checked the peer's token. `wait` is how long, in seconds, the arguments make the daemon
+    wait.
+    """
+    table = load_peers(daemon.home.path if daemon.home is not None else None).get(peer)
+    if table is None:
+        raise RequestError(f"there is no peer {peer!r:.80} in {PEERS_FILE}")
+    asked = OPERATIONS.get(method)
+    if asked is not None and asked.scope != "people" and asked.scope not in table.asks:
+        may = " and ".join(table.asks) or "ask nothing"
+        why = f"{method} needs the right to {asked.scope}, and the peer {peer} may {may} there"
+        raise RequestError(f'{why}; its owner allows it in {PEERS_FILE}: asks = ["{asked.scope}"]')
+    return await invoke(daemon, asker_of(table).asking(agent_asked), method, arguments or {})
