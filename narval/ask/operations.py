@@ -24,7 +24,7 @@ from narval.core.kinds import KINDS
 from narval.daemon.daemon import Daemon
 
 _MODULES: Mapping[str, tuple[str, ...]] = {
-    "daemon.status": ("status",),
+    "daemon.status": ("status", "changed"),
     "daemon.metrics": ("metrics",),
     "daemon.requests": ("stop", "keep_store", "reload", "log"),
     "daemon.agents": (
@@ -42,7 +42,6 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "attention.incidents": ("incidents", "acknowledge", "retry_incident"),
     "daemon.people": ("people", "vouch"),
     "daemon.hooks": ("hooks", "take_hook", "note_refused"),
-    "daemon.changed": ("changed",),
     "chat.rights": ("chats", "chat_state"),
     "chat.inbox": ("chat_take", "chat_inbox", "chat_reply", "chat_element", "chat_asked"),
     "chat.outbox": ("chat_outgoing", "chat_begun", "chat_sent", "chat_unsent"),

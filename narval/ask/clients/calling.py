@@ -24,7 +24,7 @@ from narval.ask.clients.tools import (
     read_arguments,
     schema_of_tool,
 )
-from narval.ask.daemon.changed import changed
+from narval.ask.daemon.status import changed
 from narval.ask.labels import giving
 from narval.ask.operations import OPERATIONS
 from narval.ask.registry import Form, operation
