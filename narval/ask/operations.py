@@ -40,7 +40,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "trials.past_jobs": ("try_on_past", "job", "jobs", "end_job"),
     "trials.drafting": ("draft", "go_on_drafting", "end_drafting"),
     "attention.incidents": ("incidents", "acknowledge", "retry_incident"),
-    "daemon.people": ("people", "vouch"),
+    "asking_person": ("people", "vouch"),
     "daemon.hooks": ("hooks", "take_hook", "note_refused"),
     "chat.rights": ("chats", "chat_state"),
     "chat.inbox": ("chat_take", "chat_inbox", "chat_reply", "chat_element", "chat_asked"),
