@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from narval.ask.definitions.home_as_read import HomeAsRead
+from narval.ask.definitions.checking import HomeAsRead
 from narval.ask.definitions.judging import TextsBeside
 from narval.files.home import Home
 

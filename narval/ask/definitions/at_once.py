@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from narval.ask.definitions.home_as_read import HomeAsRead
+from narval.ask.definitions.checking import HomeAsRead
 from narval.ask.definitions.judging import TextsBeside
 from narval.ask.memory.listing import available
 from narval.core.definitions.library import Library, RunDefinition

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from narval.ask.asker import PROGRAM, WEB, Asker
-from narval.ask.definitions.checking import check_texts
-from narval.ask.definitions.home_as_read import HomeAsRead
+from narval.ask.definitions.checking import HomeAsRead, check_texts
 from narval.ask.definitions.judging import Judgement, TextsBeside
 from narval.ask.definitions.one import find_definition
 from narval.ask.definitions.proposing import home_of

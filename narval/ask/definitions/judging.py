@@ -15,8 +15,7 @@ from pathlib import Path, PurePath
 
 import msgspec
 
-from narval.ask.definitions.checking import check_texts
-from narval.ask.definitions.home_as_read import HomeAsRead, text_or_nothing
+from narval.ask.definitions.checking import HomeAsRead, check_texts, text_or_nothing
 from narval.ask.definitions.new_elements import NewElements, there_already
 from narval.ask.definitions.out_of_reach import OutOfReach
 from narval.ask.definitions.telling import told

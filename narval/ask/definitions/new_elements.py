@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence, Sized
 
-from narval.ask.definitions.home_as_read import HomeAsRead
+from narval.ask.definitions.checking import HomeAsRead
 from narval.core.definitions.library import RunDefinition
 from narval.core.definitions.telling.words import listed
 from narval.core.elements.control_elements import CONTROLS, START_PLANS, TARGET

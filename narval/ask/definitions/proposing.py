@@ -16,8 +16,7 @@ import msgspec
 from narval.agent.agent import AgentState
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.definitions.at_once import at_once
-from narval.ask.definitions.checking import check_texts
-from narval.ask.definitions.home_as_read import HomeAsRead
+from narval.ask.definitions.checking import HomeAsRead, check_texts
 from narval.ask.definitions.judging import Judgement, TextsBeside
 from narval.ask.json_forms import moment
 from narval.ask.registry import operation

@@ -307,7 +307,7 @@ def _tried(
 
     import msgspec
 
-    from narval.ask.definitions.home_as_read import HomeAsRead
+    from narval.ask.definitions.checking import HomeAsRead
     from narval.ask.definitions.judging import TextsBeside
     from narval.files.proposals.folder import MEMORY, proposal_named
     from narval.surfaces.cli.render.past import json_form

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from narval.ask.definitions.home_as_read import HomeAsRead
+from narval.ask.definitions.checking import HomeAsRead
 from narval.ask.definitions.judging import TextsBeside
 from narval.calls.context import CallContext, enter
 from narval.calls.models.chat import Budget, Reply, ask_model, tokens_of

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import itemgetter
 
-from narval.ask.definitions.home_as_read import HomeAsRead
+from narval.ask.definitions.checking import HomeAsRead
 from narval.ask.definitions.telling import told
 from narval.ask.json_forms import description
 from narval.core.definitions.action.definition import Action
