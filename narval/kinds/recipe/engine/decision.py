@@ -1,4 +1,9 @@
-"""One advance of one plan: the decision that the parts of the recipe engine share."""
+"""One advance of one plan: the decision that the parts of the recipe engine share.
+
+Behind it, transitions that will never fire, and the steps that only they lead to (N22; §2.4). A transition is
+*impossible* if an in-step can no longer end as its link requires, or its date was given up; *undetermined*
+while an in-step has yet to end; and *potential* otherwise.
+"""
 
 from __future__ import annotations
 
@@ -236,6 +241,8 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
         late = at is None or at <= self.event.at
         self.command(commands.Start(state.definition, state.first, None if late else at))
 
+
+# --- transitions that never fire --------------------------------------------------------------------------
 
 IMPOSSIBLE, UNDETERMINED, POTENTIAL = "impossible", "undetermined", "potential"
 OPEN = frozenset({"wait-step", "wait-time", "wait-condition"})

@@ -1,10 +1,10 @@
 """The recipe engine: its runs are plans (N21–N28).
 
-`changes.py` has the facts and their effects, `parts.py` and `state.py` the state that they alter, with the
-tables of moves. In `steps/`, `running.py` makes the calls of a step, with the inputs that `inputs.py` finds,
-and `returns.py` handles their returns and ends the step. In `transitions/`, `firing.py` decides how the plan
-continues, with `dates.py`, `conditions.py` and `impossible.py`. `_settle`, below, alternates between the two.
-`decision.py` has what they share in one advance.
+`changes.py` has the facts and their effects, `state.py` the state that they alter, with the tables of moves.
+In `steps/`, `running.py` makes the calls of a step, with the inputs that `inputs.py` finds, and `returns.py`
+handles their returns and ends the step. In `transitions/`, `firing.py` decides how the plan continues, with
+`dates.py` and `conditions.py`. `_settle`, below, alternates between the two. `decision.py` has what they
+share in one advance.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from narval.core.definitions.schedule import Time
 from narval.core.engines import commands, events
 from narval.core.engines.decision import Inputs, element_of
 from narval.core.engines.engine import Find
-from narval.core.engines.events import Redefined, Signalled
 from narval.core.errors import ElementError, RequestError
 from narval.kinds.recipe.engine import migrating, resume
 from narval.kinds.recipe.engine.changes import PlanChange, PlanMoved, PlanRedefined, PlanStarted
@@ -39,6 +38,23 @@ from narval.kinds.recipe.engine.waits import diagnose as diagnose
 from narval.kinds.recipe.engine.waits import waiting_for as waiting_for
 from narval.kinds.recipe.language.definition import Recipe, Step
 
+kind = "plan"
+definition_kind = "recipe"
+changes = PlanChange.union()
+state_type = PlanState
+decision_type = RecipeDecision
+
+
+def resumed_from(state: PlanState) -> tuple[int, str] | None:
+    """The plan and step that this plan was retried from; None for a plan that is not a retry."""
+    return state.resumed
+
+
+def dates_of(definition: Recipe, part: str) -> tuple[Time, ...]:
+    """The dates of a transition."""
+    transition = definition.transition_of(part)
+    return transition.times if transition is not None else ()
+
 
 def is_untouched(recipe: Recipe, state: PlanState, find: Find) -> bool:
     """True while a plan waits at its beginning: no transition has fired, no date has come, and its first step
@@ -59,18 +75,6 @@ def is_untouched(recipe: Recipe, state: PlanState, find: Find) -> bool:
     )
 
 
-def _has_moved(recipe: Recipe, state: PlanState, transition: str) -> bool:
-    run = state.transition(transition)
-    is_set = transition in state.awaiting_date and bool(recipe.transitions[transition].appointments)
-    return run.state == "fired" or run.come or run.given_up or is_set
-
-
-def _does_nothing(step: Step, find: Find) -> bool:
-    """True for a step whose call can be repeated unnoticed: it takes nothing, and has no effect outside."""
-    target = find(step.kind, step.target) if step.kind == Action.kind and not step.agent else None
-    return isinstance(target, Action) and not target.outside and not target.prototype.inputs
-
-
 def begun_anew(recipe: Recipe, state: PlanState, _: Recipe) -> tuple[tuple[int, ...], Inputs]:
     """The first context of a plan that begins again. Raises RequestError if another plan waits in its
     place.
@@ -84,19 +88,81 @@ def begun_anew(recipe: Recipe, state: PlanState, _: Recipe) -> tuple[tuple[int, 
     return state.first, ()
 
 
-def _redefined(decision: RecipeDecision, event: Redefined) -> None:
+def _has_moved(recipe: Recipe, state: PlanState, transition: str) -> bool:
+    run = state.transition(transition)
+    is_set = transition in state.awaiting_date and bool(recipe.transitions[transition].appointments)
+    return run.state == "fired" or run.come or run.given_up or is_set
+
+
+def _does_nothing(step: Step, find: Find) -> bool:
+    """True for a step whose call can be repeated unnoticed: it takes nothing, and has no effect outside."""
+    target = find(step.kind, step.target) if step.kind == Action.kind and not step.agent else None
+    return isinstance(target, Action) and not target.outside and not target.prototype.inputs
+
+
+def fail(decision: RecipeDecision, error: int) -> None:
+    """Fail a plan whose advance raised, and start the next one if the recipe restarts."""
+    decision.change(PlanMoved("failed", decision.event.at, error))
+    _finish(decision)
+
+
+def advance(decision: RecipeDecision, event: events.Event) -> None:
+    """Record the changes and commands that follow from one event."""
+    decide = _ON.get(type(event))
+    if decide is not None and decision.state.ended is None:
+        decide(decision, event)
+        _settle(decision)
+
+
+def _started(decision: RecipeDecision, event: events.Started) -> None:
+    if decision.state.status != "ready":
+        return
+    decision.change(PlanStarted(event.at, event.elements, event.caller, event.attempt))
+    decision.add_to_context(event.elements)
+    if event.resume is None:
+        running.make_ready(decision, decision.definition.start)
+    else:
+        resume.resumed(decision, event.resume)
+
+
+def _redefined(decision: RecipeDecision, event: events.Redefined) -> None:
     """Start the plan again with the present version, and drop its waits."""
     decision.stop_waiting()
     decision.change(PlanRedefined(event.version))
     running.make_ready(decision, decision.definition.start)
 
 
+def _matched(decision: RecipeDecision, event: events.Matched) -> None:
+    for step in decision.state.blocked:
+        if decision.state.step(step).watch == event.watch:
+            decision.command(commands.Unwatch(event.watch))
+            decision.to_run.append(decision.definition.steps[step])
+            return
+    for step in decision.state.following:
+        if decision.state.step(step).watch == event.watch:
+            sources.follow_selection(decision, decision.definition.steps[step], event.eid)
+            return
+    if not repeats.matched(decision, event.watch):
+        firing.matched(decision, event.watch)
+
+
+def _timer_fired(decision: RecipeDecision, event: events.TimerFired) -> None:
+    if not (retries.timer_fired(decision, event.wake) or repeats.timer_fired(decision, event.wake)):
+        firing.timer_fired(decision, event.wake)
+
+
 _LISTENING = frozenset({"ready", "running"})
 """The states in which a plan may still wait for something."""
 
 
-def _signalled(decision: RecipeDecision, event: Signalled) -> None:
-    """Add a signal to memory, let it trigger a transition, and answer it."""
+def _signalled(decision: RecipeDecision, event: events.Signalled) -> None:
+    """Add a signal to memory, let it trigger a transition, and answer it.
+
+    `<signal name="approve" run="12">` contains the elements that came with it. It is addressed: the plan, and
+    the plans it calls, find it in their contexts. The search through all of memory skips it, so that
+    approving one order does not approve another. A signal that nothing waits for yet is not lost: a later
+    condition finds it.
+    """
     if decision.state.status not in _LISTENING:
         why = f"plan {decision.state.eid} is {decision.state.status}: it waits for nothing any more"
         decision.refuse(event, "not-listening", why)
@@ -142,68 +208,6 @@ def _concerns(decision: RecipeDecision, identifier: str, eid: int) -> bool:
         any(True for _ in decision.view.among((eid,), bound, scope))
         for bound, scope in look_up(decision, transition)
     )
-
-
-kind = "plan"
-definition_kind = "recipe"
-changes = PlanChange.union()
-state_type = PlanState
-decision_type = RecipeDecision
-
-
-def resumed_from(state: PlanState) -> tuple[int, str] | None:
-    """The plan and step that this plan was retried from; None for a plan that is not a retry."""
-    return state.resumed
-
-
-def dates_of(definition: Recipe, part: str) -> tuple[Time, ...]:
-    """The dates of a transition."""
-    transition = definition.transition_of(part)
-    return transition.times if transition is not None else ()
-
-
-def fail(decision: RecipeDecision, error: int) -> None:
-    """Fail a plan whose advance raised, and start the next one if the recipe restarts."""
-    decision.change(PlanMoved("failed", decision.event.at, error))
-    _finish(decision)
-
-
-def advance(decision: RecipeDecision, event: events.Event) -> None:
-    """Record the changes and commands that follow from one event."""
-    decide = _ON.get(type(event))
-    if decide is not None and decision.state.ended is None:
-        decide(decision, event)
-        _settle(decision)
-
-
-def _started(decision: RecipeDecision, event: events.Started) -> None:
-    if decision.state.status != "ready":
-        return
-    decision.change(PlanStarted(event.at, event.elements, event.caller, event.attempt))
-    decision.add_to_context(event.elements)
-    if event.resume is None:
-        running.make_ready(decision, decision.definition.start)
-    else:
-        resume.resumed(decision, event.resume)
-
-
-def _matched(decision: RecipeDecision, event: events.Matched) -> None:
-    for step in decision.state.blocked:
-        if decision.state.step(step).watch == event.watch:
-            decision.command(commands.Unwatch(event.watch))
-            decision.to_run.append(decision.definition.steps[step])
-            return
-    for step in decision.state.following:
-        if decision.state.step(step).watch == event.watch:
-            sources.follow_selection(decision, decision.definition.steps[step], event.eid)
-            return
-    if not repeats.matched(decision, event.watch):
-        firing.matched(decision, event.watch)
-
-
-def _timer_fired(decision: RecipeDecision, event: events.TimerFired) -> None:
-    if not (retries.timer_fired(decision, event.wake) or repeats.timer_fired(decision, event.wake)):
-        firing.timer_fired(decision, event.wake)
 
 
 def _cancelled(decision: RecipeDecision, event: events.Cancelled) -> None:

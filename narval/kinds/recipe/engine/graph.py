@@ -1,4 +1,6 @@
-"""A plan as a graph: steps and transitions are its nodes, links its edges."""
+"""A plan as others see it: a graph, whose nodes are steps and transitions; an XML element (N2, tables
+2.12-2.14); tables of its parts.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,15 @@
-"""The state of a plan. `parts.py` has its parts and the tables of moves."""
+"""The state of a plan: the progress of its steps, calls and transitions, and the tables of their moves.
+
+A plan        ready → running → end → done      running → failed-end → failed      running → done
+              any that has not ended → cancelled, or failed when narval itself broke down
+A step        todo → ready → running → end → done → history
+              todo → impossible      end → error → history      ready, end → failed
+A transition  wait-step → wait-time → wait-condition → fireable → fired, skipping what it need not wait for
+              wait-step, wait-time, wait-condition → impossible
+              wait-step, wait-time → fail: an error link does not hold, or no further date comes
+              wait-time → wait-time: another date, because the clock was set
+              wait-condition → wait-condition: another watch, because a variable got its elements
+"""
 
 from __future__ import annotations
 

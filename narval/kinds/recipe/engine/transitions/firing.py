@@ -1,7 +1,7 @@
 """Evaluating transitions: which may fire, and which wait (N22–N26; §2.4).
 
-`impossible.py` says which never will. Potential transitions are decided by their dates and conditions.
-Transitions that share an in-step are *rivals*: at most one of them fires.
+`classify` says which never will. Potential transitions are decided by their dates and conditions. Transitions
+that share an in-step are *rivals*: at most one of them fires.
 """
 
 from __future__ import annotations

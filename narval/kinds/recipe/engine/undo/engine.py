@@ -25,8 +25,14 @@ from narval.core.engines.graph import Graph, GraphEdge, GraphNode, Tone
 from narval.core.engines.run_state import Moves, RunBegan, RunChange, RunState, add_caller, finished
 from narval.kinds.recipe.language.definition import Recipe
 
-KIND = "plan-undo"
-"""The kind of an undoing run."""
+kind = "plan-undo"
+definition_kind = Recipe.kind
+part_word = "step"
+instead_of_retry = "what could not be undone is undone by hand"
+
+_TONES: dict[str, Tone] = {
+    "to do": "idle", "called": "active", "undone": "done", "failed": "failed", "no undo": "cancelled",
+}  # fmt: skip
 
 
 class Undoing(msgspec.Struct, omit_defaults=True, gc=False):
@@ -42,7 +48,7 @@ class Undoing(msgspec.Struct, omit_defaults=True, gc=False):
 class UndoState(RunState, omit_defaults=True):
     """The state of a run that undoes another: the calls to undo, and the progress."""
 
-    KIND: ClassVar[str] = KIND
+    KIND: ClassVar[str] = kind
     MOVES: ClassVar[Moves] = {
         "ready": frozenset({"undoing", "cancelled", "failed"}),
         "undoing": frozenset({"done", "failed", "cancelled"}),
@@ -63,15 +69,6 @@ class UndoState(RunState, omit_defaults=True):
     def progress(self) -> Iterable[tuple[str, str]]:
         """The steps with their states."""
         return ((each.step, each.state) for each in self.steps)
-
-
-kind = KIND
-definition_kind = Recipe.kind
-part_word = "step"
-
-_TONES: dict[str, Tone] = {
-    "to do": "idle", "called": "active", "undone": "done", "failed": "failed", "no undo": "cancelled",
-}  # fmt: skip
 
 
 class UndoChange(RunChange, frozen=True):
@@ -130,7 +127,6 @@ class UndoEnded(UndoChange, frozen=True):
 
 changes = UndoChange.union()
 state_type = UndoState
-instead_of_retry = "what could not be undone is undone by hand"
 
 
 class UndoDecision(Decision[Recipe, UndoState, UndoChange], kw_only=True, eq=False):
@@ -150,8 +146,7 @@ class UndoDecision(Decision[Recipe, UndoState, UndoChange], kw_only=True, eq=Fal
 
     def _call(self, at: int, each: Undoing) -> bool:
         """Make the call that undoes a step; False if it cannot be made."""
-        target = self.view.definition(Action.kind, each.undo)
-        prototype: Prototype | None = getattr(target, "prototype", None)
+        prototype = self._prototype(each)
         if prototype is None:
             self.fail(at, "unknown-target", f"there is no action {each.undo}, which undoes step {each.step}")
             return False
@@ -165,6 +160,10 @@ class UndoDecision(Decision[Recipe, UndoState, UndoChange], kw_only=True, eq=Fal
         self.change(UndoCalled(at, call))
         self.ask(commands.Call(call, Action.kind, each.undo, each.step, inputs, prototype.lists))
         return True
+
+    def _prototype(self, each: Undoing) -> Prototype | None:
+        """The prototype of the action that undoes a step; None if there is no such action."""
+        return getattr(self.view.definition(Action.kind, each.undo), "prototype", None)
 
     def _inputs(self, prototype: Prototype, eids: tuple[int, ...]) -> tuple[tuple[str, tuple[int, ...]], ...]:
         """The elements that the step was given and produced, each once, by the inputs that they fit."""
@@ -183,8 +182,7 @@ class UndoDecision(Decision[Recipe, UndoState, UndoChange], kw_only=True, eq=Fal
         """Record the result of a call, and continue."""
         at = next(at for at, each in enumerate(self.state.steps) if each.state == "called")
         each = self.state.steps[at]
-        target = self.view.definition(Action.kind, each.undo)
-        prototype: Prototype | None = getattr(target, "prototype", None)
+        prototype = self._prototype(each)
         if event.problem is not None or event.abandoned:
             kind = event.problem.kind if event.problem is not None else "abandoned"
             message = event.problem.message if event.problem is not None else "the call was given up"
