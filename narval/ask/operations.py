@@ -74,9 +74,8 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "why": ("why",),
     "signals": ("signal",),
     "definitions.listing": ("definitions", "actions"),
-    "definitions.one": ("definition",),
+    "definitions.one": ("definition", "tell"),
     "definitions.versions": ("versions", "difference"),
-    "definitions.telling": ("tell",),
     "definitions.checking": ("check",),
     "definitions.proposing": (
         "propose", "proposals", "proposal", "drawn_proposal", "drop_proposal",

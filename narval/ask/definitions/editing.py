@@ -19,9 +19,8 @@ import msgspec
 from narval.ask.asker import PROGRAM, WEB, Asker
 from narval.ask.definitions.checking import HomeAsRead, check_texts
 from narval.ask.definitions.judging import Judgement, TextsBeside
-from narval.ask.definitions.one import find_definition
+from narval.ask.definitions.one import changes, find_definition, told
 from narval.ask.definitions.proposing import home_of
-from narval.ask.definitions.telling import changes, told
 from narval.ask.lookup import withheld_in
 from narval.ask.registry import operation
 from narval.core.definitions.library import Definition

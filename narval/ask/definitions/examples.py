@@ -8,8 +8,8 @@ import msgspec
 
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.definitions.editing import check_edits_here
+from narval.ask.definitions.one import told
 from narval.ask.definitions.proposing import drawn_before_runs, home_of
-from narval.ask.definitions.telling import told
 from narval.ask.registry import Form, operation
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import RequestError

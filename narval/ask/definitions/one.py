@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
 from typing import Any
 
 from narval.agent.agent import AgentState
@@ -13,17 +14,19 @@ from narval.agent.run import Run
 from narval.agent.timers import StartRun
 from narval.ask import json_forms
 from narval.ask.definitions.endings import endings, key
-from narval.ask.definitions.inputs import inputs_of
 from narval.ask.definitions.listing import faults_of, row_of
 from narval.ask.definitions.texts import text_of
 from narval.ask.json_forms import moment
 from narval.ask.lookup import command, files_of, no_definition
-from narval.ask.registry import operation
-from narval.core.definitions.library import Definition, Library, named_by
-from narval.core.definitions.prototype import Prototype
+from narval.ask.registry import Form, operation
+from narval.ask.text import Row
+from narval.core.definitions.library import Definition, Library, RunDefinition, named_by
+from narval.core.definitions.prototype import Input, Prototype
+from narval.core.definitions.telling.sentence import tell as sentences_of
 from narval.core.engines.engine import HasEnvironment
 from narval.core.engines.registry import definition_kind, engine_of, is_runnable, runnable
 from narval.core.errors import Fault, RequestError
+from narval.core.trust.flow import CallFlow, GivenBy, InMemory, Taken, TheArgument, flow_of
 from narval.daemon.daemon import Daemon
 from narval.system.regular_file import read_file
 from narval.system.time_slice import TimeSlice
@@ -159,3 +162,123 @@ def _part_waiting(agent: AgentState, run: Run, at: float) -> dict[str, Any]:
 
 def _begins(job: object, definition: Definition) -> bool:
     return isinstance(job, StartRun) and job.name == definition.full_name
+
+
+MOST_NESTED = 4
+"""The deepest nesting of runs that is looked into."""
+
+
+def inputs_of(definition: Definition, library: Library) -> list[dict[str, Any]]:
+    """The elements with which a run may be started: for each the patterns that it must match (`match`, all of
+    them), and the `parts` that take it, as `part` and `input`.
+
+    With `list` it takes several, with `optional` possibly none. An element that the run is not given, it
+    takes from memory if it is there. The definitions that it calls are searched too, except those at other
+    agents.
+    """
+    rows: dict[tuple[str, ...], dict[str, Any]] = {}
+    for part, name, match, slot in _inputs(definition, library, "", MOST_NESTED):
+        row = rows.setdefault(match, {"match": list(match), "list": False, "optional": True, "parts": []})
+        row["list"] = row["list"] or (slot is not None and slot.list)
+        row["optional"] = row["optional"] and (slot is None or slot.optional)
+        if (taking := {"part": part, "input": name}) not in row["parts"]:
+            row["parts"].append(taking)
+    return list(rows.values())
+
+
+Found = tuple[str, str, tuple[str, ...], Input | None]
+"""A part, its input, the patterns of the input, and its declaration."""
+
+
+def _inputs(definition: Definition, library: Library, within: str, deeper: int) -> Iterator[Found]:
+    if not isinstance(definition, RunDefinition):
+        return
+    if (prototype := _prototype_of(definition)) is not None:
+        yield from (
+            (within, slot.id, slot.match, slot) for slot in prototype.inputs if not slot.condition.variables
+        )
+        return
+    giving: set[str] = set()
+    for call in flow_of(definition, library).calls:
+        part = f"{within}/{call.part}" if within else call.part
+        yield from ((part, *taking) for taking in _of_call(call, giving))
+        if call.prototype.outputs:
+            giving.add(call.part)
+        called = library.get(call.kind, call.target)
+        if called is not None and _prototype_of(called) is None and not call.agent and deeper:
+            yield from _inputs(called, library, part, deeper - 1)
+
+
+def _prototype_of(definition: Definition) -> Prototype | None:
+    """The inputs and outputs that a definition itself declares: they say what its call takes."""
+    prototype = getattr(definition, "prototype", None)
+    return prototype if isinstance(prototype, Prototype) else None
+
+
+def _of_call(call: CallFlow, giving: Container[str]) -> Iterator[tuple[str, tuple[str, ...], Input | None]]:
+    """The inputs of a call that neither an argument nor the outputs of earlier parts provide."""
+    declared = {slot.id: slot for slot in call.prototype.inputs}
+    for name, taken in call.inputs.items():
+        origins = [each.origin for each in taken]
+        if any(isinstance(each, TheArgument) for each in origins):
+            continue
+        if any(isinstance(each, GivenBy) and each.part in giving for each in origins):
+            continue
+        slot = declared.get(name)
+        is_sure = slot is not None and not slot.condition.variables
+        if match := slot.match if slot is not None and is_sure else _patterns(taken):
+            yield name, match, slot
+
+
+def _patterns(taken: Iterable[Taken]) -> tuple[str, ...]:
+    """The patterns that can be evaluated without the run: those that led to the part."""
+    conditions = [
+        each.origin.condition for each in taken if isinstance(each.origin, InMemory) and not each.fallback
+    ]
+    patterns = [pattern for one in conditions if one is not None for pattern in one.patterns]
+    return tuple(dict.fromkeys(pattern.text for pattern in patterns if not pattern.variables))
+
+
+@operation("read")
+async def tell(daemon: Daemon, name: str, kind: str | None = None) -> list[Form]:
+    """The sentences that say what a definition does, made from it alone: `{"definition", "kind", "file",
+    "line", "column", "depth", "text"}`, where a sentence of greater depth details the one before it.
+
+    The words for what it calls come from the loaded definitions. `kind` chooses one if several kinds have the
+    name. Raises RequestError.
+    """
+    return told(find_definition(daemon, name, kind), daemon.agent.library)
+
+
+def told(definition: Definition, library: Library) -> list[Form]:
+    """The sentences about a definition, in the form of answers."""
+    of = {"definition": definition.full_name, "kind": definition.kind, "file": definition.path}
+    return [{**of, **sentence._asdict()} for sentence in sentences_of(definition, library)]
+
+
+def changes(old: Iterable[Row], new: Iterable[Row]) -> Iterator[Form]:
+    """The sentences that only one of two tellings has, each with `change`: "added" or "taken away".
+
+    Definitions are compared by kind and name, their sentences in their order.
+    """
+    before, after = _by_definition(old), _by_definition(new)
+    for key in dict.fromkeys((*after, *before)):
+        yield from differences(before.get(key, []), after.get(key, []), "depth", "text")
+
+
+def differences(before: Sequence[Row], after: Sequence[Row], *keys: str) -> Iterator[Form]:
+    """The rows that only one of two lists has, compared by these keys, each with `change`: "added" or "taken
+    away".
+    """
+    old, new = ([tuple(row[key] for key in keys) for row in rows] for rows in (before, after))
+    for tag, first, last, start, end in SequenceMatcher(None, old, new, False).get_opcodes():
+        if tag != "equal":
+            yield from ({"change": "taken away", **row} for row in before[first:last])
+            yield from ({"change": "added", **row} for row in after[start:end])
+
+
+def _by_definition(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
+    by_definition: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        by_definition.setdefault((row["kind"], row["definition"]), []).append(row)
+    return by_definition

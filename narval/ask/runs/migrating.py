@@ -15,7 +15,7 @@ from narval.agent.run import Run
 from narval.agent.runs import is_withheld
 from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, Asker
-from narval.ask.definitions.telling import changes, told
+from narval.ask.definitions.one import changes, told
 from narval.ask.lookup import active_run, command, files_of, stays
 from narval.ask.registry import Form, operation
 from narval.core.definitions.library import Definition, check_targets

@@ -12,7 +12,7 @@ from itertools import groupby
 from operator import itemgetter
 
 from narval.ask.definitions.checking import HomeAsRead
-from narval.ask.definitions.telling import told
+from narval.ask.definitions.one import told
 from narval.ask.json_forms import description
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Definition, Library, RunDefinition
