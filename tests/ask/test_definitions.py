@@ -12,7 +12,7 @@ import pytest
 import narval
 from narval.agent.run import Run
 from narval.agent.run_table import RunTable
-from narval.ask.definitions.endings import LAST, RUNS_LOOKED_AT
+from narval.ask.definitions.listing import LAST, RUNS_LOOKED_AT
 from narval.core.errors import RequestError
 from narval.surfaces.python.agent import Agent
 from narval.system.clock import SimulatedClock

@@ -13,8 +13,7 @@ from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
 from narval.agent.timers import StartRun
 from narval.ask import json_forms
-from narval.ask.definitions.endings import endings, key
-from narval.ask.definitions.listing import faults_of, row_of
+from narval.ask.definitions.listing import endings, faults_of, key, row_of
 from narval.ask.definitions.texts import text_of
 from narval.ask.json_forms import moment
 from narval.ask.lookup import command, files_of, no_definition

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 from narval.agent.agent import AgentState
 from narval.agent.run import Run
-from narval.ask.definitions.endings import LAST, Key, key
+from narval.ask.definitions.listing import LAST, Key, key
 from narval.ask.definitions.one import find_definition
 from narval.ask.json_forms import moment
 from narval.ask.registry import operation
