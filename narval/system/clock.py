@@ -1,4 +1,4 @@
-"""Clocks: the machine's, with its time zone, or one that a test or a simulation moves, with its sleeping calls."""
+"""Clocks: the machine's with its time zone, or one that is moved, with the calls that sleep on it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Confinement: a program gives up access to all but some places, permanently and for everything that it starts.
+"""Confinement: a program gives up access to all but some places, for good and for everything that it starts.
 
 Landlock closes folders, programs and TCP ports. Its system calls are made by number, so nothing has to be
 installed. The available rights are determined on first use: folders from ABI 1, TCP ports from 4, signals and
-abstract sockets from 6. A filter of seccomp closes the rest: sockets of this machine, by which a program could
-reach the daemon itself, UDP, and the rings (io_uring) that open sockets unseen.
+abstract sockets from 6. A filter of seccomp closes the rest: sockets of this machine, by which a program
+could reach the daemon itself, UDP, and the rings (io_uring) that open sockets unseen.
 """
 
 from __future__ import annotations

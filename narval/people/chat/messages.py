@@ -1,4 +1,4 @@
-"""Messages of chats: received, to be sent, and sent."""
+"""Messages of chats: received, to be sent, and sent; and the elements of received ones, `<chat-message>`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Answers by mail: the act that a person wrote (P61), and whether a server confirms the writer (P65)."""
+"""Answers by mail: the token of the notice that a mail answers, the act that a person wrote (P61), and whether a
+server confirms the writer (P65).
+
+A token is `57-NONCE-MAC`: the item, 80 bits, 120 bits, in base32. It is derived from a key in the store and
+from what it identifies. So it need not be stored, and a repeated notice has the same token.
+"""
 
 from __future__ import annotations
 
@@ -90,6 +95,8 @@ def _whole(part: bytes) -> str:
     """A part of a token without the bytes that broke it."""
     return _BREAKS.sub(b"", part).decode().lower()
 
+
+# --- the act ----------------------------------------------------------------------------------------------
 
 ACTS = ("claim", "release", "refuse")
 """Acts besides the outcomes that the first line may name."""

@@ -185,6 +185,8 @@ def _is_vouched_for(mail: etree._Element, server: str) -> bool:
     return first is not None and is_authentic(first.text or "", mail.get("from", ""))
 
 
+# --- notices to people (P60, P62, P68) --------------------------------------------------------------------
+
 MOST_AN_HOUR = 20
 """The most notices sent to a person in an hour; the rest are sent as a list."""
 
@@ -348,7 +350,7 @@ def _settle(done: asyncio.Future[None], _: Any, error: BaseException | None) -> 
         done.set_result(None) if error is None else done.set_exception(error)
 
 
-# --- the text -------------------------------------------------------------------------------------------
+# --- the text of a notice ---------------------------------------------------------------------------------
 
 
 def _how(run: Run, token: str, until: float, zone: str, element: Lookup) -> str:

@@ -1,4 +1,6 @@
-"""Mails to send: composed from drafts, put into a Maildir or sent by SMTP (N37)."""
+"""Mails to send: their texts, made valid for XML and bounded; composed from drafts, put into a Maildir or sent
+by SMTP (N37, docs/reference/modules/mail.md).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,12 @@ from narval.core.elements.error_element import xml_safe
 from narval.core.errors import ActionError
 from narval.people.mail.account import MailAccount
 
+# --- texts ------------------------------------------------------------------------------------------------
+
 MAX_VALUE = 1_000
+
+_LONGEST = 72
+"""The most characters of a broken line."""
 
 VALUE = "| "
 """The prefix of each line of a text from elsewhere, so that none looks like narval's own words."""
@@ -68,16 +75,10 @@ def _stuffed(line: str) -> str:
     return f" {line}" if line.startswith((" ", ">", "From ")) else line
 
 
-_LONGEST = 72
-"""The most characters of a broken line."""
-
+# --- composing --------------------------------------------------------------------------------------------
 
 MAX_ADDRESSES = 50
 """The most recipients of a mail; a mail with more is not sent."""
-
-
-# --- composing --------------------------------------------------------------------------------------------
-
 
 _PLAIN_ADDRESS = re.compile(
     r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,188}[A-Za-z0-9])?"

@@ -4,6 +4,14 @@ A script takes and returns plain data: the `prelude` of its language makes `engi
 input, and collects the script's effects as the output. The interpreter calls none of our code while the
 script runs, so there is nothing to escape to, and its limits of time and memory hold without exception. The
 output is checked against types before it is used.
+
+As a program it answers one request to run a script, and ends:
+
+    python -m narval.system.scripts.interpreters LIMITS
+
+It may reach only the places in LIMITS, if the system can confine it. The request comes on standard input, the
+answer goes to standard output, and the script's printed lines go to standard error. The caller kills the
+program when it takes too long.
 """
 
 from __future__ import annotations
@@ -283,6 +291,8 @@ class _Lines:
 
 _RUNNERS: Mapping[str, Callable[[Script, Callable[[str], None]], Ran]] = {"js": _js, "python": _python}
 
+
+# --- as a program -----------------------------------------------------------------------------------------
 
 ROOM = 512 * 1024 * 1024
 """The bytes that the interpreters need besides a script's own."""
