@@ -12,9 +12,8 @@ from narval.agent.run_error import error_of
 from narval.ask.json_forms import moment
 from narval.ask.lookup import find_run
 from narval.ask.registry import Form, operation
-from narval.ask.runs.calls_told import CallsTold, made_by
+from narval.ask.runs.calls_told import LONGEST, CallsTold, Said, Sentences, made_by, run_piece
 from narval.ask.runs.history import NEWEST, concealed, lines_of
-from narval.ask.runs.sentences import LONGEST, Said, Sentences, run_piece
 from narval.ask.text import person, shortened, text_of
 from narval.core.engines.engine import HasTokens
 from narval.core.engines.story import ON_EVENTS, ON_QUIET_EVENTS, Fact, part_word_of, story_of
