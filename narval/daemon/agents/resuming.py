@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Container
 
 from msgspec.structs import replace
@@ -9,11 +10,14 @@ from msgspec.structs import replace
 from narval.agent.first_labels import LABELLED, derive_labels
 from narval.agent.recovery import restore_runs
 from narval.agent.turn import Turn
+from narval.core.elements.changes import Keyed
 from narval.core.elements.control_elements import ACTED
+from narval.core.elements.error_element import make_error
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.agents.agent_rows import register
-from narval.daemon.agents.damage_report import report_damage
 from narval.daemon.files_in_force import PEOPLE, FilesInForce, sync, tell_of_people
+from narval.store.rows import LOST_PAGES, LostEvent, LostJob, LostOrigin, LostTurns
+from narval.system.clock import utc
 
 
 def runs_are_back(host: AgentHost, latest: float, now: float) -> None:
@@ -75,3 +79,71 @@ def resume_own(
     if row.name != name and not host.loop.record_only:
         register(row._replace(name=name), turn)
     resume(turn, host, files, again)
+
+
+log = logging.getLogger("narval.recovery")
+
+TOLD = ("error", "an origin that cannot be read")
+"""The key that records which elements were reported: the element stays, and so does the damage."""
+
+
+def report_damage(turn: Turn) -> None:
+    """Report all damage by error elements, and clear the list of damage."""
+    damage = list(turn.agent.damage)
+    turn.agent.damage.clear()
+    if any(isinstance(lost, LostEvent) and lost.run == 0 for lost in damage):
+        _offer_again(turn)
+    for lost in damage:
+        if isinstance(lost, LostOrigin):
+            _report_origin(turn, lost)
+        elif isinstance(lost, LostEvent):
+            _report_event(turn, lost)
+        elif isinstance(lost, LostTurns):
+            _report_turns(turn, lost)
+        else:
+            _report_job(turn, lost)
+
+
+def _report_origin(turn: Turn, lost: LostOrigin) -> None:
+    key = (*TOLD, str(lost.eid))
+    if key not in turn.agent.memory.unique_values:
+        turn.transaction.change(Keyed(*key))
+        message = f"where element {lost.eid} comes from is not known any more: {lost.why}"
+        _report(turn, message, element=str(lost.eid))
+
+
+def _report_event(turn: Turn, lost: LostEvent) -> None:
+    turn.transaction.batch.dequeued.append(lost.row)
+    if lost.run == 0:
+        _report(turn, f"an offer of an element is lost, and all elements were offered again: {lost.why}")
+
+
+def _report_job(turn: Turn, lost: LostJob) -> None:
+    turn.transaction.batch.moments_done.append(lost.identifier)
+    due = utc(lost.at).isoformat(timespec="seconds")
+    what = f"a job due at {due} is not done: it was to forget an ended run, or to start one again"
+    _report(turn, f"{what}: {lost.why}", due=due)
+
+
+def _report_turns(turn: Turn, lost: LostTurns) -> None:
+    turn.transaction.batch.meta.append((LOST_PAGES, "0"))
+    message = (
+        f"the log of the store (store.db-wal) was cut short: its last {lost.pages} pages, of turns that were "
+        "confirmed, are gone, and what was done outside for them may be done again; "
+        "put back a backup where that matters (docs/reference/store.md)"
+    )
+    _report(turn, message)
+
+
+def _report(turn: Turn, message: str, **where: str) -> None:
+    log.error("%s", message)
+    turn.add(make_error("unreadable", message, **where))
+
+
+def _offer_again(turn: Turn) -> None:
+    """Offer every element again. Watches satisfied before are no longer set, so none reports twice."""
+    memory = turn.agent.memory
+    for eid in list(memory):
+        element = memory.element(eid)
+        if element is not None:
+            turn.transaction.offer(element)
