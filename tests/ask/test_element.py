@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import narval
-from narval.ask.memory.provenance import DEEPEST, MOST_NODES
+from narval.ask.memory.element import DEEPEST, MOST_NODES
 from narval.core.elements.element import Element
 from narval.core.errors import RequestError
 from narval.core.memory.memory import Memory

@@ -12,7 +12,7 @@ from narval.agent.run import Run
 from narval.ask import json_forms
 from narval.ask.element_titles import title_in
 from narval.ask.json_forms import run_of
-from narval.ask.memory.provenance import descent_of, reached
+from narval.ask.memory.element import descent_of, reached
 from narval.ask.runs.conditions import obstacle_of
 from narval.core.elements.element import Element
 from narval.core.elements.outdated_element import OUTDATED, reason_in

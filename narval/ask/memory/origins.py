@@ -16,7 +16,7 @@ from narval.ask import json_forms
 from narval.ask.element_titles import title_in
 from narval.ask.json_forms import CURRENT
 from narval.ask.lookup import command, no_element
-from narval.ask.memory.provenance import Makers, descent_of, reached
+from narval.ask.memory.element import Makers, descent_of, reached
 from narval.ask.registry import Form, operation
 from narval.ask.runs.dot import dot
 from narval.core.elements.control_elements import is_sending

@@ -12,7 +12,7 @@ from narval.agent.withdrawing import confirm as confirm_in
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.lookup import find_run, no_element
 from narval.ask.memory.changing import outdatable
-from narval.ask.memory.provenance import descent_of
+from narval.ask.memory.element import descent_of
 from narval.ask.registry import Form, operation
 from narval.core.definitions.action.definition import Action
 from narval.core.elements.control_elements import is_sending
