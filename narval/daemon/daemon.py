@@ -27,7 +27,7 @@ from narval.daemon.agents.follow_home import follow
 from narval.daemon.agents.resuming import acted_before, resume_fork, resume_own, runs_are_back
 from narval.daemon.agents.supervisor import Supervisor
 from narval.daemon.clients import Clients
-from narval.daemon.files_in_force import FilesInForce, sync
+from narval.daemon.files_in_force import FilesInForce, SettingsInForce, sync
 from narval.daemon.grant_answers import GrantAnswers
 from narval.daemon.main_loop import MainLoop
 from narval.daemon.messages.addresses import Addresses
@@ -36,7 +36,6 @@ from narval.daemon.messages.room import MailboxRoom
 from narval.daemon.opening import Note, begin_traces, hold, once_it_answers
 from narval.daemon.reload import Reloader, log_start
 from narval.daemon.rounds import Bell, Committer, Rounds
-from narval.daemon.settings_in_force import SettingsInForce
 from narval.daemon.stop import Stop
 from narval.files.home import Home, lost_store, refuse_lost_store
 from narval.files.people_file import load_people

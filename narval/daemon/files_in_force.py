@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Container
 from functools import partial
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from narval.agent.declared import declare_library, declare_memory, declare_requests, start_declared
 from narval.agent.effects import start_what_changed, start_what_may
 from narval.agent.first_labels import label_secrets
 from narval.agent.loop import Request
 from narval.agent.turn import Turn
+from narval.calls.book import CallBook
 from narval.calls.targets import LoadedModules
 from narval.core.agent_name import stands_for_peer
 from narval.core.definitions.people.directory import Directory
@@ -20,16 +24,18 @@ from narval.core.engines.registry import import_engines
 from narval.core.errors import Fault
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.grant_items import offer_items, settle_errors
-from narval.daemon.settings_in_force import SettingsInForce
 from narval.daemon.standing_runs import follow_newest, keep_standing
+from narval.daemon.stop import Stop
 from narval.files.agents.settings import AgentSettings
 from narval.files.grants import granted
 from narval.files.loaded import Loaded
-from narval.files.settings import Settings
+from narval.files.settings import FILE, CurrentSettings, Settings
 from narval.files.shipped import shipped_modules
 from narval.files.snapshot import AgentFiles, Changes, Snapshot, changes
+from narval.files.toml import taken_at_start
+from narval.system.log import Logbook
 
-if TYPE_CHECKING:  # a store of one daemon has none
+if TYPE_CHECKING:
     from narval.daemon.fleet.stored_settings import StoredSettings
 
 _NOTHING = AgentFiles()
@@ -243,3 +249,39 @@ def tell_of_people(turn: Turn, before: str) -> None:
 def known_by(people: Directory) -> str:
     """The digest that identifies a directory; "" if there is no file."""
     return "" if people.owner or not people.people else people.digest
+
+
+log = logging.getLogger("narval.daemon")
+
+
+class SettingsInForce:
+    """The active settings; some take effect only at a start."""
+
+    def __init__(self, current: CurrentSettings, calls: CallBook, stop: Stop, logbook: Logbook) -> None:
+        self._current, self._calls, self._stop, self._logbook = current, calls, stop, logbook
+
+    @property
+    def now(self) -> Settings:
+        """The active settings."""
+        return self._current.now
+
+    def replace_workers(self) -> None:
+        """Retire the workers, because modules have changed."""
+        executor = self._calls.executor
+        for workers in (executor.workers, *executor.confined.values()):
+            workers.replace()
+
+    def use(self, settings: Settings) -> None:
+        """Apply other settings, except those that take effect only at a start."""
+        kept = {name: getattr(self.now, name) for name in taken_at_start(Settings)}
+        later = [name for name in kept if getattr(settings, name) != kept[name]]
+        now, before = msgspec.structs.replace(settings, **kept), self.now
+        changed = [name for name in now.__struct_fields__ if getattr(now, name) != getattr(before, name)]
+        self._current.use(now)
+        self._calls.limit(now)
+        self._stop.set_grace(now.stop_grace)
+        self._logbook.set_level(now.log_level)
+        if changed:
+            log.info("%s: %s took effect", FILE, ", ".join(changed))
+        if later:
+            log.warning("%s: %s will take effect at the next start", FILE, ", ".join(later))
