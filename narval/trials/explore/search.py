@@ -13,7 +13,7 @@ from narval.core.engines.engine import Engine
 from narval.core.engines.events import TimerFired
 from narval.core.engines.registry import engine_of
 from narval.core.engines.structure import PartKey, Structure, Walkable
-from narval.trials.explore.choices import Choices, TooManyWays, each_way
+from narval.trials.explore.assumptions import Choices, TooManyWays, each_way
 from narval.trials.explore.next_events import (
     WELL,
     NextEvent,

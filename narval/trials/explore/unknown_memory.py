@@ -28,8 +28,7 @@ from narval.core.engines.view import FileTimes, GuardVerdict, verdict_of
 from narval.core.memory.labels import Labels, MadeOf
 from narval.core.patterns.contradictions import contradictory, demands
 from narval.core.patterns.pattern import Bound, Condition, Pattern, condition
-from narval.trials.explore.assumptions import ANY, Assumptions
-from narval.trials.explore.choices import Choices, TooManyWays
+from narval.trials.explore.assumptions import ANY, Assumptions, Choices, TooManyWays
 
 MANY = 2
 """The number of elements that represents any greater number."""
