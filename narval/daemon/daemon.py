@@ -33,10 +33,9 @@ from narval.daemon.main_loop import MainLoop
 from narval.daemon.messages.addresses import Addresses
 from narval.daemon.messages.post_office import PostOffice
 from narval.daemon.messages.room import MailboxRoom
-from narval.daemon.opening import Note, begin_traces, hold, once_it_answers
+from narval.daemon.opening import Note, Stop, begin_traces, hold, once_it_answers
 from narval.daemon.reload import Reloader, log_start
 from narval.daemon.rounds import Bell, Committer, Rounds
-from narval.daemon.stop import Stop
 from narval.files.home import Home, lost_store, refuse_lost_store
 from narval.files.people_file import load_people
 from narval.files.reading import Reading

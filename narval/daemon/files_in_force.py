@@ -24,8 +24,8 @@ from narval.core.engines.registry import import_engines
 from narval.core.errors import Fault
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.grant_items import offer_items, settle_errors
+from narval.daemon.opening import Stop
 from narval.daemon.standing_runs import follow_newest, keep_standing
-from narval.daemon.stop import Stop
 from narval.files.agents.settings import AgentSettings
 from narval.files.grants import granted
 from narval.files.loaded import Loaded

@@ -10,13 +10,16 @@ from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from narval.agent.agent import AgentState
+from narval.calls.book import CallBook
+from narval.core.elements.element import Element, Origin
 from narval.core.errors import StoreAwayError
 from narval.files.home import Home
 from narval.files.proposals.altering import finish_altering
 from narval.files.settings import Settings
 from narval.system.extras import install_command
 
-if TYPE_CHECKING:  # a store of one daemon has none
+if TYPE_CHECKING:
     from narval.daemon.traces import Traces
 
 log = logging.getLogger("narval.daemon")
@@ -89,3 +92,89 @@ def begin_traces(
     else:
         trace(traces)
         end_with(traces.close)
+
+
+LAST_TURNS = 1.0
+"""Seconds for recording the outcomes of the calls that a stop has waited for."""
+
+
+class Stop:
+    """The stop of a daemon: calls under way have `grace` seconds, then they are left to recovery (N34).
+
+    Sources are released at once, and no further call begins. `begin` is called when the stop begins, `ring`
+    when the calls have ended, and `give_up` when the time to record their outcomes has passed, regardless of
+    pending work.
+    """
+
+    __slots__ = ("_calls", "_give_up", "_latest", "_listeners", "_ring", "_task", "by", "grace")
+
+    def __init__(
+        self,
+        calls: CallBook,
+        grace: float,
+        begin: Callable[[], None],
+        ring: Callable[[], None],
+        give_up: Callable[[], None],
+    ) -> None:
+        self._calls, self._ring, self._give_up = calls, ring, give_up
+        self.grace = grace
+        """Seconds that calls have when a stop is requested."""
+        self.by = ""
+        """A description of the element that asked for the stop; "" if a person, a signal or a program did."""
+        self._listeners = [begin]
+        self._task: asyncio.Task[None] | None = None
+        self._latest = 0.0
+
+    def set_grace(self, seconds: float) -> None:
+        """Give calls `seconds` seconds when a stop is requested from now on."""
+        self.grace = seconds
+
+    def announce_to(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when the stop begins."""
+        self._listeners.append(listener)
+
+    def request(self, *, by: str = "") -> None:
+        """Begin to stop, unless that has begun; `by` describes the element that asks for it."""
+        if self._task is None:
+            self.by = by
+            for listener in self._listeners:
+                listener()
+            self._latest = time.monotonic() + self.grace + LAST_TURNS
+            self._task = asyncio.get_running_loop().create_task(self._calls.close(self.grace))
+            self._task.add_done_callback(lambda _: self._ring())
+            asyncio.get_running_loop().call_later(self.grace + LAST_TURNS, self._give_up)
+
+    def cancel(self) -> None:
+        """Stop waiting for calls under way."""
+        if self._task is not None:
+            self._task.cancel()
+
+    @property
+    def requested(self) -> bool:
+        """True once a stop is requested."""
+        return self._task is not None
+
+    @property
+    def calls_are_over(self) -> bool:
+        """True once no call is under way."""
+        return self._task is not None and self._task.done()
+
+    @property
+    def is_overdue(self) -> bool:
+        """True once outcomes of the calls have had time to be recorded."""
+        return time.monotonic() >= self._latest
+
+
+def in_words(element: Element | None, agent: AgentState) -> str:
+    """A description of an element that asks for the stop, with its origin: `element 12 of inbox/q.xml
+    (root)`; "" for None.
+    """
+    if element is None:
+        return ""
+    origin = element.origin or Origin()
+    file = agent.memory.declared.get(element.eid, "").partition(":")[0]
+    made = f"run {origin.run} at {origin.step}" if origin.run else origin.step
+    place = file or made or (f"agent {origin.agent}" if origin.agent else "")
+    words = f"element {element.eid}" + (f" of {place}" if place else "")
+    whose = "" if agent.store.is_own else f", at the agent {agent.store.identity().name}"
+    return words + (f" ({origin.by})" if origin.by else "") + whose
