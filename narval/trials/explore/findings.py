@@ -32,8 +32,19 @@ from narval.core.engines.structure import (
 from narval.core.kinds import KINDS
 from narval.core.patterns.contradictions import contradictory, demands
 from narval.core.patterns.pattern import Condition, compile_pattern
-from narval.trials.explore.next_events import ERRS, GIVEN_UP, LATE, WELL, WRONG, in_vain
-from narval.trials.explore.search import MOST_STATES, Explored, SearchNode, explore, structure_of
+from narval.trials.explore.search import (
+    ERRS,
+    GIVEN_UP,
+    LATE,
+    MOST_STATES,
+    WELL,
+    WRONG,
+    Explored,
+    SearchNode,
+    explore,
+    in_vain,
+    structure_of,
+)
 from narval.trials.explore.state import RUN, ExplorationState
 
 STUCK = "stuck"

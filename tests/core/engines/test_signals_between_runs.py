@@ -11,7 +11,7 @@ from narval.core.engines.effects import InForce
 from narval.core.engines.events import Returned
 from narval.core.kinds import KINDS
 from narval.core.source.text import Source
-from narval.trials.explore.next_events import next_events
+from narval.trials.explore.search import next_events
 from narval.trials.explore.state import ExplorationState
 from narval.trials.explore.unknown_memory import Targets
 from tests.core.engines.dialogue import Dialogue, action
