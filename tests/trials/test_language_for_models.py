@@ -14,8 +14,8 @@ from narval.core.kinds import KINDS
 from narval.core.source.text import Source
 from narval.core.source.xml import XmlNode, read_xml
 from narval.files.check import check_alone
-from narval.trials.propose.answer import FORM
 from narval.trials.propose.language import MOST_TOKENS, language_page
+from narval.trials.propose.protocol import FORM
 from tests.wishes.wishes import WISHES, Wish, files_of
 
 PAGE = language_page()

@@ -21,10 +21,17 @@ from narval.files.outside.services import LanguageModel
 from narval.files.proposals.folder import ASKS, DRAFTING, FAILED, FAULTY, READY, Form, Proposal
 from narval.files.proposals.wish import Wish, begin_proposal, model_of, wish_of
 from narval.files.settings import Settings
-from narval.trials.propose.answer import read_answer
 from narval.trials.propose.language import language_page
 from narval.trials.propose.prompt import asked_of
-from narval.trials.propose.protocol import MOST_ROUNDS, Round, messages_of, next_of, sentences_of, warnings_of
+from narval.trials.propose.protocol import (
+    MOST_ROUNDS,
+    Round,
+    messages_of,
+    next_of,
+    read_answer,
+    sentences_of,
+    warnings_of,
+)
 
 TOKENS = 8_000
 """The most tokens of one answer."""
