@@ -18,8 +18,8 @@ from narval.core.engines.events import PersonsAct, Signalled
 from narval.core.patterns.pattern import Condition, compile_pattern
 from narval.core.source.text import Source
 from narval.files.people_file import parse_people
-from narval.trials.simulate.agenda import Agenda
 from narval.trials.simulate.scenario import ScheduledAct
+from narval.trials.simulate.scenario_events import Agenda
 from narval.trials.simulate.trace import Line, Trace
 
 ACT_WORDS: Mapping[str, Attribute] = {
