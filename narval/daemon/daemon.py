@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from narval.daemon.fleet.gate import LeaseGate
     from narval.daemon.fleet.renewer_client import RenewerClient
     from narval.daemon.fleet.roaming import RoamingAgents
-    from narval.daemon.fleet.stored_settings import StoredSettings
+    from narval.daemon.fleet.shared_files import StoredSettings
     from narval.daemon.watcher import FileWatcher
     from narval.store.postgresql.leases import Leases
 
@@ -423,7 +423,7 @@ def _stored_settings(home: Home | None, store: Store, rows: AgentRows) -> Stored
     """The settings of agents that any daemon of the store may have; None if only one may use the store."""
     if home is None or store.published is None:
         return None
-    from narval.daemon.fleet.stored_settings import StoredSettings
+    from narval.daemon.fleet.shared_files import StoredSettings
 
     return StoredSettings(store, rows)
 

@@ -36,7 +36,7 @@ from narval.files.toml import taken_at_start
 from narval.system.log import Logbook
 
 if TYPE_CHECKING:
-    from narval.daemon.fleet.stored_settings import StoredSettings
+    from narval.daemon.fleet.shared_files import StoredSettings
 
 _NOTHING = AgentFiles()
 """The files of a row that represents a peer: it follows none."""

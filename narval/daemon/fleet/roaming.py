@@ -25,8 +25,7 @@ from narval.core.errors import (
     SurroundingsError,
 )
 from narval.daemon.agents.agent_host import AgentHost
-from narval.daemon.fleet.shared_files import WantedFiles, lacking
-from narval.daemon.fleet.stored_settings import StoredSettings
+from narval.daemon.fleet.shared_files import StoredSettings, WantedFiles, lacking
 from narval.daemon.reload import Reloader
 from narval.files.agents.published_folders import (
     digest_here,
