@@ -25,8 +25,7 @@ from narval.core.engines.commands import FLOW
 from narval.core.engines.events import Failure, OutputElement
 from narval.files.settings import CallLimits
 from narval.system.clock import Clock
-from narval.trials.simulate.calls_known import CallsKnown
-from narval.trials.simulate.default_answers import default_answer
+from narval.trials.simulate.calls_known import CallsKnown, default_answer
 from narval.trials.simulate.scenario import CannedAnswer, Expectation
 
 HOW = ("ran", "answered", "as then", "made up", "noted", "unanswered", "source")

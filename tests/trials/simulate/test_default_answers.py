@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from narval.core.definitions.prototype import Output, Prototype
-from narval.trials.simulate.default_answers import default_answer
+from narval.trials.simulate.calls_known import default_answer
 
 
 def made(*outputs: Output, refused: bytes = b"") -> list[bytes] | None:
