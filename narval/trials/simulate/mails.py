@@ -25,8 +25,7 @@ from narval.core.elements.error_element import read_error
 from narval.core.engines.events import OutputElement
 from narval.core.errors import RequestError
 from narval.files.shipped import shipped_modules
-from narval.trials.simulate.changes import RAN
-from narval.trials.simulate.report import SimulationReport
+from narval.trials.simulate.report import RAN, SimulationReport
 from narval.trials.simulate.scenario import Scenario, ScheduledElement, When
 from narval.trials.simulate.simulated_home import SimulatedHome
 

@@ -13,8 +13,7 @@ from narval.ask.text import zone as named_zone
 from narval.core.definitions.reading.durations import duration
 from narval.surfaces.cli.render import reasons
 from narval.surfaces.cli.render.tables import SNIPPET
-from narval.trials.simulate.changes import changes_of
-from narval.trials.simulate.report import Judged, SimulationReport
+from narval.trials.simulate.report import Judged, SimulationReport, changes_of
 from narval.trials.simulate.scenario import Expectation, Scenario
 from narval.trials.simulate.trace import Line
 
