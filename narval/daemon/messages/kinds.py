@@ -17,11 +17,10 @@ from narval.core.elements.reserved import check_name
 from narval.core.engines.events import Failure
 from narval.core.errors import ElementError, UnreadableError
 from narval.daemon.messages.contract import Receiver, Refusal, Take
-from narval.daemon.messages.envelope import ELEMENT, RECEIPT, UNDELIVERED, Envelope
+from narval.daemon.messages.envelope import ELEMENT, RECEIPT, UNDELIVERED, Envelope, stamped
 from narval.daemon.messages.receipts import settle_call
 from narval.daemon.messages.remote_calls import CALL, CANCEL, RETURNED
 from narval.daemon.messages.remote_kinds import take_call, take_cancel, take_return, take_undelivered
-from narval.daemon.messages.stamp import stamped
 from narval.daemon.messages.undelivered import keep_letter
 from narval.daemon.messages.withdrawals import WITHDRAW, take_withdrawal
 from narval.store.batch import MessageRow

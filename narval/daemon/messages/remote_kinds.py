@@ -17,9 +17,8 @@ from narval.core.engines.commands import Call
 from narval.core.engines.events import Caller, Cancelled, Failure
 from narval.core.errors import ElementError, UnreadableError
 from narval.daemon.messages.contract import Receiver, Refusal
-from narval.daemon.messages.envelope import Envelope
+from narval.daemon.messages.envelope import Envelope, stamped
 from narval.daemon.messages.remote_calls import Reply, RunAsked, call_key, read_asked, read_reply
-from narval.daemon.messages.stamp import stamped
 from narval.store.batch import MessageRow
 
 UNREADABLE = "unreadable"

@@ -14,7 +14,7 @@ from narval.core.elements.element import Element, Origin
 from narval.core.engines.commands import Call
 from narval.core.engines.events import Returned
 from narval.daemon.agents.agent_host import AgentHost
-from narval.daemon.messages.stamp import stamped
+from narval.daemon.messages.envelope import stamped
 from narval.trials.simulate.agents import AgentsAtPlay
 from narval.trials.simulate.executor import SimulatedExecutor
 
