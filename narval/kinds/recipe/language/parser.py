@@ -24,11 +24,10 @@ from narval.core.kinds import INLINE, KINDS
 from narval.core.patterns.pattern import Condition
 from narval.core.source.text import Source
 from narval.core.source.xml import XmlNode
-from narval.kinds.recipe.language.arguments import NOW, ReadArgument, read_argument
+from narval.kinds.recipe.language.arguments import NOW, ReadArgument, read_argument, slips_of
 from narval.kinds.recipe.language.checks import Dependency, check_graph, check_step, edge
 from narval.kinds.recipe.language.definition import EACH, In, Recipe, Sending, Step, Transition, link
 from narval.kinds.recipe.language.names import check_inputs, check_names
-from narval.kinds.recipe.language.prompts import slips_of
 from narval.kinds.recipe.language.vocabulary import SEND, WORDS
 
 
