@@ -9,18 +9,34 @@ from collections.abc import Mapping
 from contextlib import suppress
 from types import MappingProxyType
 
+from msgspec.structs import replace
+
+from narval.agent.agent import OVER_LIMIT
+from narval.agent.run import Run
+from narval.agent.runs import cannot_start
+from narval.agent.trace_ids import is_trace_id
 from narval.agent.turn import Turn
 from narval.core.agent_name import peer_of
+from narval.core.elements.control_elements import CONTROLS
 from narval.core.elements.element import Element, Origin
 from narval.core.elements.error_element import read_error
 from narval.core.elements.reserved import check_name
-from narval.core.engines.events import Failure
+from narval.core.engines.commands import Call
+from narval.core.engines.events import Caller, Cancelled, Failure
 from narval.core.errors import ElementError, UnreadableError
 from narval.daemon.messages.contract import Receiver, Refusal, Take
 from narval.daemon.messages.envelope import ELEMENT, RECEIPT, UNDELIVERED, Envelope, stamped
 from narval.daemon.messages.receipts import settle_call
-from narval.daemon.messages.remote_calls import CALL, CANCEL, RETURNED
-from narval.daemon.messages.remote_kinds import take_call, take_cancel, take_return, take_undelivered
+from narval.daemon.messages.remote_calls import (
+    CALL,
+    CANCEL,
+    RETURNED,
+    Reply,
+    RunAsked,
+    call_key,
+    read_asked,
+    read_reply,
+)
 from narval.daemon.messages.undelivered import keep_letter
 from narval.daemon.messages.withdrawals import WITHDRAW, take_withdrawal
 from narval.store.batch import MessageRow
@@ -87,3 +103,122 @@ KINDS: Mapping[str, Take] = MappingProxyType(
         WITHDRAW: take_withdrawal,
     }
 )
+
+
+UNREADABLE = "unreadable"
+
+
+def take_call(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
+    """Start the run that answers a call, or answer at once why there is none (G34).
+
+    A call that is already being answered, or that is overdue, starts nothing. Another try of a successful
+    call is answered with the earlier result.
+    """
+    try:
+        asked = read_asked(row.data)
+    except UnreadableError as error:
+        return Refusal(UNREADABLE, str(error))
+    if call_key(row.id, envelope.sender) in turn.agent.runs.by_call or asked.until <= turn.at:
+        return None
+    problem = receiver.calls.refusal(asked.kind, asked.name, envelope.sender)
+    if not problem and receiver.calls.answer_again(turn, envelope.sender, row.id, envelope.run, asked):
+        return None
+    problem = problem or _cannot_begin(turn, asked) or _refused(receiver, envelope, asked.elements)
+    problem = problem or _unfit(turn, asked.elements)
+    if problem is None:
+        _begin(turn, row, envelope, asked)
+    else:
+        receiver.calls.reply(turn, envelope.sender, row.id, Reply(envelope.run, problem=problem))
+    return None
+
+
+def take_cancel(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
+    """Cancel the run that answers a call, unless it has ended (G35); its end is reported to the caller."""
+    run = turn.agent.runs.by_call.get(call_key(row.id, envelope.sender))
+    if run is not None and row.id.startswith(f"{envelope.sender_id}."):
+        turn.tell(run, Cancelled(0, 0.0, f"{envelope.sender} gave it up"))
+    return None
+
+
+def take_return(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
+    """Deliver the result of a call to another agent to its run (G33)."""
+    try:
+        reply = read_reply(row.data)
+    except UnreadableError as error:
+        reply = Reply(0, problem=Failure(UNREADABLE, str(error)))
+
+    def add(run: Run, call: Call) -> tuple[tuple[int, ...], Failure | None]:
+        unfit = _unfit(turn, reply.elements)
+        if unfit is not None:
+            return (), unfit
+        origin = Origin(run.eid, call.step, call.call, agent=envelope.sender, message=row.id)
+        return _add_all(turn, row, envelope, reply.elements, origin), reply.problem
+
+    receiver.calls.come_back(turn, row.id, reply.run, envelope.sender, add)
+    return None
+
+
+def take_undelivered(receiver: Receiver, turn: Turn, row: MessageRow, sender: str) -> bool:
+    """Tell a run that its call could not be taken; False if the message was not a call of a run."""
+    if receiver.calls.waiting(row.id) is None:
+        return False
+    _, message, _ = read_error(Element(0, row.data))
+    receiver.calls.come_back(turn, row.id, 0, sender, lambda run, call: ((), Failure("undelivered", message)))
+    return True
+
+
+def _begin(turn: Turn, row: MessageRow, envelope: Envelope, asked: RunAsked) -> None:
+    origin = Origin(by=envelope.by, actor=envelope.actor, agent=envelope.sender, message=row.id)
+    eids = _add_all(turn, row, envelope, asked.elements, origin)
+    caller = Caller(
+        0, envelope.step, call_key(row.id, envelope.sender), (), envelope.sender, envelope.run, asked.depth
+    )
+    caller = replace(caller, trace=asked.trace if is_trace_id(asked.trace) else "", digest=asked.digest)
+    begun = turn.start(
+        asked.name, eids, kind=asked.kind, caller=caller, environment=asked.environment, origin=origin
+    )
+    assert begun is not None, "it was seen that one can begin"
+
+
+def _add_all(
+    turn: Turn, row: MessageRow, envelope: Envelope, elements: tuple[bytes, ...], origin: Origin
+) -> tuple[int, ...]:
+    """Add the elements that came with a call or its result; each records its eid at the sender."""
+    there = envelope.inputs if len(envelope.inputs) == len(elements) else ()  # older messages lack them
+    origin = replace(origin, came_from=envelope.came_from)
+    origins = [replace(origin, sent_as=(eid,)) for eid in there] or [origin] * len(elements)
+    stamps = (stamped(xml, envelope.sender, row.id) for xml in elements)
+    return tuple([turn.add(xml, of) for xml, of in zip(stamps, origins, strict=True)])
+
+
+def _cannot_begin(turn: Turn, asked: RunAsked) -> Failure | None:
+    definition = turn.agent.lookup.definition(None, asked.kind, asked.name)
+    if definition is None:
+        return Failure("unknown-target", f"there is no {asked.kind} named {asked.name}")
+    if (refused := cannot_start(turn.agent, definition)) is not None:
+        return Failure(*refused, final=True)
+    over = turn.agent.excess_of_runs()
+    return Failure(OVER_LIMIT, over) if over else None
+
+
+def _refused(receiver: Receiver, envelope: Envelope, elements: tuple[bytes, ...]) -> Failure | None:
+    """The reason why an agent may not be sent the elements of a call (G29); None if there is none."""
+    found = (receiver.why_not(envelope, Element(0, xml).name) for xml in elements)
+    refusal = next((refusal for refusal in found if refusal is not None), None)
+    return None if refusal is None else Failure(refusal.kind, refusal.message, final=True)
+
+
+def _unfit(turn: Turn, elements: tuple[bytes, ...]) -> Failure | None:
+    """The first reason why elements of another agent cannot enter memory; None if there is none."""
+    for xml in elements:
+        name = Element(0, xml).name
+        if name in CONTROLS:
+            return Failure("not-granted", f"a call has no {name}", final=True)
+        try:
+            check_name(xml)
+        except ElementError as error:
+            return Failure(error.kind, str(error), final=True)
+        fault = turn.host_api.schema_fault(xml)
+        if fault is not None:
+            return Failure("invalid", f"{name} is refused by its schema: {fault}", final=True)
+    return None
