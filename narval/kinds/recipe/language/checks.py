@@ -18,8 +18,7 @@ from narval.core.elements.element import Element, Tree
 from narval.core.errors import DefinitionError, Fault
 from narval.core.patterns.pattern import Condition
 from narval.kinds.recipe.language.arguments import Slip
-from narval.kinds.recipe.language.dead_ends import dead_ends, remedy_of
-from narval.kinds.recipe.language.definition import EACH, Recipe, Step, Transition
+from narval.kinds.recipe.language.definition import EACH, Recipe, Step, Transition, dead_ends, remedy_of
 from narval.kinds.recipe.language.waking import comes_back, feeding, waking
 
 

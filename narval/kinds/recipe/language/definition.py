@@ -15,6 +15,7 @@ import msgspec
 from narval.core.definitions.appointment import Appointment
 from narval.core.definitions.library import OwnNeed, RunDefinition
 from narval.core.definitions.prototype import EMPTY, Narrowing, Prototype, narrow
+from narval.core.definitions.reading.walks import reached
 from narval.core.definitions.remote_calls import Addressed, RemoteCall, called
 from narval.core.definitions.requirements import Context, TransitionCondition
 from narval.core.definitions.schedule import Time
@@ -298,3 +299,38 @@ class Recipe(RunDefinition, frozen=True, eq=False):
             if transition is not None and part in (transition.id, self.part_id(transition))
             else None
         )
+
+
+FAILS = "basic.error"
+"""The action that only fails, so that nothing needs to follow it."""
+
+
+def lead_nowhere(recipe: Recipe) -> Iterator[Step]:
+    """The steps, except the end step, that no transition leaves once they are done."""
+    for step in recipe.steps.values():
+        links = (link for transition in step.outs for link in transition.ins if link.step is step)
+        if step is not recipe.end and step.target != FAILS and all(link.on_error for link in links):
+            yield step
+
+
+def dead_ends(recipe: Recipe) -> Iterator[Step]:
+    """The dead ends that a plan can reach while none of its branches leads to the end step."""
+    transitions = recipe.transitions.values()
+    backwards = (((target,), way.sources) for way in transitions for target in way.targets)
+    ending = reached([recipe.end.id], backwards)
+    alone = reached(
+        [recipe.start.id],
+        (
+            (way.sources, [at for at in way.targets if ending.isdisjoint({*way.targets} - {at})])
+            for way in transitions
+        ),
+    )
+    return (step for step in lead_nowhere(recipe) if step.id in alone)
+
+
+def remedy_of(recipe: Recipe, step: Step) -> str:
+    """The remedy for a step that leads nowhere, for the author of its recipe."""
+    return (
+        f"step {step.id!r} leads nowhere, and a plan has one end, {recipe.end.id!r}: lead both to one step, "
+        'such as <step id="end" type="action" target="basic.nothing"/>, and make that the end_step'
+    )

@@ -26,8 +26,7 @@ from narval.kinds.recipe.engine.decision import (
 )
 from narval.kinds.recipe.engine.steps import repeats
 from narval.kinds.recipe.engine.transitions import combinations, conditions, dates
-from narval.kinds.recipe.language.dead_ends import lead_nowhere, remedy_of
-from narval.kinds.recipe.language.definition import Step, Transition, in_order
+from narval.kinds.recipe.language.definition import Step, Transition, in_order, lead_nowhere, remedy_of
 
 
 def follow(decision: RecipeDecision, step: Step) -> None:
