@@ -20,8 +20,7 @@ from narval.core.memory.labels import recorded
 from narval.daemon.messages.contract import OVERDUE, Refusal
 from narval.daemon.messages.envelope import ELEMENT, RECEIPT, UNDELIVERED, Envelope, Outgoing, seal, unseal
 from narval.daemon.messages.kinds import KINDS
-from narval.daemon.messages.mailbox import Mailbox
-from narval.daemon.messages.outbox import Outbox
+from narval.daemon.messages.mailbox import Mailbox, Outbox
 from narval.daemon.messages.post_office import PostOffice
 from narval.daemon.messages.remote_calls import CALL, RemoteCalls
 from narval.daemon.messages.undelivered import given_back, undelivered_notice

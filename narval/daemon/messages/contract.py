@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from narval.agent.turn import Turn
 from narval.daemon.messages.envelope import Envelope
-from narval.daemon.messages.outbox import Outbox
+from narval.daemon.messages.mailbox import Outbox
 from narval.daemon.messages.remote_calls import RemoteCalls
 from narval.store.batch import MessageRow
 

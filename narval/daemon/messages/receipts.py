@@ -8,7 +8,7 @@ from narval.core.agent_name import peer_of
 from narval.core.engines.commands import Call
 from narval.core.engines.events import Failure, Returned
 from narval.core.errors import ActionError
-from narval.daemon.messages.outbox import Outbox
+from narval.daemon.messages.mailbox import Outbox
 from narval.store.batch import ResultRow
 
 AWAITED = "awaited"

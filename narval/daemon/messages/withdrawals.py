@@ -18,7 +18,7 @@ from narval.core.elements.element import Origin
 from narval.core.errors import UnreadableError
 from narval.daemon.messages.contract import Receiver, Refusal
 from narval.daemon.messages.envelope import Envelope, Outgoing, seal
-from narval.daemon.messages.outbox import Outbox
+from narval.daemon.messages.mailbox import Outbox
 from narval.store.batch import MessageRow, ResultRow
 from narval.store.codec import reader
 
