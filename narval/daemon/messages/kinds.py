@@ -26,7 +26,6 @@ from narval.core.engines.events import Caller, Cancelled, Failure
 from narval.core.errors import ElementError, UnreadableError
 from narval.daemon.messages.contract import Receiver, Refusal, Take
 from narval.daemon.messages.envelope import ELEMENT, RECEIPT, UNDELIVERED, Envelope, stamped
-from narval.daemon.messages.receipts import settle_call
 from narval.daemon.messages.remote_calls import (
     CALL,
     CANCEL,
@@ -37,7 +36,7 @@ from narval.daemon.messages.remote_calls import (
     read_asked,
     read_reply,
 )
-from narval.daemon.messages.undelivered import keep_letter
+from narval.daemon.messages.undelivered import keep_letter, settle_call
 from narval.daemon.messages.withdrawals import WITHDRAW, take_withdrawal
 from narval.store.batch import MessageRow
 

@@ -21,7 +21,7 @@ from narval.core.errors import ActionError, RequestError
 from narval.core.memory.doubting import is_source
 from narval.daemon.messages.agent_mail import AgentMail
 from narval.daemon.messages.envelope import ELEMENT, Outgoing
-from narval.daemon.messages.receipts import await_receipt, is_awaited
+from narval.daemon.messages.undelivered import await_receipt, is_awaited
 
 
 def send_elements(mail: AgentMail, run: Run, call: Call, turn: Turn) -> None:
