@@ -118,7 +118,7 @@ _WHERE = {
     "send": "memory", "letters": "memory", "remind": "reminding", "reminders": "reminding",
     "runs": "runs", "show": "runs", "history": "history", "why": "runs", "cancel": "runs", "signal": "runs",
     "retry": "runs", "renew": "runs", "migrate": "migrating",
-    "attention": "monitor.attention", "errors": "monitor.attention", "calendar": "monitor.calendar",
+    "attention": "monitor.attention", "errors": "monitor.attention", "calendar": "reminding",
     "people": "monitor.people", "hooks": "monitor.hooks",
     "link": "links",
     "chat": "chat", "chats": "chat",
