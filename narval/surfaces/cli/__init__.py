@@ -119,7 +119,7 @@ _WHERE = {
     "runs": "runs", "show": "runs", "history": "history", "why": "runs", "cancel": "runs", "signal": "runs",
     "retry": "runs", "renew": "runs", "migrate": "migrating",
     "attention": "monitor.attention", "errors": "monitor.attention", "calendar": "reminding",
-    "people": "chat", "hooks": "monitor.hooks",
+    "people": "chat", "hooks": "links",
     "link": "links",
     "chat": "chat", "chats": "chat",
     "definitions": "definitions", "tell": "telling", "edit": "editing",

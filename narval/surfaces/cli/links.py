@@ -12,8 +12,8 @@ from narval.ask.text import Row, clean, moment
 from narval.core.agent_name import NAME
 from narval.core.errors import OperatorError
 from narval.surfaces.cli import completion
-from narval.surfaces.cli.command import command, command_group
-from narval.surfaces.cli.render.tables import Column, listing
+from narval.surfaces.cli.command import asking, command, command_group
+from narval.surfaces.cli.render.tables import Column, listing, plain
 from narval.surfaces.cli.session import Session
 
 _EXAMPLE = """\
@@ -145,3 +145,27 @@ def _own_name(session: Session) -> str:
 
 for _below in (add, accept, remove):
     link.add_command(_below)
+
+
+def _refused(row: Row) -> str:
+    return ", ".join(f"{count:,} × {status}" for status, count in row["refused"].items())
+
+
+_HOOKS = (
+    *plain("hook", "element"),
+    Column("bytes", lambda row: f"{row['bytes']:,}", right=True),
+    Column("calls a minute", lambda row: row["calls"], right=True),
+    Column("taken", lambda row: f"{row['taken']:,}", right=True),
+    Column("last", lambda row: moment(row["last"]), is_moment=True),
+    Column("refused", _refused),
+)
+
+
+@asking("hooks", "hooks", example="narval hooks")
+def hooks(rows: list[Row]) -> None:
+    """List the webhooks of etc/narval.toml.
+
+    `narval web` accepts requests to /hook/NAME. For each: the calls that were accepted, the last one, and how
+    many were refused since the daemon started, by response status.
+    """
+    listing(_HOOKS, rows, "no webhooks: the table [hooks] of etc/narval.toml names them")
