@@ -208,8 +208,7 @@ def _play(
     """
     import asyncio
 
-    from narval.surfaces.cli.render.mails import mails_told
-    from narval.surfaces.cli.render.simulation import StoryWriter, ending, heading, json_form
+    from narval.surfaces.cli.render.simulation import StoryWriter, ending, heading, json_form, mails_told
     from narval.trials.simulate.mails import outcome_of
     from narval.trials.simulate.simulation import play_scenario, start_of
 
