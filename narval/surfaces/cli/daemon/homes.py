@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from narval.ask.text import clean, counted
+from narval.files.home import Home
+from narval.files.shipped import shipped
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, command
 from narval.surfaces.cli.session import Session
 
 if TYPE_CHECKING:
     from narval.core.errors import Fault
-    from narval.files.home import Home
 
 
 def _parted(home: Home, paths: tuple[Path, ...]) -> tuple[list[Path], list[Path]]:
@@ -220,7 +222,6 @@ def service(session: Session, web: bool, standby: bool) -> None:
     Then `systemctl --user daemon-reload` and `systemctl --user enable --now narval` start it, now and at each
     login; with `loginctl enable-linger` it runs without one.
     """
-    from narval.surfaces.cli.render.systemd_unit import unit
 
     if web and standby:
         raise click.UsageError("--web and --standby are units of their own: one of them")
@@ -229,3 +230,24 @@ def service(session: Session, web: bool, standby: bool) -> None:
         {"unit": unit(session.home, command, options=options)},
         lambda reply: click.echo(reply["unit"], nl=False),
     )
+
+
+SERVICE_UNITS = {"run": "narval.service", "web": "narval-web.service"}
+"""The unit for each command that can be a service."""
+
+
+def unit(home: Home, command: str = "run", *, options: Sequence[str] = ()) -> str:
+    """The text of the unit of a command for a home, with options of that command."""
+    text = (shipped() / "etc" / SERVICE_UNITS[command]).read_text(encoding="utf-8")
+    words = (sys.executable, "-m", "narval", "--home", str(home.path), command, *options)
+    started = "ExecStart=" + " ".join(map(_quoted, words))
+    return "\n".join(started if line.startswith("ExecStart=") else line for line in text.splitlines()) + "\n"
+
+
+def _quoted(word: str) -> str:
+    """A word of a command, quoted for systemd: `%` and `$` are literal."""
+    plain = word.replace("%", "%%").replace("$", "$$")
+    if plain and not set(plain) & set(" \t'\"\\;"):
+        return plain
+    escaped = plain.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
