@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote
 
 from narval.surfaces.http.page import BY_PAGE, FIELDS, MODE, NAVIGATE, VISITOR, Fields, Visitor
-from narval.surfaces.http.people import PeopleOfHome
 from narval.surfaces.http.place import WebPlace
 from narval.surfaces.http.saved_forms import LONG, NOT_ANSWERED, SavedForms
-from narval.surfaces.http.sessions import Sessions, WebSession, form_token
+from narval.surfaces.http.sessions import PeopleOfHome, Sessions, WebSession, form_token
 
 log = logging.getLogger("narval.web")
 

@@ -31,13 +31,13 @@ from narval.surfaces.http.page import (
     act,
     page,
 )
-from narval.surfaces.http.people import PeopleOfHome
 from narval.surfaces.http.place import WebPlace
 from narval.surfaces.http.rendering import rendered
 from narval.surfaces.http.saved_forms import UNWRITTEN, SavedForms
 from narval.surfaces.http.sessions import (
     WHOLE,
     LoginLink,
+    PeopleOfHome,
     Sessions,
     WebSession,
     browser_of,

@@ -7,12 +7,13 @@ writes it whole or not at all.
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import hashlib
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import Any
 import msgspec
 
 from narval.core.agreeing import Role
+from narval.core.errors import NarvalError
 
 LINK = 600.0
 """Seconds for which a login link is valid."""
@@ -246,3 +248,27 @@ def form_token(secret: str) -> str:
 
 def _digest(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
+
+
+PATIENCE = 5.0
+"""Seconds for the daemon to return the roles."""
+
+
+class PeopleOfHome:
+    """The people of a home, as its daemon has them; the last known ones while no daemon answers."""
+
+    def __init__(self, ask: Callable[..., Awaitable[Any]]) -> None:
+        self._ask = ask
+        self._last: list[dict[str, Any]] | None = None
+        self._asked = 0.0
+
+    async def people(self, not_older: float = 0.0) -> list[dict[str, Any]] | None:
+        """The people of the home, asked again if older than `not_older` seconds; None before any answer."""
+        if self._last is None or time.monotonic() - self._asked > not_older:
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    self._last = await self._ask("people")
+                self._asked = time.monotonic()
+            except (NarvalError, TimeoutError):
+                pass
+        return self._last

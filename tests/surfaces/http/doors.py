@@ -16,10 +16,9 @@ from narval.surfaces.http.application import application
 from narval.surfaces.http.guard import Guard, RequestLimits
 from narval.surfaces.http.login import LoginPages, session_pages
 from narval.surfaces.http.page import EVERYBODY, PageRoute, Redirect, Shown, Visit, act, page
-from narval.surfaces.http.people import PeopleOfHome
 from narval.surfaces.http.place import WebPlace
 from narval.surfaces.http.saved_forms import SavedForms
-from narval.surfaces.http.sessions import Sessions
+from narval.surfaces.http.sessions import PeopleOfHome, Sessions
 from narval.surfaces.web.site import PAGES, make_site
 
 PORT = 7457

@@ -23,9 +23,9 @@ from narval.surfaces.http.guard import (
     Send,
 )
 from narval.surfaces.http.page import PageRoute
-from narval.surfaces.http.people import PeopleOfHome
 from narval.surfaces.http.place import WebPlace
 from narval.surfaces.http.saved_forms import SavedForms
+from narval.surfaces.http.sessions import PeopleOfHome
 from tests.surfaces.http.doors import HOME, PORT, Door, done, filled
 
 OTHERS = ("/login", "/static/x/narval.css", "/a/narval/nothing", "/nothing.json")

@@ -20,11 +20,10 @@ from narval.surfaces.http.calls import Calls
 from narval.surfaces.http.guard import Application, Guard
 from narval.surfaces.http.hooks import Hooks
 from narval.surfaces.http.login import LoginPages, session_pages
-from narval.surfaces.http.people import PeopleOfHome
 from narval.surfaces.http.place import WebPlace
 from narval.surfaces.http.saved_forms import SavedForms
 from narval.surfaces.http.server import PageServer, listening_at
-from narval.surfaces.http.sessions import Sessions
+from narval.surfaces.http.sessions import PeopleOfHome, Sessions
 from narval.surfaces.http.watched import Watched
 from narval.surfaces.link.asking import LinkAsking
 from narval.surfaces.link.door import LinkDoor
