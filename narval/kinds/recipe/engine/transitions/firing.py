@@ -25,7 +25,14 @@ from narval.kinds.recipe.engine.decision import (
     spread_impossible,
 )
 from narval.kinds.recipe.engine.steps import repeats
-from narval.kinds.recipe.engine.transitions import combinations, conditions, dates
+from narval.kinds.recipe.engine.transitions import combinations, conditions
+from narval.kinds.recipe.engine.transitions.conditions import (
+    compute_dates,
+    date_comes,
+    date_has_come,
+    is_early,
+    set_date,
+)
 from narval.kinds.recipe.language.definition import Step, Transition, in_order, lead_nowhere, remedy_of
 
 
@@ -86,21 +93,21 @@ def _set_date_anew(decision: RecipeDecision, identifier: str, *, fired: bool = F
     The date has come if its timer `fired` for it, or if it has passed because an element was replaced.
     """
     transition, run = decision.definition.transitions[identifier], decision.state.transition(identifier)
-    if fired and transition.dated and dates.has_come(decision, transition, None):
-        dates.come(decision, transition, None)
+    if fired and transition.dated and date_has_come(decision, transition, None):
+        date_comes(decision, transition, None)
         _go(decision, transition)  # it waited for nothing else and has no rival, like most with dates
         _fail_if_unhandled(decision)
         return
-    reckoning = dates.compute(decision, transition)
+    reckoning = compute_dates(decision, transition)
     if run.watch:
         decision.command(commands.Unwatch(run.watch))
     past = reckoning is not None and reckoning.is_past(decision.event.at)
-    if dates.has_come(decision, transition, reckoning) if fired else past:
-        dates.come(decision, transition, reckoning)
+    if date_has_come(decision, transition, reckoning) if fired else past:
+        date_comes(decision, transition, reckoning)
         _let_rivals_come(decision, transition, run.date)
         _choose(decision, transition.rivals)
     else:
-        dates.set_date(decision, transition, reckoning)
+        set_date(decision, transition, reckoning)
     if reckoning is not None and reckoning.new:
         names = [name for name, _ in reckoning.of]
         for waiting in _waiting_for(decision, *names):
@@ -118,10 +125,10 @@ def _let_rivals_come(decision: RecipeDecision, transition: Transition, date: flo
     for rival in transition.rivals:
         run = decision.state.transition(rival.id)
         if run.wake and not run.watch and run.date == date and rival.id in decision.state.awaiting_date:
-            reckoning = dates.compute(decision, rival)
-            if dates.has_come(decision, rival, reckoning):
+            reckoning = compute_dates(decision, rival)
+            if date_has_come(decision, rival, reckoning):
                 decision.command(commands.CancelTimer(run.wake))
-                dates.come(decision, rival, reckoning)
+                date_comes(decision, rival, reckoning)
 
 
 def _try_watched(decision: RecipeDecision, identifier: str) -> None:
@@ -177,7 +184,7 @@ def _choose(
     for transition in transitions:
         if not _is_potential(decision, transition):
             continue
-        if (transition.times or transition.appointments) and dates.is_early(decision, transition):
+        if (transition.times or transition.appointments) and is_early(decision, transition):
             early.append(transition)
             continue
         wanted = look_up(decision, transition)
@@ -190,7 +197,7 @@ def _choose(
     for transition in early:
         unset = transition.id not in decision.state.awaiting_date and _is_potential(decision, transition)
         if unset and decision.state.status == "running":
-            dates.set_date(decision, transition, dates.compute(decision, transition))
+            set_date(decision, transition, compute_dates(decision, transition))
     for transition, wanted in lacking:
         if decision.state.status != "running" or not _is_potential(decision, transition):
             continue
