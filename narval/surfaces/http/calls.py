@@ -17,7 +17,7 @@ from narval.core.errors import NarvalError
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http import senders
 from narval.surfaces.http.guard import CALLS, RefusedError
-from narval.surfaces.http.hook_bodies import BodyError, elements_of_json
+from narval.surfaces.http.senders import BodyError, elements_of_json
 
 RUNS = f"{CALLS}runs/"
 """The prefix of the addresses of called runs."""

@@ -21,7 +21,7 @@ from narval.files.agents.senders import is_token
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http import senders
 from narval.surfaces.http.guard import RefusedError
-from narval.surfaces.http.hook_bodies import BODY_READERS, BodyError
+from narval.surfaces.http.senders import BODY_READERS, BodyError
 
 PATH = "/hook/{name}"
 

@@ -20,9 +20,9 @@ from narval.core.errors import DaemonGoneError, ElementError, RequestError, Unan
 from narval.files.home import Home
 from narval.surfaces.cli.daemon.serving import pages
 from narval.surfaces.http.guard import RequestLimits
-from narval.surfaces.http.hook_bodies import BodyError, of_form, of_json, of_xml
 from narval.surfaces.http.hooks import AT_ONCE, Hooks
 from narval.surfaces.http.place import WebPlace
+from narval.surfaces.http.senders import BodyError, of_form, of_json, of_xml
 from narval.surfaces.http.server import STRANGERS, loopback
 from narval.surfaces.http.sessions import Sessions
 from tests.acceptance.home import make
