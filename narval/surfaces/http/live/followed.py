@@ -10,8 +10,15 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from narval.core.errors import DaemonGoneError, NarvalError, SilentError
-from narval.surfaces.http.live.picture import NOTHING, Picture, StreamEvent, differences, message, picture
-from narval.surfaces.http.live.stream import PageStream
+from narval.surfaces.http.live.stream import (
+    NOTHING,
+    PageStream,
+    Picture,
+    StreamEvent,
+    differences,
+    message,
+    picture,
+)
 from narval.surfaces.http.page import Follows, Shown
 
 log = logging.getLogger("narval.web")

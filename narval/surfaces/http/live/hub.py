@@ -16,9 +16,7 @@ from narval.ask.text import in_shown_zone
 from narval.core.errors import DaemonGoneError, NarvalError, SilentError
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.live.followed import FollowedPage, PageNews
-from narval.surfaces.http.live.picture import StreamEvent, message
-from narval.surfaces.http.live.response import StreamResponse
-from narval.surfaces.http.live.stream import PageStream
+from narval.surfaces.http.live.stream import PageStream, StreamEvent, StreamResponse, message
 from narval.surfaces.http.page import VISITOR, PageRoute, Shown, Visitor
 from narval.surfaces.http.rendering import live_blocks
 

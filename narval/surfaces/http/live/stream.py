@@ -3,10 +3,128 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from narval.surfaces.http.live.picture import StreamEvent
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from narval.surfaces.http.page import Patch
+
+PING = 15.0
+"""Seconds after which a silent stream sends a ping, which detects a page that has gone."""
+
+PATIENCE = 30.0
+"""Seconds within which a page must read what is sent to it."""
+
+RETRY = 1000
+"""Milliseconds after which a disconnected browser reconnects."""
+
+
+class _SlowError(Exception):
+    """A page that does not read what it is sent."""
+
+
+class StreamResponse(Response):
+    """Sends a stream until it ends, or its page has gone or stops reading; then calls `ended`.
+
+    `written` adapts messages to this one page.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self, stream: PageStream, ended: Callable[[], None], written: Callable[[Sequence[StreamEvent]], str]
+    ) -> None:
+        super().__init__(headers={"x-accel-buffering": "no"})
+        del self.headers["content-length"]
+        self._stream, self._ended, self._written = stream, ended, written
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer (ASGI)."""
+        listening = asyncio.create_task(self._listen(receive))
+        try:
+            start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+            await send(start)
+            await self._send(send, f"retry: {RETRY}\n\n")
+            while text := await self._next():
+                await self._send(send, text)
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except _SlowError:
+            pass  # the server hangs up on an unfinished answer
+        finally:
+            listening.cancel()
+            self._ended()
+
+    async def _next(self) -> str:
+        """The next messages, or a ping; "" at the end."""
+        try:
+            async with asyncio.timeout(PING):
+                return self._written(await self._stream.take())
+        except TimeoutError:
+            return ": still here\n\n"
+
+    async def _send(self, send: Send, text: str) -> None:
+        """Send a text. Raises _SlowError if the page does not read it."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+        except TimeoutError:
+            raise _SlowError from None
+
+    async def _listen(self, receive: Receive) -> None:
+        """Wait until the page has gone."""
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._stream.end(at_once=True)
+
+
+class StreamEvent(NamedTuple):
+    """An event of a stream: its name, its data as JSON, and the turn from which a reconnect continues."""
+
+    name: str
+    data: str = "null"
+    turn: int | None = None
+
+    def frame(self) -> str:
+        """The encoded message."""
+        head = "" if self.turn is None else f"id: {self.turn}\n"
+        return f"{head}event: {self.name}\ndata: {self.data}\n\n"
+
+
+class Picture(NamedTuple):
+    """The content of a page's regions, and the parts of its graph, both by id."""
+
+    regions: Mapping[str, str]
+    parts: Mapping[str, Patch]
+
+
+NOTHING = Picture({}, {})
+
+
+def picture(regions: Mapping[str, str], parts: Sequence[Patch]) -> Picture:
+    """The picture of these regions and parts."""
+    return Picture(regions, {part.id: part for part in parts})
+
+
+def message(name: str, data: Any = None, turn: int | None = None) -> StreamEvent:
+    """A message with plain data."""
+    return StreamEvent(name, json.dumps(data, ensure_ascii=False, separators=(",", ":")), turn)
+
+
+def differences(before: Picture, after: Picture, turn: int) -> list[StreamEvent]:
+    """The messages that turn one picture of a page into another; the last names the turn."""
+    regions = {name: text for name, text in after.regions.items() if before.regions.get(name) != text}
+    parts = [part for name, part in after.parts.items() if before.parts.get(name) != part]
+    events: list[StreamEvent] = []
+    if regions:
+        events.append(message("regions", regions))
+    if parts:
+        events.append(message("parts", [(part.id, part.state, part.tone, part.badge) for part in parts]))
+    return [*events[:-1], events[-1]._replace(turn=turn)] if events else []
+
 
 QUEUE = 32
 """The most messages that wait for a page."""
