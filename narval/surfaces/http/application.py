@@ -34,9 +34,8 @@ from narval.surfaces.http.page import (
     Visitor,
     name_in,
 )
-from narval.surfaces.http.rendering import block, rendered
+from narval.surfaces.http.rendering import StaticFiles, block, rendered
 from narval.surfaces.http.senders import STATUS_OF_GONE
-from narval.surfaces.http.static import StaticFiles
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 

@@ -6,15 +6,20 @@ and secrets are hidden (M71, M75). A page can be rendered whole, or only a block
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from importlib.resources import files
 from typing import Any
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, Template
 from jinja2.runtime import Context
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route as Mounted
 
 from narval.ask import text
 from narval.core.definitions.reading.durations import duration
@@ -161,3 +166,48 @@ def day(text: str) -> str:
 def utc_text(text: str) -> str:
     """A moment in UTC."""
     return f"{_moment(text).astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+TYPES = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+"""The types of files that are served, by suffix."""
+
+
+class StaticFiles:
+    """The files in the folder `static` of a package, by name."""
+
+    def __init__(self, package: str) -> None:
+        folder = files(package) / "static"
+        found = sorted(folder.iterdir(), key=lambda file: file.name)
+        self._files = {
+            file.name: (file.read_bytes(), TYPES[ending])
+            for file in found
+            if (ending := file.name.rpartition(".")[2]) in TYPES
+        }
+        everything = hashlib.sha256(b"\0".join(data for data, _ in self._files.values()))
+        self._digest = everything.hexdigest()[:16]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the files."""
+        return tuple(self._files)
+
+    def url(self, name: str) -> str:
+        """The address of a file. Raises KeyError for an unknown name."""
+        self._files[name]
+        return f"/static/{self._digest}/{name}"
+
+    def route(self) -> Mounted:
+        """The route that serves them, for any digest."""
+        return Mounted("/static/{digest}/{name}", self._serve, methods=["GET"])
+
+    async def _serve(self, request: Request) -> Response:
+        data, kind = self._files.get(request.path_params["name"], (None, "text/plain"))
+        if data is None:
+            return Response("There is no such file.", 404, media_type="text/plain")
+        is_current = request.path_params["digest"] == self._digest
+        keep = "public, max-age=31536000, immutable" if is_current else "no-store"
+        return Response(data, headers={"Cache-Control": keep}, media_type=kind)

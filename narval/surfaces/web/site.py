@@ -16,8 +16,7 @@ from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.application import Site
 from narval.surfaces.http.live.hub import Hub
 from narval.surfaces.http.page import EVERYBODY, OPERATORS, READERS, PageRoute, Visit
-from narval.surfaces.http.rendering import environment
-from narval.surfaces.http.static import StaticFiles
+from narval.surfaces.http.rendering import StaticFiles, environment
 from narval.surfaces.web.drawing.layout import Layouts
 from narval.surfaces.web.pages import (
     agents,
