@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import SubscribeRequestParams
 
 from narval.surfaces.mcp.resources import Resources
-from narval.surfaces.mcp.tool_lists import ToolLists
+from narval.surfaces.mcp.server import ToolLists
 from tests.surfaces.mcp.home_of_clients import MODES, HomeOfClients, home_at_work
 
 
