@@ -9,7 +9,7 @@ from typing import Any
 from narval.core.errors import NarvalError, RequestError
 from narval.surfaces.http.page import OPERATORS, Redirect, Shown, Visit, act, page, segment
 from narval.surfaces.web.pages.definitions import line_look, nested
-from narval.surfaces.web.pages.given import form_of
+from narval.surfaces.web.pages.run_acts import form_of
 
 
 @page(

@@ -8,7 +8,7 @@ from typing import Any
 from narval.core.errors import NarvalError
 from narval.core.patterns.xpath1 import literal
 from narval.surfaces.http.page import Redirect, Shown, Visit, page, segment, whole_number
-from narval.surfaces.web.pages.given import offered
+from narval.surfaces.web.pages.run_acts import offered
 
 LISTED = 12
 """The most listed of each sort."""

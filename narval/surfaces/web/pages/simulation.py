@@ -10,7 +10,7 @@ from typing import Any
 from narval.core.errors import ElementError, NarvalError, RequestError
 from narval.surfaces.http.page import OPERATORS, Redirect, Shown, Visit, act, page, segment
 from narval.surfaces.web.pages.definitions import shown_definition
-from narval.surfaces.web.pages.given import elements_given, form_of
+from narval.surfaces.web.pages.run_acts import elements_given, form_of
 
 FIELDS = (
     "definition", "scenario", "name", "xml", "elements", "start", "duration", "memory", "edits", "edited",
