@@ -23,7 +23,6 @@ from narval.surfaces.web.pages import (
     calendar,
     definitions,
     errors,
-    examples,
     hooks,
     letters,
     log,
@@ -45,7 +44,7 @@ _OF_KINDS = tuple(import_module(f"{kind.folder}.{kind.pages}") for kind in KINDS
 
 _MODULES = (
     agents, status, runs, many_runs, run, run_parts, run_acts, memory, definitions, simulation, past,
-    proposals, examples, calendar, errors, log, search, letters, hooks, *_OF_KINDS,
+    proposals, calendar, errors, log, search, letters, hooks, *_OF_KINDS,
 )  # fmt: skip
 
 PAGES = tuple(route for module in _MODULES for route in vars(module).values() if isinstance(route, PageRoute))
