@@ -28,7 +28,6 @@ from narval.surfaces.web.pages import (
     log,
     many_runs,
     memory,
-    past,
     proposals,
     run,
     run_acts,
@@ -43,8 +42,8 @@ _OF_KINDS = tuple(import_module(f"{kind.folder}.{kind.pages}") for kind in KINDS
 """The modules in which kinds have pages of their own."""
 
 _MODULES = (
-    agents, status, runs, many_runs, run, run_parts, run_acts, memory, definitions, simulation, past,
-    proposals, calendar, errors, log, search, letters, hooks, *_OF_KINDS,
+    agents, status, runs, many_runs, run, run_parts, run_acts, memory, definitions, simulation, proposals,
+    calendar, errors, log, search, letters, hooks, *_OF_KINDS,
 )  # fmt: skip
 
 PAGES = tuple(route for module in _MODULES for route in vars(module).values() if isinstance(route, PageRoute))
