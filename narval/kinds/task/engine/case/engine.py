@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from narval.core.engines.commands import SIGNAL
 from narval.core.engines.events import Cancelled, Event, Returned, Signalled, Started
-from narval.kinds.task.engine.case import compensation, routing
+from narval.kinds.task.engine.case import compensation
 from narval.kinds.task.engine.case.changes import CaseBegan, CaseChange, WaiterGone
 from narval.kinds.task.engine.case.decision import CaseDecision
 from narval.kinds.task.engine.case.explain import explain as explain
@@ -22,6 +22,7 @@ from narval.kinds.task.engine.case.explain import remedy as remedy
 from narval.kinds.task.engine.case.explain import render as render
 from narval.kinds.task.engine.case.explain import story as story
 from narval.kinds.task.engine.case.explain import waiting_for as waiting_for
+from narval.kinds.task.engine.case.routing import _begin_with_event, _ended, _lost, _merged, _moved, _routed
 from narval.kinds.task.engine.case.state import CaseState, step_id
 from narval.kinds.task.engine.values import RefusedSignal
 from narval.kinds.task.language.definition import TaskDefinition
@@ -66,7 +67,7 @@ def _started(decision: CaseDecision, event: Started) -> None:
     decision.add_to_context(event.elements)
     for identity in event.elements:
         if event.environment.get("event"):
-            routing.begin_with_event(decision, identity, event.environment)
+            _begin_with_event(decision, identity, event.environment)
         else:
             decision.put(identity, decision.definition.full_name)
 
@@ -108,11 +109,11 @@ def _signalled(decision: CaseDecision, event: Signalled) -> None:
 
 
 _SAID: Mapping[str, Callable[[CaseDecision, Signalled], None]] = {
-    "ended": routing.ended,
-    "routed": routing.routed,
-    "moved": routing.moved,
-    "merged": routing.merged,
-    "lost": routing.lost,
+    "ended": _ended,
+    "routed": _routed,
+    "moved": _moved,
+    "merged": _merged,
+    "lost": _lost,
 }
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from narval.core.engines.events import Plain, Signalled
-from narval.kinds.task.engine.case import changes, compensation
+from narval.kinds.task.engine.case import compensation
+from narval.kinds.task.engine.case.changes import ObjectLeft, ObjectMerged, ObjectMoved, RoutesKept
 from narval.kinds.task.engine.case.decision import MOST_VISITS, CaseDecision
 from narval.kinds.task.engine.case.state import Divisions, Routes
 from narval.kinds.task.engine.values import RefusedSignal
@@ -18,10 +19,10 @@ GOES_ON = frozenset({"new", "task", "event", "held"})
 """The states in which tasks can send an object on."""
 
 
-def begin_with_event(decision: CaseDecision, identity: int, environment: Mapping[str, str]) -> None:
+def _begin_with_event(decision: CaseDecision, identity: int, environment: Mapping[str, str]) -> None:
     """Raise an event that carries an object, at the type with which the case begins (K39)."""
     type, event = decision.definition.full_name, environment["event"]
-    decision.change(changes.ObjectMoved(decision.event.at, identity, type, event))
+    decision.change(ObjectMoved(decision.event.at, identity, type, event))
     parameters: list[Plain] = msgspec.json.decode(environment.get("parameters") or "[]", type=list[Any])
     arguments: dict[str, Plain] = {
         "event": event,
@@ -36,14 +37,14 @@ def begin_with_event(decision: CaseDecision, identity: int, environment: Mapping
     decision.tell(identity, type, "raise", arguments)
 
 
-def ended(decision: CaseDecision, event: Signalled) -> None:
+def _ended(decision: CaseDecision, event: Signalled) -> None:
     """Record an instance's result for an object, and send the object on. Raises RefusedSignal."""
     state, said = decision.state, event.arguments
     identity = _identity(decision, said.get("was"), said.get("object"))
     member = state.members[identity]
-    now = _number(said.get("object")) or member.now
-    result, why = _text(said.get("result")), _text(said.get("why"))
-    type = _text(said.get("type")) or member.type
+    now = event.number("object") or member.now
+    result, why = event.text("result"), event.text("why")
+    type = event.text("type") or member.type
     divided, routes = _divided(decision, identity, now, said), _routes(said)
     if result in (COMMIT, EXCEPTION, ABORT):
         divided = divided if result == EXCEPTION else ()
@@ -52,7 +53,7 @@ def ended(decision: CaseDecision, event: Signalled) -> None:
     outputs = _numbers(said.get("outputs"))
     is_kept = result not in (COMMIT, ABORT, EXCEPTION) or (result == COMMIT and is_late)
     decision.change(
-        changes.ObjectLeft(
+        ObjectLeft(
             event.at,
             identity,
             type,
@@ -86,12 +87,12 @@ def ended(decision: CaseDecision, event: Signalled) -> None:
         decision.hold(identity, "", "no-route", why)
 
 
-def routed(decision: CaseDecision, event: Signalled) -> None:
+def _routed(decision: CaseDecision, event: Signalled) -> None:
     """Send an object where a script routed it: the action of a rule that it was carried to, or the script of
     ABORT. Raises RefusedSignal.
     """
     state, said = decision.state, event.arguments
-    object = _number(said.get("object"))
+    object = event.number("object")
     identity = _identity(decision, object)
     decision.tell_version(identity, object)
     member, routes = state.members[identity], _routes(said)
@@ -99,28 +100,28 @@ def routed(decision: CaseDecision, event: Signalled) -> None:
     _check(decision, identity, member.now, divided, routes)
     decision.answer(event)
     if member.state == "aborting":
-        decision.change(changes.RoutesKept(identity, routes, divided))
+        decision.change(RoutesKept(identity, routes, divided))
     elif member.state in (*GOES_ON, "leaving"):
         is_left = decision.follow(identity, divided, routes)
         if is_left and member.state == "leaving":
             decision.end_object(identity, "aborted", state.why)
 
 
-def moved(decision: CaseDecision, event: Signalled) -> None:
+def _moved(decision: CaseDecision, event: Signalled) -> None:
     """Record that an event carried an object to another type, or that the object is back at a type (K39). An
     aborted object is withdrawn instead, until everything is undone. Raises RefusedSignal.
     """
     said = event.arguments
     identity = _identity(decision, said.get("object"))
-    decision.tell_version(identity, _number(said.get("object")))
+    decision.tell_version(identity, event.number("object"))
     member, carried = decision.state.members[identity], said.get("event")
-    type = _text(said.get("type")) or member.type
+    type = event.text("type") or member.type
     if member.state == "aborting" and carried:
         why = f"object {member.now} was aborted, and all else is not undone yet"
         decision.tell(identity, type, "withdraw", {"object": member.now, "why": why})
-        decision.change(changes.RoutesKept(identity))
+        decision.change(RoutesKept(identity))
     elif member.state in (*GOES_ON, "leaving"):
-        decision.change(changes.ObjectMoved(event.at, identity, type, str(carried) if carried else ""))
+        decision.change(ObjectMoved(event.at, identity, type, str(carried) if carried else ""))
         if not carried and decision.visits(identity, type) > MOST_VISITS:
             why = f"events that carry it bring it back to {type} again and again; see why none keeps it"
             object = decision.state.members[identity].now
@@ -129,12 +130,12 @@ def moved(decision: CaseDecision, event: Signalled) -> None:
     decision.answer(event)
 
 
-def merged(decision: CaseDecision, event: Signalled) -> None:
+def _merged(decision: CaseDecision, event: Signalled) -> None:
     """Record that parts were merged into their object, which is now where they were (K20). Raises
     RefusedSignal.
     """
     state, said = decision.state, event.arguments
-    identity, object = _number(said.get("parent")), _number(said.get("object"))
+    identity, object = event.number("parent"), event.number("object")
     whole = state.members.get(identity)
     if whole is None or whole.state != "parts":
         raise RefusedSignal("not-parts", f"object {identity} does not continue as its parts")
@@ -143,21 +144,21 @@ def merged(decision: CaseDecision, event: Signalled) -> None:
     waiting = [part for part in whole.parts if state.members[part].state in states]
     if not parts or sorted(parts) != sorted(waiting) or whole.missing:
         raise RefusedSignal("missing-part", f"expected the parts {waiting} of object {identity}, got {parts}")
-    type = _text(said.get("type")) or state.members[parts[0]].type
-    decision.change(changes.ObjectMerged(event.at, identity, object, type, tuple(parts)))
+    type = event.text("type") or state.members[parts[0]].type
+    decision.change(ObjectMerged(event.at, identity, object, type, tuple(parts)))
     decision.add_to_context((object,))
     decision.answer(event)
     if state.is_undoing:
         compensation.withdraw(decision, identity, state.why)
 
 
-def lost(decision: CaseDecision, event: Signalled) -> None:
+def _lost(decision: CaseDecision, event: Signalled) -> None:
     """Make an exception of an object that cannot continue at a type, if it is still there (K29). Raises
     RefusedSignal.
     """
     said = event.arguments
     identity = _identity(decision, said.get("object"))
-    members, why = decision.state.members, _text(said.get("why")) or "it cannot go on there"
+    members, why = decision.state.members, event.text("why") or "it cannot go on there"
     decision.answer(event)
     whole = members[identity]
     waiting = [part for part in whole.parts if members[part].composes] if whole.state == "parts" else []

@@ -1,4 +1,6 @@
-"""One advance of a service run: what it tells others, and the present versions of objects."""
+"""One advance of a service run: what it tells others, the present versions of objects, the one timer of each
+rule (K33, KA14).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from narval.core.engines import commands
 from narval.core.engines.decision import Decision
 from narval.core.engines.events import Plain
 from narval.kinds.task.engine.server.changes import RuleWakes, ServerChange
-from narval.kinds.task.engine.server.state import EventRule, TaskServerState, rule_key
+from narval.kinds.task.engine.server.state import RaisedEvent, TaskServerState, rule_key
 from narval.kinds.task.language.definition import TaskDefinition
 from narval.kinds.task.language.windows import Interval
 
@@ -80,14 +82,14 @@ def ends(window: Interval, now: float) -> float | None:
     return window.end if now < window.end < inf else None
 
 
-def moment(decision: ServerDecision, rule: EventRule, key: str, windows: Iterable[Interval]) -> float:
+def moment(decision: ServerDecision, event: RaisedEvent, number: int, windows: Iterable[Interval]) -> float:
     """The moment at which a rule is examined: now, or the instant for which its timer has fired.
 
     A timer fires a little after its instant; an instant that passed while the daemon was not running was
     missed.
     """
-    wake = rule.wake
-    if decision.fired != key or wake is None or decision.view.was_missed(wake):
+    wake = event.rules[number].wake
+    if decision.fired != rule_key(event.id, number) or wake is None or decision.view.was_missed(wake):
         return decision.now
     found = inside(windows, wake) if inside(windows, decision.now) is None else None
     return wake if found is not None and is_instant(found) else decision.now
@@ -98,16 +100,16 @@ def wake_name(decision: ServerDecision, key: str) -> str:
     return f"{decision.state.eid}/{key}"
 
 
-def set_wake(decision: ServerDecision, event: int, number: int, at: float | None) -> None:
+def set_wake(decision: ServerDecision, event: RaisedEvent, number: int, at: float | None) -> None:
     """Schedule the moment at which a rule is examined again; None for never."""
-    rule = decision.state.events[event].rules[number]
-    stop_timer(decision, rule, rule_key(event, number), at)
-    if rule.wake != at:
-        decision.change(RuleWakes(event, number, at))
+    stop_timer(decision, event, number, at)
+    if event.rules[number].wake != at:
+        decision.change(RuleWakes(event.id, number, at))
 
 
-def stop_timer(decision: ServerDecision, rule: EventRule, key: str, at: float | None = None) -> None:
+def stop_timer(decision: ServerDecision, event: RaisedEvent, number: int, at: float | None = None) -> None:
     """Cancel the timer of a rule, or set it to another moment."""
+    rule, key = event.rules[number], rule_key(event.id, number)
     has_fired = decision.fired == key
     is_set = rule.wake is not None and not has_fired
     if has_fired:
@@ -116,3 +118,9 @@ def stop_timer(decision: ServerDecision, rule: EventRule, key: str, at: float | 
         decision.command(commands.CancelTimer(wake_name(decision, key)))
     if at is not None and not (is_set and rule.wake == at):
         decision.command(commands.SetTimer(wake_name(decision, key), at, calendar=True))
+
+
+def unwatch(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
+    """Stop watching the condition of a rule."""
+    if event.rules[number].watched:
+        decision.command(commands.Unwatch(wake_name(decision, rule_key(event.id, number))))

@@ -1,4 +1,14 @@
-"""The end of rules and events: the raiser is told, and the carried object goes back (KA13)."""
+"""The end of rules and events, and those who wait for them.
+
+At its end the raiser of an event is told, and the carried object goes back (KA13). Instances wait for an event
+or its end (K53, K54), and events are kept for them (KA12).
+
+Instances that wait for each other through synchronous events, across any number of types, are found and freed
+(KA10). A raiser waits for its receiver. When a receiver is chosen, the service run of the raiser's type is
+told the path of that wait and extends it backwards: to those that wait for the raiser, and so on. If the path
+reaches the receiver, all on it wait for each other, and the event that was raised last fails. The wait that
+closes a circle is always told, so no circle is overlooked, and nothing is stored.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +19,8 @@ from narval.core.engines import commands
 from narval.core.engines.events import Plain, Signalled
 from narval.kinds.task.engine.server import changes
 from narval.kinds.task.engine.server.changes import StoredTaken, WaitOver, WaitParked
-from narval.kinds.task.engine.server.decision import ServerDecision, stop_timer, wake_name
-from narval.kinds.task.engine.server.state import RaisedEvent, Result, StoredEvent, ended, read_key, rule_key
+from narval.kinds.task.engine.server.decision import ServerDecision, stop_timer, unwatch, wake_name
+from narval.kinds.task.engine.server.state import RaisedEvent, Result, StoredEvent, ended, read_key
 
 GRAVITY: tuple[Result, ...] = ("cancelled", "failed", "expired", "done")
 """Results, the most severe first."""
@@ -26,11 +36,10 @@ def end_rule(
     kept: bool = False,
 ) -> None:
     """End a rule; its event ends with the last one."""
-    rule, key = event.rules[number], rule_key(event.id, number)
+    rule = event.rules[number]
     was_taken = event.state
-    stop_timer(decision, rule, key)
-    if rule.watched:
-        decision.command(commands.Unwatch(wake_name(decision, key)))
+    stop_timer(decision, event, number)
+    unwatch(decision, event, number)
     if rule.call and result == "cancelled":
         decision.command(commands.CancelCall(rule.call))
     decision.change(changes.RuleOver(decision.now, event.id, number, result, why, kept))
@@ -84,6 +93,8 @@ def tell_at(decision: ServerDecision, eid: int, case: int, type: str) -> None:
     if case:
         decision.tell("moved", {"object": eid, "type": type, "event": 0}, run=case)
 
+
+# --- waits for events -------------------------------------------------------------------------------------
 
 WAIT = "wait"
 
@@ -169,6 +180,8 @@ def end_waits(decision: ServerDecision) -> None:
     for signal in list(decision.state.waits):
         end_wait(decision, signal)
 
+
+# --- instances that wait for each other -------------------------------------------------------------------
 
 WAITS, CIRCLE = "waits", "circle"
 """The signals from one service run to another: a path of waits, and the end of an event that closes a circle.

@@ -1,8 +1,8 @@
 """The engine of the service runs of task types and global events (K21, K33, K41, K62).
 
 `queue` has the objects, `instances` the instances and the end of actions, `raising` and `rules` the events
-from their raise to their actions, and those that come by themselves, `ending` their end, `waiting` the waits
-for them. `circles` finds instances that wait for each other.
+from their raise to their actions, and those that come by themselves, `ending` their end and the waits for
+them.
 """
 
 from __future__ import annotations

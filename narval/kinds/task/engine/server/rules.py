@@ -3,6 +3,8 @@
 registered → open → due → ready → acting      to be judged, held, in the window of its action, being done
              open ↔ false                     false, and judged again while its window lasts
 due, ready, acting → registered               the receiver was not in the state (KA6)
+
+Conditions are judged on memory (KA4, KA31), the object and the event.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from narval.kinds.task.engine.server.decision import (
     moment,
     set_wake,
     stop_timer,
+    unwatch,
     upcoming,
     wake_name,
 )
@@ -65,22 +68,22 @@ def woken(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
 
 def look(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
     """Bring a rule that is not acting yet up to date with the clock."""
-    rule, key = event.rules[number], rule_key(event.id, number)
+    rule = event.rules[number]
     if event.state and rule.state != event.state:
-        set_wake(decision, event.id, number, None)
+        set_wake(decision, event, number, None)
     elif rule.stage in ("due", "ready"):
         _look_after(decision, event, number)
     elif rule.before_condition is None:
         _open(decision, event, number, None)
     else:
-        at = moment(decision, rule, key, rule.before_condition)
+        at = moment(decision, event, number, rule.before_condition)
         window = inside(rule.before_condition, at)
         if window is None or (rule.stage != "registered" and window.end <= at):
             _wait_for_next(decision, event, number, at)
         elif rule.stage == "registered":
             _open(decision, event, number, ends(window, decision.now))
         else:
-            set_wake(decision, event.id, number, ends(window, decision.now))
+            set_wake(decision, event, number, ends(window, decision.now))
 
 
 def _wait_for_next(decision: ServerDecision, event: RaisedEvent, number: int, at: float) -> None:
@@ -91,17 +94,16 @@ def _wait_for_next(decision: ServerDecision, event: RaisedEvent, number: int, at
         end_rule(decision, event, number, "expired", "its last window for the condition is over")
         return
     if rule.stage != "registered":
-        unwatch(decision, rule, rule_key(event.id, number))
+        unwatch(decision, event, number)
         decision.change(changes.RuleBack(decision.now, event.id, number))
-    set_wake(decision, event.id, number, following.start)
+    set_wake(decision, event, number, following.start)
 
 
 # --- the condition ----------------------------------------------------------------------------------------
 
 
 def _open(decision: ServerDecision, event: RaisedEvent, number: int, until: float | None) -> None:
-    rule = event.rules[number]
-    stop_timer(decision, rule, rule_key(event.id, number), until)
+    stop_timer(decision, event, number, until)
     decision.change(changes.WindowOpened(decision.now, event.id, number, until))
     judge(decision, event, number)
 
@@ -159,7 +161,7 @@ def _nobody(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
     """Let a rule wait for a receiver; at an instant, wait only for an instance begun for its event (KA7)."""
     rule = event.rules[number]
     if rule.stage != "open":
-        unwatch(decision, rule, rule_key(event.id, number))
+        unwatch(decision, event, number)
         decision.change(changes.WindowOpened(decision.now, event.id, number, rule.wake))
     may_begin = decision.definition.invocation == "auto" and not decision.state.gone
     begins = may_begin and (not event.started or _is_under_way(decision, event))
@@ -175,9 +177,9 @@ def _judge_in_vain(
     decision: ServerDecision, event: RaisedEvent, number: int, found: Rule, receiver: int, tried: list[Bound]
 ) -> None:
     """Watch the elements that may change a false condition, while the window lasts (KA4)."""
-    rule, key, condition = event.rules[number], rule_key(event.id, number), found.condition
+    rule, condition = event.rules[number], found.condition
     lasts = _window(decision, rule) is not None
-    unwatch(decision, rule, key)
+    unwatch(decision, event, number)
     wanted: Wanted = [(one, None) for one in dict.fromkeys(tried) if asks_memory(one)] if lasts else []
     elements: tuple[int, ...] = ()
     picky = False
@@ -192,7 +194,11 @@ def _judge_in_vain(
     if watched:
         conditions = tuple(one for one, _ in wanted)
         scopes = tuple(scope for _, scope in wanted)
-        decision.command(commands.Watch(wake_name(decision, key), conditions, scopes, elements=elements))
+        decision.command(
+            commands.Watch(
+                wake_name(decision, rule_key(event.id, number)), conditions, scopes, elements=elements
+            )
+        )
     elif not lasts:
         _wait_for_next(decision, event, number, decision.now)
 
@@ -211,13 +217,6 @@ def _bound_to(tried: list[Bound]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(named))
 
 
-def unwatch(decision: ServerDecision, rule: EventRule, key: str) -> None:
-    """Stop watching a condition."""
-    name = wake_name(decision, key)
-    if rule.watched:
-        decision.command(commands.Unwatch(name))
-
-
 # --- the action -------------------------------------------------------------------------------------------
 
 
@@ -232,10 +231,10 @@ def _hold(
 ) -> None:
     """Record that a condition held, and compute the windows of its action from this moment."""
     rule = event.rules[number]
-    unwatch(decision, rule, rule_key(event.id, number))
+    unwatch(decision, event, number)
     for other, at in event.rules.items():
         if at.state != rule.state:
-            unwatch(decision, at, rule_key(event.id, other))
+            unwatch(decision, event, other)
     opened: Any = None
     if found.before_action is not None:
         opened = windows(found.before_action, decision.now, decision.view.zone, named(found, event))
@@ -249,20 +248,20 @@ def _hold(
 
 def _look_after(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
     """Bring a rule whose condition held up to date with the clock."""
-    rule, key = event.rules[number], rule_key(event.id, number)
+    rule = event.rules[number]
     if rule.before_action is None:
-        set_wake(decision, event.id, number, None)
+        set_wake(decision, event, number, None)
         begin(decision, event, number)
         return
-    at = moment(decision, rule, key, rule.before_action)
+    at = moment(decision, event, number, rule.before_action)
     window = inside(rule.before_action, at)
     following = upcoming(rule.before_action, at)
     if window is not None:
-        set_wake(decision, event.id, number, ends(window, decision.now))
+        set_wake(decision, event, number, ends(window, decision.now))
         if rule.stage == "due":
             begin(decision, event, number)
     elif following is not None:
-        set_wake(decision, event.id, number, following.start)
+        set_wake(decision, event, number, following.start)
     else:
         why = "its receiver was not free until" if rule.stage == "ready" else "nothing was done before"
         end_rule(decision, event, number, "expired", f"{why} the last window for the action was over")
@@ -282,7 +281,7 @@ def begin(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
     if found is None:
         end_rule(decision, event, number, "expired", GONE)
         return
-    set_wake(decision, event.id, number, None)
+    set_wake(decision, event, number, None)
     labels = " ".join(sorted({*recorded(rule.labels, rule.hearsay), *event.labels}))
     if receiver:
         said: dict[str, Any] = {
@@ -314,7 +313,7 @@ def back(decision: ServerDecision, event: RaisedEvent, number: int, why: str) ->
     """Judge a condition again, if it has a present or future window; else end its rule (KA6)."""
     rule = event.rules[number]
     now = decision.now
-    set_wake(decision, event.id, number, None)
+    set_wake(decision, event, number, None)
     if rule.before_condition is None or not (
         inside(rule.before_condition, now) or upcoming(rule.before_condition, now)
     ):
@@ -348,6 +347,8 @@ def look_at_loose(decision: ServerDecision) -> None:
             if event is not None and rule is not None and rule.stage == "registered":
                 look(decision, event, number)
 
+
+# --- conditions on memory ---------------------------------------------------------------------------------
 
 OBJECT, CARRIED = "object", "carried"
 """The variables of each condition: the receiver's object, and the object that the event carries."""
