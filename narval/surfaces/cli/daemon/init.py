@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Said(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argument here
-    """A text that a function of `making.choices` understands; it is kept as written."""
+    """A text that a function of `making.new_home` understands; it is kept as written."""
 
     def __init__(self, name: str, reader: str) -> None:
         self.name, self._reader = name, reader
@@ -92,11 +92,11 @@ def init(
     refuse_home(home)
     asks = not (demo or bare or session.as_json) and sys.stdin.isatty() and sys.stdout.isatty()
     choices = _choices(mail, zone, answer, asks=asks)
-    create_home(home.path, bare=bare, choices=new_home)
-    summary = {"home": str(home.path), "secret": str(home.path / "etc" / new_home.secret)}
-    if not new_home.secret:
+    create_home(home.path, bare=bare, choices=choices)
+    summary = {"home": str(home.path), "secret": str(home.path / "etc" / choices.secret)}
+    if not choices.secret:
         del summary["secret"]
-    session.give(summary, lambda _: click.echo(clean_lines("\n".join(_report(home, new_home)))))
+    session.give(summary, lambda _: click.echo(clean_lines("\n".join(_report(home, choices)))))
 
 
 def _choices(mail: str | None, zone: str | None, answer: str | None, *, asks: bool) -> HomeChoices:
@@ -139,15 +139,15 @@ def _report(home: Home, choices: HomeChoices) -> Iterator[str]:
     """The lines on what was made, and on the next steps."""
     run = home.run_command
     narval = run.removesuffix(" run")
-    if new_home.mailbox and new_home.answer != "nothing":
-        yield f"answers come from {new_home.address} and stay in {home.path}/var/outbox (data/memory.xml)"
-    if new_home.mailbox:
+    if choices.mailbox and choices.answer != "nothing":
+        yield f"answers come from {choices.address} and stay in {home.path}/var/outbox (data/memory.xml)"
+    if choices.mailbox:
         yield "what came to its mailbox before now is not read, and not answered (since, data/memory.xml)"
-        if "path" in new_home.mailbox:
-            path = shlex.quote(new_home.mailbox["path"])
+        if "path" in choices.mailbox:
+            path = shlex.quote(choices.mailbox["path"])
             yield f"what would become of it: {narval} simulate mail.triage --mails {path}"
-    if new_home.secret:
-        file = shlex.quote(str(home.path / "etc" / new_home.secret))
+    if choices.secret:
+        file = shlex.quote(str(home.path / "etc" / choices.secret))
         yield f"{home.path} is a home; write the password of its mail into a file, then Enter and Ctrl-D:"
         yield f"  (umask 077; cat > {file})"
         yield f"then start it: {run}"
