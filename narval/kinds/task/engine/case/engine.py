@@ -8,12 +8,23 @@ end.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
 
 from narval.core.engines.commands import SIGNAL
-from narval.core.engines.events import Cancelled, Event, Returned, Signalled, Started
+from narval.core.engines.events import Cancelled, Event, Plain, Returned, Signalled, Started
 from narval.kinds.task.engine.case import compensation
-from narval.kinds.task.engine.case.changes import CaseBegan, CaseChange, WaiterGone
-from narval.kinds.task.engine.case.decision import CaseDecision
+from narval.kinds.task.engine.case.changes import (
+    CaseBegan,
+    CaseChange,
+    ObjectLeft,
+    ObjectMerged,
+    ObjectMoved,
+    RoutesKept,
+    WaiterGone,
+)
+from narval.kinds.task.engine.case.decision import MOST_VISITS, CaseDecision
 from narval.kinds.task.engine.case.explain import explain as explain
 from narval.kinds.task.engine.case.explain import graph as graph
 from narval.kinds.task.engine.case.explain import part_word as part_word
@@ -22,10 +33,9 @@ from narval.kinds.task.engine.case.explain import remedy as remedy
 from narval.kinds.task.engine.case.explain import render as render
 from narval.kinds.task.engine.case.explain import story as story
 from narval.kinds.task.engine.case.explain import waiting_for as waiting_for
-from narval.kinds.task.engine.case.routing import _begin_with_event, _ended, _lost, _merged, _moved, _routed
-from narval.kinds.task.engine.case.state import CaseState, step_id
+from narval.kinds.task.engine.case.state import CaseState, Divisions, Routes, step_id
 from narval.kinds.task.engine.values import RefusedSignal
-from narval.kinds.task.language.definition import TaskDefinition
+from narval.kinds.task.language.definition import ABORT, COMMIT, EXCEPTION, TaskDefinition
 
 kind = "task-case"
 definition_kind = TaskDefinition.kind
@@ -166,3 +176,220 @@ def _cancel(decision: CaseDecision, event: Signalled) -> None:
 
 _BY_HAND: Mapping[str, Callable[[CaseDecision, Signalled], None]] = {"retry": _retry, "cancel": _cancel}
 """The acts of people, by the name of the signal."""
+
+
+GOES_ON = frozenset({"new", "task", "event", "held"})
+"""The states in which tasks can send an object on."""
+
+
+def _begin_with_event(decision: CaseDecision, identity: int, environment: Mapping[str, str]) -> None:
+    """Raise an event that carries an object, at the type with which the case begins (K39)."""
+    type, event = decision.definition.full_name, environment["event"]
+    decision.change(ObjectMoved(decision.event.at, identity, type, event))
+    parameters: list[Plain] = msgspec.json.decode(environment.get("parameters") or "[]", type=list[Any])
+    arguments: dict[str, Plain] = {
+        "event": event,
+        "parameters": parameters,
+        "object": decision.state.members[identity].now,
+        "case": decision.state.eid,
+        "mode": environment.get("mode", ""),
+        "users": environment.get("users", "").split(),
+        "roles": environment.get("roles", "").split(),
+        "raiser": 0,
+    }
+    decision.tell(identity, type, "raise", arguments)
+
+
+def _ended(decision: CaseDecision, event: Signalled) -> None:
+    """Record an instance's result for an object, and send the object on. Raises RefusedSignal."""
+    state, said = decision.state, event.arguments
+    identity = _identity(decision, said.get("was"), said.get("object"))
+    member = state.members[identity]
+    now = event.number("object") or member.now
+    result, why = event.text("result"), event.text("why")
+    type = event.text("type") or member.type
+    divided, routes = _divided(decision, identity, now, said), _routes(said)
+    if result in (COMMIT, EXCEPTION, ABORT):
+        divided = divided if result == EXCEPTION else ()
+    _check(decision, identity, now, divided, routes)
+    is_late = member.state not in GOES_ON
+    outputs = _numbers(said.get("outputs"))
+    is_kept = result not in (COMMIT, ABORT, EXCEPTION) or (result == COMMIT and is_late)
+    decision.change(
+        ObjectLeft(
+            event.at,
+            identity,
+            type,
+            event.sender,
+            result,
+            was=member.now,
+            now=now,
+            outputs=outputs,
+            kept=is_kept,
+            compensator=compensation.compensator_of(decision, type) if is_kept else "",
+            why=why,
+        )
+    )
+    decision.add_to_context(
+        tuple(dict.fromkeys((now, *outputs, *(eid for _, eids in divided for eid in eids))))
+    )
+    if result == ABORT:
+        compensation.abort(decision, event, identity, why or f"{type} came to {ABORT}")
+        return
+    decision.answer(event)
+    if is_late:
+        return
+    if result == COMMIT:
+        decision.end_object(identity, "committed")
+        return
+    left = decision.follow(identity, divided, routes)
+    if left and result == EXCEPTION:
+        decision.except_from(identity, type, "exception", why or f"{type} came to {EXCEPTION}")
+    elif left:
+        why = f"no script of {type} routes it after {result}; name the type where it goes"
+        decision.hold(identity, "", "no-route", why)
+
+
+def _routed(decision: CaseDecision, event: Signalled) -> None:
+    """Send an object where a script routed it: the action of a rule that it was carried to, or the script of
+    ABORT. Raises RefusedSignal.
+    """
+    state, said = decision.state, event.arguments
+    object = event.number("object")
+    identity = _identity(decision, object)
+    decision.tell_version(identity, object)
+    member, routes = state.members[identity], _routes(said)
+    divided = _divided(decision, identity, member.now, said)
+    _check(decision, identity, member.now, divided, routes)
+    decision.answer(event)
+    if member.state == "aborting":
+        decision.change(RoutesKept(identity, routes, divided))
+    elif member.state in (*GOES_ON, "leaving"):
+        is_left = decision.follow(identity, divided, routes)
+        if is_left and member.state == "leaving":
+            decision.end_object(identity, "aborted", state.why)
+
+
+def _moved(decision: CaseDecision, event: Signalled) -> None:
+    """Record that an event carried an object to another type, or that the object is back at a type (K39). An
+    aborted object is withdrawn instead, until everything is undone. Raises RefusedSignal.
+    """
+    said = event.arguments
+    identity = _identity(decision, said.get("object"))
+    decision.tell_version(identity, event.number("object"))
+    member, carried = decision.state.members[identity], said.get("event")
+    type = event.text("type") or member.type
+    if member.state == "aborting" and carried:
+        why = f"object {member.now} was aborted, and all else is not undone yet"
+        decision.tell(identity, type, "withdraw", {"object": member.now, "why": why})
+        decision.change(RoutesKept(identity))
+    elif member.state in (*GOES_ON, "leaving"):
+        decision.change(ObjectMoved(event.at, identity, type, str(carried) if carried else ""))
+        if not carried and decision.visits(identity, type) > MOST_VISITS:
+            why = f"events that carry it bring it back to {type} again and again; see why none keeps it"
+            object = decision.state.members[identity].now
+            decision.tell(identity, type, "withdraw", {"object": object, "why": why})
+            decision.except_from(identity, type, "visits", why)
+    decision.answer(event)
+
+
+def _merged(decision: CaseDecision, event: Signalled) -> None:
+    """Record that parts were merged into their object, which is now where they were (K20). Raises
+    RefusedSignal.
+    """
+    state, said = decision.state, event.arguments
+    identity, object = event.number("parent"), event.number("object")
+    whole = state.members.get(identity)
+    if whole is None or whole.state != "parts":
+        raise RefusedSignal("not-parts", f"object {identity} does not continue as its parts")
+    parts = [_identity(decision, eid) for eid in _numbers(said.get("parts"))]
+    states = ("task", "event", "withdrawing")
+    waiting = [part for part in whole.parts if state.members[part].state in states]
+    if not parts or sorted(parts) != sorted(waiting) or whole.missing:
+        raise RefusedSignal("missing-part", f"expected the parts {waiting} of object {identity}, got {parts}")
+    type = event.text("type") or state.members[parts[0]].type
+    decision.change(ObjectMerged(event.at, identity, object, type, tuple(parts)))
+    decision.add_to_context((object,))
+    decision.answer(event)
+    if state.is_undoing:
+        compensation.withdraw(decision, identity, state.why)
+
+
+def _lost(decision: CaseDecision, event: Signalled) -> None:
+    """Make an exception of an object that cannot continue at a type, if it is still there (K29). Raises
+    RefusedSignal.
+    """
+    said = event.arguments
+    identity = _identity(decision, said.get("object"))
+    members, why = decision.state.members, event.text("why") or "it cannot go on there"
+    decision.answer(event)
+    whole = members[identity]
+    waiting = [part for part in whole.parts if members[part].composes] if whole.state == "parts" else []
+    for one in waiting or [identity]:
+        type = members[one].type
+        if members[one].state in ("task", "event") and said.get("type", type) == type:
+            decision.except_from(one, type, "lost", why)
+
+
+# --- inside -----------------------------------------------------------------------------------------------
+
+
+def _check(decision: CaseDecision, identity: int, now: int, divided: Divisions, routes: Routes) -> None:
+    """Raise RefusedSignal unless the routes are of this object and its parts, each once."""
+    known = {now, *(eid for _, parts in divided for eid in parts)}
+    seen = set[int]()
+    for type, object in routes:
+        if object not in known and decision.state.objects.get(object) != identity:
+            message = f"object {object} is not in the case, and cannot be routed to {type}"
+            raise RefusedSignal("unknown-object", message)
+        if object in seen:
+            raise RefusedSignal("routed-twice", f"object {object} is routed twice; make copies of it")
+        seen.add(object)
+
+
+def _identity(decision: CaseDecision, *objects: Plain) -> int:
+    """The identity of an object of the case, found by an eid that it has or had. Raises RefusedSignal."""
+    known, members = decision.state.objects, decision.state.members
+    for object in objects:
+        if isinstance(object, int) and object in known:
+            return known[object]
+        if isinstance(object, int) and object in members:
+            return object
+    for identity, member in members.items():  # it was replaced after the case last heard of it
+        if decision.view.current(member.now) in objects:
+            return identity
+    raise RefusedSignal("unknown-object", f"object {objects[0]} is not in case {decision.state.eid}")
+
+
+def _divided(decision: CaseDecision, identity: int, now: int, said: dict[str, Plain]) -> Divisions:
+    """The divided objects, each before its parts. Raises RefusedSignal."""
+    given = said.get("parts")
+    found = list[tuple[int, tuple[int, ...]]]()
+    members = decision.state.members
+    for whole, parts in given.items() if isinstance(given, dict) else ():
+        object, eids = int(whole), _numbers(parts)
+        if any(eid in members for eid in eids):
+            raise RefusedSignal("known-object", f"the parts of object {object} are in the case already")
+        if object in (now, identity, members[identity].now):
+            found.insert(0, (now, eids))
+        else:
+            found.append((object, eids))
+    return tuple(found)
+
+
+def _routes(said: dict[str, Plain]) -> Routes:
+    given = said.get("routes")
+    rows = given if isinstance(given, list) else []
+    return tuple((_text(row.get("type")), _number(row.get("object"))) for row in rows)
+
+
+def _text(value: Plain) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: Plain) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _numbers(value: Plain) -> tuple[int, ...]:
+    return tuple(int(one) for one in value) if isinstance(value, list | tuple) else ()
