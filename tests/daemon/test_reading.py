@@ -18,8 +18,7 @@ from narval.core.errors import NarvalError, RefusedRowsError, RequestError
 from narval.daemon import reload
 from narval.daemon.daemon import Daemon
 from narval.daemon.dropped import drop_folder, inbox
-from narval.daemon.dropped.collector import AGAIN
-from narval.daemon.dropped.drop_folder import Claim
+from narval.daemon.dropped.drop_folder import AGAIN, Claim
 from narval.daemon.dropped.work_folders import WorkFolders
 from narval.daemon.reload import Reloader
 from narval.files import check, loaded, memory_file, people_file, schemas, settings, settle

@@ -27,11 +27,12 @@ from narval.core.elements.error_element import make_error
 from narval.core.errors import ElementError, NarvalError, RequestError, StoreAwayError, StoreError
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.agents.agents import Agents
-from narval.daemon.dropped.collector import AGAIN, Collector
 from narval.daemon.dropped.drop_folder import (
+    AGAIN,
     FOLDER,
     REFUSED,
     Claim,
+    Collector,
     DropFolder,
     NotSetAsideError,
     NotTakenError,

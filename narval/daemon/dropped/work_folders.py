@@ -19,8 +19,15 @@ from narval.agent.turn import Turn
 from narval.core.definitions.people.directory import Person
 from narval.core.errors import ElementError
 from narval.daemon.agents.agent_host import AgentHost
-from narval.daemon.dropped.collector import AGAIN, Collector
-from narval.daemon.dropped.drop_folder import Claim, DropFolder, NotSetAsideError, NotTakenError, contents
+from narval.daemon.dropped.drop_folder import (
+    AGAIN,
+    Claim,
+    Collector,
+    DropFolder,
+    NotSetAsideError,
+    NotTakenError,
+    contents,
+)
 from narval.files.found_files import names_in
 from narval.people import files
 from narval.people.item_text import text_shown
