@@ -50,7 +50,7 @@ from narval.system.log import Logbook
 
 if TYPE_CHECKING:
     from narval.daemon.fleet.fleet import Fleet
-    from narval.daemon.fleet.gate import LeaseGate
+    from narval.daemon.fleet.holding import LeaseGate
     from narval.daemon.fleet.renewer_client import RenewerClient
     from narval.daemon.fleet.roaming import RoamingAgents
     from narval.daemon.fleet.shared_files import StoredSettings
@@ -440,7 +440,7 @@ def _roaming(
 
 
 def _gate(clock: Clock) -> LeaseGate:
-    from narval.daemon.fleet.gate import LeaseGate
+    from narval.daemon.fleet.holding import LeaseGate
 
     return LeaseGate(clock.monotonic)
 

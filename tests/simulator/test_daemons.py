@@ -7,7 +7,7 @@ from random import SystemRandom
 
 import pytest
 
-from narval.daemon.fleet.gate import LeaseGate
+from narval.daemon.fleet.holding import LeaseGate
 from tests.simulator.daemons import Daemons, Stopped
 from tests.simulator.server import Server
 from tests.simulator.shared_store import SharedStore

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from narval.daemon.agents.agents import Agents
-from narval.daemon.fleet.gate import LeaseGate
-from narval.daemon.fleet.holding import TakingOver
+from narval.daemon.fleet.holding import LeaseGate, TakingOver
 from narval.daemon.fleet.mail import FleetMail
 from narval.daemon.fleet.members import Members
 from narval.daemon.fleet.renewer_client import RenewerClient

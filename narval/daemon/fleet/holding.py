@@ -8,13 +8,47 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
-from narval.core.errors import ElsewhereError, StoreError
+from narval.core.errors import ElsewhereError, StoreAwayError, StoreError
 from narval.daemon.agents.agent_rows import AgentRows
 from narval.daemon.agents.supervisor import Supervisor
-from narval.daemon.fleet.gate import LeaseGate
+from narval.daemon.fleet.protocol import Membership, joined, may_work
 from narval.store.batch import ACTIVE, AgentRow
-from narval.store.postgresql.leases import PORTION, DaemonRow, Leases
+from narval.store.postgresql.leases import DOUBTED, PORTION, DaemonRow, Leases
 from narval.store.store import Store
+
+
+class LeaseGate:
+    """Closes by itself, by a clock that cannot be set, and opens with a renewal. It is closed at first.
+
+    It closes at once when the store does not answer: a turn could then neither read nor be recorded.
+    """
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self.monotonic = monotonic
+        self.away: tuple[float, str] | None = None
+        """The moment at which the store stopped answering, in seconds since 1970, and why; else None."""
+        self.member: Membership = joined(monotonic() - DOUBTED)
+
+    def follow(self, member: Membership) -> None:
+        """Use the present state of the daemon's membership."""
+        self.member = member
+
+    def is_open(self) -> bool:
+        """True if turns may begin, and recorded turns may be performed."""
+        return self.away is None and may_work(self.member, self.monotonic())
+
+    def store_is_away(self, now: float, error: StoreAwayError) -> None:
+        """Record when the store stopped answering; log it once."""
+        if self.away is None:
+            log.warning("the store is away, and nothing is done until it is back: %s", error)
+        self.away = self.away[0] if self.away else now, str(error)
+
+    def store_is_back(self, now: float) -> None:
+        """Record the moment at which the store answers again."""
+        if self.away is not None:
+            log.warning("the store is back after %.1f s", now - self.away[0])
+        self.away = None
+
 
 log = logging.getLogger("narval.fleet")
 

@@ -18,8 +18,7 @@ from narval.core.errors import FencedError, StoreAwayError, StoreError
 from narval.daemon.agents.agents import Agents
 from narval.daemon.fleet import protocol
 from narval.daemon.fleet.departing import Departures
-from narval.daemon.fleet.gate import LeaseGate
-from narval.daemon.fleet.holding import TakingOver
+from narval.daemon.fleet.holding import LeaseGate, TakingOver
 from narval.daemon.main_loop import MainLoop
 from narval.store.postgresql.leases import RENEWAL, WEIGHT, Beat, DaemonRow, Leases
 
