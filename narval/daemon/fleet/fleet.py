@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
+from narval.core.errors import NarvalError, StoreAwayError, StoreError
 from narval.daemon.agents.agents import Agents
 from narval.daemon.fleet.holding import LeaseGate, TakingOver
-from narval.daemon.fleet.mail import FleetMail
 from narval.daemon.fleet.members import Members
 from narval.daemon.fleet.renewer_client import RenewerClient
 from narval.daemon.main_loop import MainLoop
-from narval.store.postgresql.leases import Leases
+from narval.daemon.messages.envelope import sender_of
+from narval.daemon.messages.post_office import PostOffice
+from narval.store.batch import STORE, SUSPENDED, AgentRow, MessageRow
+from narval.store.letters import WaitingRow
+from narval.store.postgresql.leases import Beat, DaemonNotices, Leases
 from narval.store.store import Store
 
 log = logging.getLogger("narval.fleet")
@@ -127,3 +135,144 @@ class Fleet:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
+
+
+_messages_log = logging.getLogger("narval.messages")
+
+InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
+
+
+class FleetMail:
+    """Brings in messages for the agents of this daemon; `wake` is called when that is done."""
+
+    def __init__(self, store: Store, agents: Agents, in_thread: InThread, wake: Callable[[], None]) -> None:
+        self._store, self._agents = store, agents
+        self._in_thread, self._wake = in_thread, wake
+        self._told: set[int] = set()
+        """The agents for which messages are reported to wait; `STORE`: for agents that are gone."""
+        self._resting: set[int] = set()
+        """The agents that do not take their waiting messages because they are suspended."""
+        self._shape: frozenset[tuple[int, int]] = frozenset()
+        """The daemons of the store, and the number of agents of each."""
+        self._notices: DaemonNotices | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    @property
+    def _office(self) -> PostOffice:
+        return self._agents.own.mail.office
+
+    def listen(self) -> None:
+        """Notify other daemons of messages recorded for their agents, and receive their notices, at once."""
+        loop, elsewhere = asyncio.get_running_loop(), self._office.elsewhere
+        if elsewhere is None:
+            return
+
+        def heard(agents: frozenset[int]) -> None:
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(self._look, agents)
+
+        self._notices = self._store.listen(heard)
+        if self._notices is not None:
+            elsewhere.tell_by(self._notices.tell)
+
+    def is_busy(self) -> bool:
+        """True while messages are being read."""
+        return self._task is not None
+
+    def beat(self, beat: Beat) -> None:
+        """Read the messages that a heartbeat announces; check for room elsewhere if calls wait for it."""
+        shape = frozenset((row.daemon, row.agents) for row in beat.daemons)
+        if shape != self._shape:
+            self._shape = shape
+            if self._office.elsewhere is not None:
+                self._office.elsewhere.forget_all()
+        self._resting &= beat.mail
+        room = self._office.room
+        if room or room.is_wanted or beat.mail:
+            self._look({STORE, *(beat.mail - self._resting)})
+
+    async def close(self) -> None:
+        """Stop listening and reading."""
+        self._is_closed = True
+        if self._notices is not None:
+            await self._in_thread(self._notices.close)
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def _look(self, agents: Iterable[int]) -> None:
+        self._told.update(agents)
+        if self._task is None and not self._is_closed:
+            self._task = asyncio.get_running_loop().create_task(self._bring_in(), name="narval-mail")
+
+    async def _bring_in(self) -> None:
+        try:
+            while True:
+                told, self._told = self._told, set()
+                await self._bring(told - {STORE})
+                if STORE in told:
+                    await self._bury(await self._in_thread(self._strays))
+                if not self._told:
+                    break
+        except StoreAwayError as error:
+            _messages_log.info(
+                "messages of other daemons wait: %s", error
+            )  # the next heartbeat announces them again
+        except Exception:
+            _messages_log.exception("what other daemons have sent could not be read")
+        finally:
+            self._task = None
+            self._wake()
+
+    async def _bring(self, told: set[int]) -> None:
+        """Deliver new messages to active agents, and wake the others that have some."""
+        office = self._office
+        office.room.begin_recount()
+        waiting: list[WaitingRow] = await self._in_thread(self._store.letters.waiting)
+        at_work = ((office.receivers.get(row.agent), row) for row in waiting)
+        fresh = {row.agent for to, row in at_work if to is not None and to.reached(row.sender) < row.last}
+        asleep = told - office.receivers.keys()
+        rows, held = await self._in_thread(partial(self._read, fresh, asleep))
+        for row in office.came(rows):
+            _messages_log.error(
+                "message %d of %s is missing: those after it wait", row.number - 1, sender_of(row)
+            )
+        self._resting.update(row.agent for row in held if row.state == SUSPENDED)
+        office.recount(waiting, held)
+
+    def _read(self, fresh: set[int], asleep: set[int]) -> tuple[list[MessageRow], list[AgentRow]]:
+        rows = self._store.letters.messages_of(fresh) if fresh else []
+        held = []
+        for number in sorted(asleep):
+            try:
+                held.append(self._store.of(number).identity())
+            except StoreAwayError:
+                raise
+            except StoreError:  # its agent was removed
+                continue
+        return rows, held
+
+    # --- to agents that are gone --------------------------------------------------------------------------
+
+    def _strays(self) -> list[tuple[AgentRow, list[MessageRow]]]:
+        """The messages of agents of this daemon to agents that were removed, by sender."""
+        leases = self._store.leases
+        held = leases.held() if leases is not None else frozenset()
+        of_senders = groupby(self._store.letters.strays(), key=attrgetter("sender"))
+        return [
+            (self._store.of(sender).identity(), list(rows)) for sender, rows in of_senders if sender in held
+        ]
+
+    async def _bury(self, strays: list[tuple[AgentRow, list[MessageRow]]]) -> None:
+        """Notify each sender of its messages to agents that are gone (G32)."""
+        for sender, rows in strays:
+            try:
+                own = self._agents.own
+                if sender.agent == own.agent.store.agent:
+                    await own.submit(partial(own.mail.come_back, rows=rows))
+                    continue
+                async with self._agents.asked(sender.name) as host:
+                    await host.submit(partial(host.mail.come_back, rows=rows))
+            except NarvalError as error:  # the next heartbeat finds them again
+                _messages_log.warning("messages of %s to agents that are gone wait: %s", sender.name, error)

@@ -20,7 +20,7 @@ from narval.ask.operations import invoke
 from narval.core.errors import NarvalError
 from narval.daemon import daemon as daemons
 from narval.daemon.daemon import Daemon
-from narval.daemon.fleet.mail import FleetMail
+from narval.daemon.fleet.fleet import FleetMail
 from narval.daemon.traces import Traces
 from narval.files.home import Home
 from narval.store.batch import Batch
