@@ -22,8 +22,7 @@ from narval.core.errors import RequestError, SettingsError, UnansweredError
 from narval.daemon.agents.agent_host import AgentHost, Environment
 from narval.daemon.agents.agent_rows import AgentRows
 from narval.daemon.agents.agents import Agents
-from narval.daemon.agents.folder_agents import stored_files
-from narval.daemon.agents.follow_home import follow
+from narval.daemon.agents.follow_home import follow, stored_files
 from narval.daemon.agents.resuming import acted_before, resume_fork, resume_own, runs_are_back
 from narval.daemon.agents.supervisor import Supervisor
 from narval.daemon.clients import Clients

@@ -24,7 +24,7 @@ from narval.core.engines.registry import asking_kinds
 from narval.core.errors import RequestError
 from narval.daemon.agents.active_memory import resident
 from narval.daemon.agents.agent_host import AgentHost
-from narval.daemon.agents.folder_agents import is_held
+from narval.daemon.agents.follow_home import is_held
 from narval.daemon.agents.lifecycle import ELSEWHERE
 from narval.daemon.daemon import Daemon
 from narval.daemon.dropped.drop_folder import standing

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from narval.core.agent_name import peer_of, row_of_peer
 from narval.core.errors import ElsewhereError, RequestError
 from narval.daemon.agents.agents import Agents
-from narval.daemon.agents.folder_agents import FolderAgents
 from narval.daemon.files_in_force import FilesInForce
+from narval.files.agents.collections import AGENTS, folder_of
+from narval.files.agents.settings import AGENT_FILE
 from narval.files.outside.peers import PEERS_FILE
+from narval.store.batch import ACTIVE, SUSPENDED, AgentRow
 from narval.store.store import Store
 
-if TYPE_CHECKING:  # a store of one daemon has none
+if TYPE_CHECKING:
     from narval.store.postgresql.leases import Leases
 
-log = logging.getLogger("narval.links")
+_links_log = logging.getLogger("narval.links")
 
 NAMED, LEFT = "peers", "peers left"
 """The facts that a home with a shared store records: the peers in its file, and removed peers until another
@@ -58,9 +61,9 @@ class PeerRows:
                 if await self._agents.pinned(row_of_peer(name)) is None:
                     await self._agents.add_peer(name)
                     await self._agents.pinned(row_of_peer(name))
-                    log.info("a link with %s can begin: %s", name, PEERS_FILE)
+                    _links_log.info("a link with %s can begin: %s", name, PEERS_FILE)
             except ElsewhereError as error:
-                log.warning("the link with %s is at work elsewhere: %s", name, error)
+                _links_log.warning("the link with %s is at work elsewhere: %s", name, error)
         if is_faulty:
             return  # it is unknown which peers there are
         for row in sorted({*rows.peers(), *map(row_of_peer, left)}):
@@ -73,15 +76,17 @@ class PeerRows:
         """Remove the row of a peer that the file no longer names, unless another home should have it."""
         peer = peer_of(row)
         if row in self._agents.rows and (others := await self._others_that_name(peer)):
-            log.info("the link with %s is left to %s", peer, " and ".join(others))
+            _links_log.info("the link with %s is left to %s", peer, " and ".join(others))
             await self._leave(row)
         try:
             if await self._others_that_name(peer) or await self._agents.pinned(row) is None:
                 return
-            log.warning("%s names the peer %s no longer: what waits for it is returned", PEERS_FILE, peer)
+            _links_log.warning(
+                "%s names the peer %s no longer: what waits for it is returned", PEERS_FILE, peer
+            )
             await self._agents.remove(row, now=True)
         except RequestError as error:  # another daemon has it by now
-            log.warning("the link with %s: %s", peer, error)
+            _links_log.warning("the link with %s: %s", peer, error)
 
     async def _note(self, peers: Iterable[str]) -> list[str]:
         """Record the peers in the file, for the other homes of a store; return those no longer in it."""
@@ -132,3 +137,98 @@ async def follow(store: Store, files: FilesInForce, agents: Agents) -> None:
         await roaming.begin()
     await FolderAgents(agents, files).follow()
     await PeerRows(agents, files, store).follow()
+
+
+log = logging.getLogger("narval.daemon")
+
+RECORDED = "folders"
+"""The fact of the store with the names of the agents that have folders."""
+
+
+class FolderAgents:
+    """Keeps the agents of a home in line with its folders."""
+
+    def __init__(self, agents: Agents, files: FilesInForce) -> None:
+        self._agents, self._files = agents, files
+        self._known: frozenset[str] | None = None
+        """The agents that have, or had, a folder; None until that is read."""
+
+    async def follow(self) -> None:
+        """Update the agents to match their folders, now and after each change."""
+        self._files.on_change.append(self._change)
+        await self._follow()
+
+    async def _change(self) -> None:
+        await self._follow()
+        for name in self._files.always_active:
+            if name in self._agents.rows and self._agents.rows[name].state != SUSPENDED:
+                self._agents.supervisor.need(name, at_once=True)
+
+    async def _follow(self) -> None:
+        folders, rows, takes = self._files.snapshot.agents, self._agents.rows, self._agents.takes
+        if self._known is None and (folders or len(rows) or takes != "none"):
+            self._known = frozenset(self._agents.own.agent.facts.get(RECORDED, "").split())
+        if not folders and not self._known:
+            return
+        known = self._known or frozenset()
+        left = sorted(known - folders.keys())
+        for name in left if takes == "all" else ():
+            with suppress(RequestError):  # by now another home's, or removed
+                await self._agents.here(name)
+        await self._note((*folders, *(name for name in left if name in rows or takes == "asked")))
+        for name in folders if takes != "asked" else folders.keys() - known:
+            await self._bring_in_line(name)
+        for name in left:
+            if name in rows and rows[name].state != SUSPENDED:
+                log.warning("%s/%s is gone: its agent is suspended until it is back", AGENTS, name)
+                await self._agents.suspend(name, gone(name))
+
+    async def _note(self, names: Iterable[str]) -> None:
+        """Record which agents have a folder, before agents are created for them."""
+        noted = frozenset(names)
+        if noted != self._known:
+            await self._agents.own.record((RECORDED, " ".join(sorted(noted))))
+            self._known = noted
+
+    async def _bring_in_line(self, name: str) -> None:
+        is_good = self._files.snapshot.agents[name].given is not None
+        try:
+            row = await self._agents.pinned(name)
+            if row is None:
+                await self._agents.add(name, ACTIVE)
+                await self._agents.pinned(name)
+                log.info("agent %s is there: %s/%s", name, AGENTS, name)
+            if not is_good and (row is None or row.state != SUSPENDED):
+                await self._agents.suspend(name, faulty(name))
+            elif row is None:
+                self._agents.supervisor.need(name, at_once=True)
+            elif is_good and is_held(row):
+                log.info("agent %s goes on: %s/%s is back", name, AGENTS, name)
+                await self._agents.resume(name)
+        except RequestError as error:  # the same was requested just before
+            log.warning("%s/%s: %s", AGENTS, name, error)
+
+
+def gone(name: str) -> str:
+    """The reason for suspending an agent whose folder is gone."""
+    return f"{AGENTS}/{name} is gone"
+
+
+def faulty(name: str) -> str:
+    """The reason for suspending an agent whose settings have never been free of faults."""
+    return f"{AGENTS}/{name}/{AGENT_FILE} has faults"
+
+
+def is_held(row: AgentRow) -> bool:
+    """True if an agent is suspended for a fault of its folder, and continues when the fault is corrected."""
+    return row.state == SUSPENDED and row.why in (gone(row.name), faulty(row.name))
+
+
+def stored_files(store: Store, path: str) -> Sequence[bytes]:
+    """The last good version of a file, as stored for the agents that follow it."""
+    folder = folder_of(path)
+    if not folder:
+        return store.of().stored_files(path)
+    owner = folder.removeprefix(f"{AGENTS}/").rstrip("/") if folder.startswith(AGENTS) else ""
+    numbers = (row.agent for row in store.agents() if owner in ("", row.name))
+    return next((found for number in numbers if (found := store.of(number).stored_files(path))), ())
