@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from narval.core.definitions.reminder import next_reminder as next_reminder
     from narval.core.elements.canonical import elements_of as elements_of
     from narval.core.elements.element import text_within as text_within
-    from narval.core.elements.error_element import xml_safe as xml_safe
     from narval.core.elements.json_mapping import JsonError as JsonError
     from narval.core.elements.json_mapping import element_of_json as element_of_json
     from narval.core.elements.json_mapping import json_of_element as json_of_element
     from narval.core.elements.json_mapping import parse_json as parse_json
+    from narval.core.elements.own_elements import xml_safe as xml_safe
     from narval.core.elements.reserved import has_meaning as has_meaning
     from narval.core.elements.reserved import is_reserved as is_reserved
     from narval.files.outside.services import Calendar as Calendar
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 SUBJECTS = {
     "Texts": {
-        "xml_safe": "narval.core.elements.error_element.xml_safe",
+        "xml_safe": "narval.core.elements.own_elements.xml_safe",
         "one_line": "narval.people.mail.writing.one_line",
         "timestamp": "narval.people.mail.writing.timestamp",
         "read_date": "narval.core.definitions.appointment.read_date",

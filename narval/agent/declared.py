@@ -23,9 +23,7 @@ from narval.core.definitions.library import Library, RunDefinition
 from narval.core.elements import changes
 from narval.core.elements.control_elements import ACTED, STARTING
 from narval.core.elements.element import Element, Origin, identity, parse
-from narval.core.elements.error_element import make_error
-from narval.core.elements.grant_request import make_request
-from narval.core.elements.outdated_element import OUTDATED, make_note
+from narval.core.elements.own_elements import OUTDATED, make_error, make_note, make_request
 from narval.core.errors import Fault
 from narval.core.kinds import IN_MODULES
 from narval.core.memory.memory import Memory

@@ -22,7 +22,7 @@ from narval.agent.timers import ForgetRun, GiveUpCall, StartRun
 from narval.agent.transaction import CallGivenUp, Transaction
 from narval.core.elements import changes
 from narval.core.elements.element import Element, Origin
-from narval.core.elements.failure_element import FAILURE
+from narval.core.elements.own_elements import FAILURE
 from narval.core.engines import commands
 from narval.core.engines.commands import Command
 from narval.core.engines.effects import EFFECTS

@@ -13,8 +13,7 @@ from narval.agent.agent import AgentState
 from narval.agent.run_error import remedy_of
 from narval.agent.transaction import ERRORS
 from narval.core.elements.element import Element
-from narval.core.elements.error_element import read_error
-from narval.core.elements.failure_element import FAILURE, read_failure
+from narval.core.elements.own_elements import FAILURE, read_error, read_failure
 from narval.core.source.secrets import without_secrets
 
 RUN, ERROR, FILE = "run", "error", "file"

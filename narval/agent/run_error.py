@@ -7,7 +7,7 @@ from typing import NamedTuple
 from narval.agent.agent import AgentState
 from narval.agent.run import Run
 from narval.core.elements.element import Element
-from narval.core.elements.error_element import read_error
+from narval.core.elements.own_elements import read_error
 from narval.core.engines.engine import with_failed_parts
 from narval.core.engines.story import part_word_of
 

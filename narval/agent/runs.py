@@ -16,7 +16,7 @@ from narval.core.definitions.library import Definition, RunDefinition
 from narval.core.definitions.people.directory import ALWAYS, APPROVED, ONCE, day_of
 from narval.core.elements import changes
 from narval.core.elements.element import Origin
-from narval.core.elements.failure_element import make_failure
+from narval.core.elements.own_elements import make_failure
 from narval.core.engines.commands import SIGNAL, Answer, Call, Finish
 from narval.core.engines.decision import Inputs
 from narval.core.engines.events import (

@@ -22,7 +22,7 @@ from narval.core.elements import changes
 from narval.core.elements.changes import Change
 from narval.core.elements.control_elements import CONTROLS
 from narval.core.elements.element import Element, Origin
-from narval.core.elements.error_element import make_error, read_error
+from narval.core.elements.own_elements import make_error, read_error
 from narval.core.engines.commands import Call, Finish, Outer
 from narval.core.engines.events import Failure
 from narval.core.engines.registry import is_standing

@@ -23,7 +23,7 @@ from narval.agent.transaction import Transaction
 from narval.agent.view import HostApi, TurnView
 from narval.agent.within_grant import given_within
 from narval.core.elements.element import Origin
-from narval.core.elements.error_element import make_error
+from narval.core.elements.own_elements import make_error
 from narval.core.engines.commands import Answer, Call, CancelCall, Command, Finish
 from narval.core.engines.engine import Wait
 from narval.core.engines.events import (

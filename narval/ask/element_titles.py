@@ -7,7 +7,7 @@ from itertools import islice
 
 from narval.agent.agent import AgentState
 from narval.core.elements.element import Element, text_within
-from narval.core.elements.error_element import read_error
+from narval.core.elements.own_elements import read_error
 from narval.core.elements.titles import NAMING, title_of
 from narval.core.source.secrets import hide_secrets, without_secrets
 

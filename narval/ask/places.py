@@ -10,8 +10,7 @@ from narval.agent.agent import AgentState
 from narval.agent.run import Run
 from narval.core.definitions.library import RunDefinition
 from narval.core.elements.element import Element, parse
-from narval.core.elements.error_element import read_error
-from narval.core.elements.failure_element import FAILURE
+from narval.core.elements.own_elements import FAILURE, read_error
 
 _TRACED = re.compile(r"(\S.*:\d+) (?:in [\w<>]+: |[\w-]+\.[\w.-]+(?:: it gave |$))")
 """A line with a place in the `detail` of an error, as `conversion.failure` writes it. For an action that

@@ -32,7 +32,7 @@ from narval.core.definitions.reminder import (
     shown_moment,
 )
 from narval.core.elements.element import Element, Origin, Tree
-from narval.core.elements.error_element import xml_safe
+from narval.core.elements.own_elements import xml_safe
 from narval.core.engines.registry import runnable
 from narval.core.errors import RequestError
 from narval.core.memory.lineage import current

@@ -26,7 +26,7 @@ from narval.calls.output_capture import UNENDED, end_prints
 from narval.calls.record import Outcome
 from narval.core.elements.canonical import canonical_given
 from narval.core.elements.element import Element
-from narval.core.elements.error_element import xml_safe
+from narval.core.elements.own_elements import xml_safe
 from narval.core.engines.events import Failure, OutputElement
 from narval.core.errors import ActionError, ElementError, InternalError
 from narval.core.source.text import SHIPPED

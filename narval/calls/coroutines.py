@@ -31,7 +31,7 @@ from narval.calls.output_capture import end_prints
 from narval.calls.programs.process_group import EndedWithLease
 from narval.calls.record import ABANDONED, LOST, Backend, CallRecord, Outcome
 from narval.core.elements.element import Element
-from narval.core.elements.error_element import read_error
+from narval.core.elements.own_elements import read_error
 from narval.core.engines.events import Failure, OutputElement
 from narval.core.source.secrets import without_secrets
 from narval.system.exits import ends_program

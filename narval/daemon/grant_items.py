@@ -19,8 +19,7 @@ from narval.core.definitions.library import RunDefinition
 from narval.core.definitions.people.directory import GRANT, GRANTING
 from narval.core.elements.control_elements import TARGET, TASK
 from narval.core.elements.element import Element, parse
-from narval.core.elements.error_element import read_error
-from narval.core.elements.grant_request import GRANT_REQUEST
+from narval.core.elements.own_elements import GRANT_REQUEST, read_error
 from narval.core.engines.events import Cancelled, Started
 from narval.core.engines.registry import runnable
 from narval.core.kinds import ASKING

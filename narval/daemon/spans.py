@@ -13,7 +13,7 @@ import msgspec
 
 from narval.agent.trace_ids import call_name, run_name, span_id, trace_id
 from narval.core.elements.element import Element
-from narval.core.elements.error_element import read_error
+from narval.core.elements.own_elements import read_error
 from narval.core.engines.commands import SIGNAL, Call, Finish
 from narval.core.engines.events import Returned, Started
 from narval.core.engines.registry import is_standing

@@ -14,7 +14,7 @@ from narval.ask.memory import changing, listing
 from narval.ask.runs import acts
 from narval.ask.runs.history import history
 from narval.ask.runs.listing import runs as list_runs
-from narval.core.elements.error_element import read_error
+from narval.core.elements.own_elements import read_error
 from narval.daemon.daemon import Daemon
 from tests.daemon.at_work import Scene, in_a_loop
 

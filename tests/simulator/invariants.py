@@ -18,7 +18,7 @@ from narval.ask import why
 from narval.core.definitions.schedule import schedule_of
 from narval.core.elements.changes import MarkScope
 from narval.core.elements.element import SIGNAL, local_name
-from narval.core.elements.error_element import read_error
+from narval.core.elements.own_elements import read_error
 from narval.core.engines import commands as asked
 from narval.core.engines.events import Returned, TimerFired
 from narval.daemon.daemon import Daemon

@@ -30,8 +30,8 @@ from narval.ask.registry import Form, operation
 from narval.ask.runs.acts import retry
 from narval.ask.runs.calls import tries_and_waits
 from narval.ask.turn_index import TurnIndex, up_to_date
-from narval.core.elements.acknowledged_element import ACKNOWLEDGED, make_acknowledged, read_acknowledged
 from narval.core.elements.element import Origin
+from narval.core.elements.own_elements import ACKNOWLEDGED, make_acknowledged, read_acknowledged
 from narval.core.engines.events import INTERRUPTED
 from narval.core.errors import NarvalError, RequestError
 from narval.daemon.agents.news import Changes

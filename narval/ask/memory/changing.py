@@ -23,7 +23,7 @@ from narval.core.definitions.action.definition import Action
 from narval.core.definitions.known_attributes import known_attributes, unread_attributes
 from narval.core.elements.control_elements import is_sending
 from narval.core.elements.element import Element, Origin
-from narval.core.elements.outdated_element import NOTES
+from narval.core.elements.own_elements import NOTES
 from narval.core.engines.engine import HasTokens
 from narval.core.engines.registry import undoing_kind
 from narval.core.errors import RequestError

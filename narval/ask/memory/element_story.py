@@ -15,7 +15,7 @@ from narval.ask.json_forms import run_of
 from narval.ask.memory.element import descent_of, reached
 from narval.ask.runs.conditions import obstacle_of
 from narval.core.elements.element import Element
-from narval.core.elements.outdated_element import OUTDATED, reason_in
+from narval.core.elements.own_elements import OUTDATED, reason_in
 from narval.core.patterns.pattern import Bound
 from narval.system.time_slice import TimeSlice
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from narval.calls.context import call, fetch, now, sleep
-from narval.core.elements.error_element import xml_safe
+from narval.core.elements.own_elements import xml_safe
 from narval.core.errors import ActionError
 from narval.files.outside.services import LanguageModel
 from narval.system.fetch import Fetched, FetchError

@@ -12,8 +12,7 @@ from narval.core.definitions.library import RunDefinition
 from narval.core.definitions.requirements import TransitionCondition
 from narval.core.elements.changes import MarkScope
 from narval.core.elements.element import Element, Origin
-from narval.core.elements.error_element import make_error
-from narval.core.elements.signal_element import signal_element
+from narval.core.elements.own_elements import make_error, signal_element
 from narval.core.engines import commands
 from narval.core.engines.calls.assignment import Slot, assign
 from narval.core.engines.calls.candidates import Bindings, CandidateSearch

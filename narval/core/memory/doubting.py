@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
 from narval.core.elements.element import Element
-from narval.core.elements.outdated_element import NOTES
+from narval.core.elements.own_elements import NOTES
 from narval.core.memory.memory import Memory
 
 

@@ -13,7 +13,7 @@ from narval.core.definitions.library import Definition, Library
 from narval.core.definitions.prototype import Output
 from narval.core.elements.control_elements import STARTING
 from narval.core.elements.element import SIGNAL
-from narval.core.elements.failure_element import FAILURE
+from narval.core.elements.own_elements import FAILURE
 from narval.core.kinds import KINDS
 from narval.core.memory.labels import SECRET
 from narval.core.patterns.pattern import Condition, Pattern, condition

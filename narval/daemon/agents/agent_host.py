@@ -27,7 +27,7 @@ from narval.core.agent_name import stands_for_peer
 from narval.core.definitions.library import Library
 from narval.core.definitions.people.directory import GRANTING
 from narval.core.elements.element import Element
-from narval.core.elements.error_element import read_error
+from narval.core.elements.own_elements import read_error
 from narval.core.engines.commands import SEND
 from narval.core.engines.story import part_word_of
 from narval.core.errors import NarvalError

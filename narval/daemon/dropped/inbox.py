@@ -23,7 +23,7 @@ from narval.agent.first_labels import labels_at
 from narval.agent.turn import Turn
 from narval.core.agent_name import NAME
 from narval.core.elements.element import Origin
-from narval.core.elements.error_element import make_error
+from narval.core.elements.own_elements import make_error
 from narval.core.errors import ElementError, NarvalError, RequestError, StoreAwayError, StoreError
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.agents.agents import Agents

@@ -15,7 +15,7 @@ from narval.agent.turn import Turn
 from narval.core.agent_name import AT, peer_of
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import local_name, parse
-from narval.core.elements.error_element import make_error
+from narval.core.elements.own_elements import make_error
 from narval.core.errors import ElementError, UnreadableError
 from narval.core.memory.labels import ANY_MODEL, FIXED, HOOK, MODEL, SERVER, WHETHER
 from narval.daemon.links.frame import Message

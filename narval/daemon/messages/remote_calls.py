@@ -24,7 +24,7 @@ from narval.agent.transaction import CallGivenUp
 from narval.agent.turn import Turn
 from narval.core.agent_name import AT, is_meant, peer_of
 from narval.core.definitions.remote_calls import limit_of_remote
-from narval.core.elements.error_element import make_error
+from narval.core.elements.own_elements import make_error
 from narval.core.engines.commands import Call, Finish
 from narval.core.engines.events import Caller, Failure, Returned
 from narval.daemon.messages.envelope import UNDELIVERED, Outgoing, seal

@@ -10,7 +10,7 @@ import msgspec
 from narval.agent.turn import Turn
 from narval.calls.leaving import addressed
 from narval.core.agent_name import AT, peer_of
-from narval.core.elements.error_element import make_error
+from narval.core.elements.own_elements import make_error
 from narval.core.engines.commands import Call
 from narval.core.engines.events import Failure, Returned
 from narval.core.errors import ActionError, UnreadableError

@@ -19,7 +19,7 @@ from lxml import etree
 
 from narval.calls.context import call, now
 from narval.core.elements.element import Element
-from narval.core.elements.error_element import xml_safe
+from narval.core.elements.own_elements import xml_safe
 from narval.core.errors import ActionError
 from narval.people.mail.account import MailAccount
 

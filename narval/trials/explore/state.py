@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from narval.core.elements.error_element import read_error
+from narval.core.elements.own_elements import read_error
 from narval.core.engines.commands import Add, Command, Finish, Watch
 from narval.core.engines.effects import EFFECTS, InForce
 from narval.core.engines.events import Event, TimerFired

@@ -21,7 +21,7 @@ from narval.ask.text import root_attributes
 from narval.calls.context import CallContext, Target
 from narval.calls.conversion import answer_at_once
 from narval.core.elements.element import Element
-from narval.core.elements.error_element import read_error
+from narval.core.elements.own_elements import read_error
 from narval.core.engines.events import OutputElement
 from narval.core.errors import RequestError
 from narval.files.shipped import shipped_modules

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from narval.core.elements.element import Element
-from narval.core.elements.error_element import read_error
+from narval.core.elements.own_elements import read_error
 from narval.core.engines import commands as asked
 from narval.core.engines.events import CallApproved, Returned, Started, TimerFired
 from narval.core.engines.registry import is_beside, is_runnable, is_standing

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import Element, parse
-from narval.core.elements.error_element import make_error, read_error, xml_safe
+from narval.core.elements.own_elements import make_error, read_error, xml_safe
 
 
 def test_N17_an_error_names_what_it_concerns_and_leaves_out_the_rest() -> None:

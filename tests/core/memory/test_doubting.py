@@ -9,7 +9,7 @@ from narval.agent.agent import AgentState
 from narval.agent.transaction import Transaction
 from narval.agent.withdrawing import confirm, withdraw
 from narval.core.elements.element import Origin
-from narval.core.elements.outdated_element import NOTES
+from narval.core.elements.own_elements import NOTES
 from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import condition
 

@@ -15,7 +15,7 @@ from narval.core.definitions.action.needs import Needs
 from narval.core.definitions.action.tool import MOST_TOOLS, Tool, ToolsFile, fault_of
 from narval.core.definitions.library import Parsed
 from narval.core.definitions.prototype import Prototype
-from narval.core.elements.error_element import xml_safe
+from narval.core.elements.own_elements import xml_safe
 from narval.core.errors import DefinitionError, Fault
 from narval.core.memory.labels import SERVER
 from narval.core.source.text import Source

@@ -22,7 +22,7 @@ from lxml import etree
 from msgspec.structs import replace
 
 from narval.core.elements.element import Element, parse, text_within
-from narval.core.elements.error_element import xml_safe
+from narval.core.elements.own_elements import xml_safe
 from narval.core.source.number_forms import NumberForm
 from narval.kinds.dataflow.calls.driver import FlowInput
 from narval.kinds.dataflow.engine.network.batches import (

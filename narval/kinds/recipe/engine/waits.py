@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import Any
 
 from narval.core.elements.element import SIGNAL
-from narval.core.elements.error_element import read_error
+from narval.core.elements.own_elements import read_error
 from narval.core.engines.commands import Watch
 from narval.core.engines.engine import Find, Lookup, Wait
 from narval.core.errors import DefinitionError

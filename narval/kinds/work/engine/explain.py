@@ -8,7 +8,7 @@ from typing import Any
 from lxml import etree
 
 from narval.core.definitions.wall import in_utc
-from narval.core.elements.error_element import xml_safe
+from narval.core.elements.own_elements import xml_safe
 from narval.core.engines.commands import Watch
 from narval.core.engines.engine import Wait
 from narval.core.engines.story import Fact, Story, Words

@@ -6,7 +6,7 @@ import msgspec
 
 from narval.core.definitions.action.definition import Action
 from narval.core.elements.element import Element
-from narval.core.elements.error_element import read_error
+from narval.core.elements.own_elements import read_error
 from narval.core.engines import commands
 from narval.core.engines.calls.outputs import NOTHING, Verdict, judge
 from narval.core.engines.events import Failure, OutputElement, Produced, Returned
