@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from narval.core.elements.json_mapping import element_of_json as element_of_json
     from narval.core.elements.json_mapping import json_of_element as json_of_element
     from narval.core.elements.json_mapping import parse_json as parse_json
+    from narval.core.elements.names import has_meaning as has_meaning
+    from narval.core.elements.names import is_reserved as is_reserved
     from narval.core.elements.own_elements import xml_safe as xml_safe
-    from narval.core.elements.reserved import has_meaning as has_meaning
-    from narval.core.elements.reserved import is_reserved as is_reserved
     from narval.files.outside.services import Calendar as Calendar
     from narval.files.outside.services import Command as Command
     from narval.files.outside.services import LanguageModel as LanguageModel
@@ -59,8 +59,8 @@ SUBJECTS = {
     "Elements": {
         "text_within": "narval.core.elements.element.text_within",
         "elements_of": "narval.core.elements.canonical.elements_of",
-        "has_meaning": "narval.core.elements.reserved.has_meaning",
-        "is_reserved": "narval.core.elements.reserved.is_reserved",
+        "has_meaning": "narval.core.elements.names.has_meaning",
+        "is_reserved": "narval.core.elements.names.is_reserved",
         "refusals": "narval.calls.refusals.refusals",
     },
     "JSON": {

@@ -19,8 +19,8 @@ from narval.agent.transaction import Transaction
 from narval.core.definitions.library import Library
 from narval.core.elements import changes
 from narval.core.elements.canonical import canonical_given
-from narval.core.elements.control_elements import ACTED, QUIT, START_PLAN, TARGET, TASK, TASK_OBJECT
 from narval.core.elements.element import Element, Origin, children, local_name, parse
+from narval.core.elements.names import ACTED, QUIT, START_PLAN, TARGET, TASK, TASK_OBJECT
 from narval.core.engines.registry import runnable, taking
 from narval.core.errors import ElementError
 from narval.core.memory.memory import Memory

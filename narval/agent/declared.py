@@ -21,8 +21,8 @@ from narval.agent.first_labels import labels_at
 from narval.agent.turn import Turn
 from narval.core.definitions.library import Library, RunDefinition
 from narval.core.elements import changes
-from narval.core.elements.control_elements import ACTED, STARTING
 from narval.core.elements.element import Element, Origin, identity, parse
+from narval.core.elements.names import ACTED, STARTING
 from narval.core.elements.own_elements import OUTDATED, make_error, make_note, make_request
 from narval.core.errors import Fault
 from narval.core.kinds import IN_MODULES

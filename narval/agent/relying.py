@@ -16,8 +16,8 @@ from narval.agent.turn import Turn
 from narval.core.definitions.action.definition import Action
 from narval.core.elements import changes
 from narval.core.elements.changes import MarkScope
-from narval.core.elements.control_elements import is_sending
 from narval.core.elements.element import Origin
+from narval.core.elements.names import is_sending
 from narval.core.engines.commands import PROGRAM, SEND
 from narval.core.engines.events import UNDOES, Cancelled, Plain, Signalled
 from narval.core.engines.registry import is_runnable, undoing_kind

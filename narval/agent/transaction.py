@@ -20,8 +20,8 @@ from narval.agent.timers import Job, encode_job
 from narval.agent.waiting import DeliveredEvent, PoisonGuard, event_key
 from narval.core.elements import changes
 from narval.core.elements.changes import Change
-from narval.core.elements.control_elements import CONTROLS
 from narval.core.elements.element import Element, Origin
+from narval.core.elements.names import CONTROLS
 from narval.core.elements.own_elements import make_error, read_error
 from narval.core.engines.commands import Call, Finish, Outer
 from narval.core.engines.events import Failure

@@ -15,8 +15,8 @@ from narval.agent.runs import withdraw_questions
 from narval.agent.transaction import Transaction
 from narval.agent.turn import Turn
 from narval.core.elements import changes
-from narval.core.elements.control_elements import is_sending
 from narval.core.elements.element import Origin
+from narval.core.elements.names import is_sending
 from narval.core.elements.own_elements import CONFIRMED, WITHDRAWN, make_note
 from narval.core.memory.doubting import cleared_after, doubtful_after
 from narval.core.memory.memory import Memory

@@ -15,8 +15,8 @@ from narval.agent.run import Run
 from narval.agent.runs import NOT_GRANTED
 from narval.agent.transaction import Transaction
 from narval.core.definitions.library import RunDefinition
-from narval.core.elements.control_elements import CONTROLS, QUIT, STARTING, TARGET, TASK
 from narval.core.elements.element import parse
+from narval.core.elements.names import CONTROLS, QUIT, STARTING, TARGET, TASK
 from narval.core.engines.commands import CancelCall
 from narval.core.engines.events import Failure, OutputElement, Produced, Returned
 from narval.core.trust.covering import ANYTHING, is_covered

@@ -22,8 +22,8 @@ from narval.core.definitions.action.tool import Tool
 from narval.core.definitions.action.tool_arguments import arguments_declared
 from narval.core.definitions.prototype import Input, Output, Prototype
 from narval.core.elements.changes import MarkScope
-from narval.core.elements.control_elements import is_sending
 from narval.core.elements.element import Element, Origin
+from narval.core.elements.names import is_sending
 from narval.core.engines.commands import Call
 from narval.core.engines.engine import resumed_from
 from narval.core.engines.events import Caller

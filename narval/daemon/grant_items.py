@@ -17,8 +17,8 @@ from narval.agent.transaction import ERRORS
 from narval.agent.turn import Turn
 from narval.core.definitions.library import RunDefinition
 from narval.core.definitions.people.directory import GRANT, GRANTING
-from narval.core.elements.control_elements import TARGET, TASK
 from narval.core.elements.element import Element, parse
+from narval.core.elements.names import TARGET, TASK
 from narval.core.elements.own_elements import GRANT_REQUEST, read_error
 from narval.core.engines.events import Cancelled, Started
 from narval.core.engines.registry import runnable

@@ -13,7 +13,7 @@ from typing import Annotated
 import msgspec
 
 from narval.core.definitions.suggestions import closest
-from narval.core.elements.reserved import is_reserved
+from narval.core.elements.names import is_reserved
 from narval.core.errors import Fault, OperatorError, PatternError
 from narval.core.memory.labels import SERVER
 from narval.core.patterns.pattern import compile_pattern

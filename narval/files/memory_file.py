@@ -13,8 +13,8 @@ from narval.core.definitions.prototype import NAME_OF, Prototype
 from narval.core.definitions.reading.durations import read_duration
 from narval.core.definitions.suggestions import closest, nearest
 from narval.core.elements.canonical import elements_of
-from narval.core.elements.control_elements import START_PLANS, TARGET, TASK, TASK_OBJECT
 from narval.core.elements.element import Element, Tree, identity, local_name
+from narval.core.elements.names import START_PLANS, TARGET, TASK, TASK_OBJECT
 from narval.core.engines.registry import is_runnable, runnable, taking
 from narval.core.errors import DefinitionError, ElementError, Fault, PatternError
 from narval.core.patterns.pattern import condition

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from narval import __version__
-from narval.core.elements.control_elements import STARTING
+from narval.core.elements.names import STARTING
 from narval.store.batch import DEFAULT_NAME, FILES, HOME_AGENT, STORE, new_agent
 from narval.store.slots import Alter, Each, Effect, Insert, RowsOf, Slot, by_field
 from narval.store.tables import AGENTS, HEAD, META, TABLES, Dialect, Table, plain_type, quoted

@@ -34,8 +34,8 @@ from narval.core.definitions.library import RunDefinition
 from narval.core.definitions.people.directory import ASKS_FOR_A_CLIENT, FOR_A_CLIENT
 from narval.core.definitions.suggestions import closest
 from narval.core.definitions.tool import Tool
-from narval.core.elements.control_elements import START_PLAN
 from narval.core.elements.element import parse
+from narval.core.elements.names import START_PLAN
 from narval.core.errors import NarvalError, RequestError, UnreadableError
 from narval.core.kinds import ASKING
 from narval.daemon.daemon import Daemon

@@ -17,8 +17,8 @@ from narval.ask.operations import OPERATIONS, invoke
 from narval.ask.registry import Form, operation
 from narval.ask.runs.acts import start_in_turn
 from narval.core.definitions.suggestions import closest
-from narval.core.elements.control_elements import CONTROLS
 from narval.core.elements.element import Element
+from narval.core.elements.names import CONTROLS
 from narval.core.errors import ElementError, NotOfferedError, RequestError
 from narval.core.memory.labels import STORE
 from narval.daemon.daemon import Daemon

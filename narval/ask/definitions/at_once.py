@@ -13,8 +13,8 @@ from narval.core.definitions.library import Library, RunDefinition
 from narval.core.definitions.telling.patterns import element_phrase
 from narval.core.definitions.telling.sentence import outside_acts
 from narval.core.definitions.telling.words import listed
-from narval.core.elements.control_elements import START_PLANS, TARGET
 from narval.core.elements.element import Element
+from narval.core.elements.names import START_PLANS, TARGET
 from narval.core.patterns.pattern import Condition
 from narval.core.trust.flow import flow_of
 from narval.daemon.daemon import Daemon

@@ -13,10 +13,9 @@ from narval.core.definitions.action.needs import WRITTEN, Needs
 from narval.core.definitions.library import Definition, Library, RunDefinition
 from narval.core.definitions.prototype import Prototype
 from narval.core.definitions.telling.words import listed
-from narval.core.elements.control_elements import CONTROLS, START_PLANS, TARGET
 from narval.core.elements.element import Element, Tree, identity
+from narval.core.elements.names import CONTROLS, SAID, START_PLANS, TARGET
 from narval.core.elements.own_elements import GRANT_REQUEST
-from narval.core.elements.reserved import SAID
 from narval.core.errors import ActionError, Fault
 from narval.core.patterns.pattern import Condition
 from narval.core.trust.flow import CallFlow, InMemory, Literal, Origin, flow_of

@@ -21,8 +21,8 @@ from narval.ask.memory.element import descent_of
 from narval.ask.registry import Form, operation
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.known_attributes import known_attributes, unread_attributes
-from narval.core.elements.control_elements import is_sending
 from narval.core.elements.element import Element, Origin
+from narval.core.elements.names import is_sending
 from narval.core.elements.own_elements import NOTES
 from narval.core.engines.engine import HasTokens
 from narval.core.engines.registry import undoing_kind

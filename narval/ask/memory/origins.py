@@ -19,8 +19,8 @@ from narval.ask.lookup import command, no_element
 from narval.ask.memory.element import Makers, descent_of, reached
 from narval.ask.registry import Form, operation
 from narval.ask.runs.dot import dot
-from narval.core.elements.control_elements import is_sending
 from narval.core.elements.element import Element, Origin
+from narval.core.elements.names import is_sending
 from narval.core.engines.graph import Graph, GraphEdge, GraphNode, Tone, clipped
 from narval.core.errors import NarvalError, RequestError
 from narval.core.memory.descent import Descent

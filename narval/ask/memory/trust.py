@@ -16,8 +16,8 @@ from narval.ask.memory.changing import replaceable
 from narval.ask.registry import operation
 from narval.core.definitions.suggestions import closest
 from narval.core.elements import changes
-from narval.core.elements.control_elements import CONTROLS, is_sending
 from narval.core.elements.element import Origin
+from narval.core.elements.names import CONTROLS, is_sending
 from narval.core.errors import RequestError
 from narval.core.memory.labels import ENDORSED, endorsement
 from narval.core.trust.rules import Rule, RuleUse

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from narval.core.definitions.library import Definition, Library
 from narval.core.definitions.prototype import Prototype
 from narval.core.definitions.suggestions import closest
-from narval.core.elements.control_elements import QUIT, START_PLANS, TARGET, TASK, TASK_OBJECT
+from narval.core.elements.names import QUIT, START_PLANS, TARGET, TASK, TASK_OBJECT
 
 OF_ANY = frozenset({"key", "name", "eid"})
 """The attributes that any element may have: its identity, and its number."""

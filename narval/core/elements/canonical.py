@@ -10,7 +10,7 @@ from lxml import etree
 
 from narval.core.elements.element import children, local_name
 from narval.core.elements.flat_xml import canonical_flat
-from narval.core.elements.reserved import check_name
+from narval.core.elements.names import check_name
 from narval.core.errors import ElementError
 
 MAX_BYTES = 16 * 1024 * 1024

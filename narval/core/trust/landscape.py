@@ -11,8 +11,8 @@ import msgspec
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Definition, Library
 from narval.core.definitions.prototype import Output
-from narval.core.elements.control_elements import STARTING
 from narval.core.elements.element import SIGNAL
+from narval.core.elements.names import STARTING
 from narval.core.elements.own_elements import FAILURE
 from narval.core.kinds import KINDS
 from narval.core.memory.labels import SECRET

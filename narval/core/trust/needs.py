@@ -13,8 +13,8 @@ from narval.core.definitions.action.definition import Action
 from narval.core.definitions.action.needs import HOME, NOTHING, WRITTEN, Needs, ServicePlace, table_of
 from narval.core.definitions.library import Definition, Library, ModuleDefinition, RunDefinition, named_by
 from narval.core.definitions.prototype import Prototype
-from narval.core.elements.control_elements import QUIT, START_PLAN, TARGET, TASK, TASK_OBJECT
 from narval.core.elements.element import local_name, parse
+from narval.core.elements.names import QUIT, START_PLAN, TARGET, TASK, TASK_OBJECT
 from narval.core.trust.covering import ANYTHING, normal
 
 OUTSIDE = ("host", "folder", "program", "secret", "agent", ANYTHING)

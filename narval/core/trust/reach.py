@@ -22,7 +22,7 @@ from narval.core.definitions.library import Definition
 from narval.core.definitions.people.directory import BY_A_RULE, DESTROYING
 from narval.core.definitions.prototype import REPLACES, Output
 from narval.core.definitions.telling.words import verbatim
-from narval.core.elements.control_elements import STARTING, TARGET, TASK
+from narval.core.elements.names import STARTING, TARGET, TASK
 from narval.core.engines.commands import FLOW, NOTICE, PROGRAM
 from narval.core.kinds import ASKING, KINDS
 from narval.core.memory.labels import FILE as OF_FILES

@@ -11,7 +11,7 @@ from narval.agent.first_labels import LABELLED, derive_labels
 from narval.agent.recovery import restore_runs
 from narval.agent.turn import Turn
 from narval.core.elements.changes import Keyed
-from narval.core.elements.control_elements import ACTED
+from narval.core.elements.names import ACTED
 from narval.core.elements.own_elements import make_error
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.agents.agent_rows import register

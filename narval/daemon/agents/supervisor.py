@@ -21,8 +21,8 @@ from narval.agent.recovery import PIECE, Read, at_once, restoring
 from narval.agent.timers import Deadlines
 from narval.agent.turn import Turn
 from narval.calls.book import AgentCalls
-from narval.core.elements.control_elements import ACTED
 from narval.core.elements.element import parse
+from narval.core.elements.names import ACTED
 from narval.core.errors import (
     FencedError,
     InternalError,

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from narval.core.elements.canonical import MAX_BYTES, check_together, elements_of
-from narval.core.elements.control_elements import CONTROLS
 from narval.core.elements.element import Element, local_name
+from narval.core.elements.names import CONTROLS
 from narval.core.errors import ElementError, SurroundingsError
 from narval.daemon.agents.agent_host import AgentHost
 from narval.files.found_files import BACKUPS, names_in

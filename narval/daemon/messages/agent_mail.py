@@ -13,8 +13,8 @@ from narval.agent.loop import Delivery, Request
 from narval.agent.transaction import inherit
 from narval.agent.turn import Turn
 from narval.core.agent_name import AT, is_meant, peer_of, stands_for_peer
-from narval.core.elements.control_elements import CONTROLS
 from narval.core.elements.element import Origin, local_name
+from narval.core.elements.names import CONTROLS
 from narval.core.errors import StoreAwayError, UnreadableError
 from narval.core.memory.labels import recorded
 from narval.daemon.messages.contract import OVERDUE, Refusal

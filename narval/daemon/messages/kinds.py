@@ -17,10 +17,9 @@ from narval.agent.runs import cannot_start
 from narval.agent.trace_ids import is_trace_id
 from narval.agent.turn import Turn
 from narval.core.agent_name import peer_of
-from narval.core.elements.control_elements import CONTROLS
 from narval.core.elements.element import Element, Origin
+from narval.core.elements.names import CONTROLS, check_name
 from narval.core.elements.own_elements import read_error
-from narval.core.elements.reserved import check_name
 from narval.core.engines.commands import Call
 from narval.core.engines.events import Caller, Cancelled, Failure
 from narval.core.errors import ElementError, UnreadableError

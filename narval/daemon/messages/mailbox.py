@@ -13,7 +13,7 @@ from narval.agent.loop import Delivery, Request
 from narval.agent.turn import Turn
 from narval.core.agent_name import AT
 from narval.core.elements import changes
-from narval.core.elements.control_elements import sent_to
+from narval.core.elements.names import sent_to
 from narval.core.trust.origins import told_origins
 from narval.daemon.messages.envelope import Envelope, Outgoing, seal, sender_of
 from narval.daemon.messages.post_office import PostOffice

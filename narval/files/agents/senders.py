@@ -15,8 +15,7 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from narval.core.agent_name import CALLER
-from narval.core.elements.control_elements import CONTROLS
-from narval.core.elements.reserved import check_name
+from narval.core.elements.names import CONTROLS, check_name
 from narval.core.errors import ElementError
 from narval.files import toml
 

@@ -19,7 +19,7 @@ import msgspec
 from lxml import etree
 
 from narval.core.definitions.suggestions import nearest
-from narval.core.elements.control_elements import TARGET
+from narval.core.elements.names import TARGET
 from narval.core.errors import DefinitionError, RequestError, SurroundingsError
 from narval.core.source.text import Source
 from narval.core.source.xml import read_xml

@@ -14,8 +14,8 @@ from lxml import etree
 from narval.agent.declared import MEMORY
 from narval.core.definitions.library import Library
 from narval.core.definitions.unique import unique_value
-from narval.core.elements.control_elements import CONTROLS, STARTING
 from narval.core.elements.element import Element, Origin, Tree, identity, parse
+from narval.core.elements.names import CONTROLS, STARTING
 from narval.core.engines.registry import is_beside, runnable
 from narval.core.kinds import KINDS
 from narval.files.agents.senders import HOOK_ORIGIN as HOOK

@@ -20,8 +20,8 @@ from narval.agent.effects import outdate
 from narval.agent.turn import Turn
 from narval.ask.why import why
 from narval.core.definitions.library import Library, RunDefinition
-from narval.core.elements.control_elements import START_PLANS, TARGET
 from narval.core.elements.element import parse
+from narval.core.elements.names import START_PLANS, TARGET
 from narval.core.engines.registry import is_runnable, runnable
 from narval.core.errors import DefinitionError
 from narval.core.kinds import KINDS

@@ -10,8 +10,8 @@ import msgspec
 
 from narval.agent.agent import AgentState
 from narval.agent.declared import MEMORY
-from narval.core.elements.control_elements import ACTED, STARTING
 from narval.core.elements.element import parse
+from narval.core.elements.names import ACTED, STARTING
 from narval.core.errors import RequestError
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.daemon import Daemon

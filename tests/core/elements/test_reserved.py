@@ -6,7 +6,7 @@ import pytest
 
 from narval.core.elements.canonical import canonical_given, elements_of
 from narval.core.elements.element import CONTROL
-from narval.core.elements.reserved import DEFINITIONS, RUNS
+from narval.core.elements.names import DEFINITIONS, RUNS
 from narval.core.errors import ElementError
 from narval.core.kinds import KINDS
 

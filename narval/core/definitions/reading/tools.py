@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from narval.core.definitions.reading.xml import Entry, Reading
 from narval.core.definitions.tool import MOST_WAIT, WAIT, Tool, ToolArgument
-from narval.core.elements.reserved import is_reserved
+from narval.core.elements.names import is_reserved
 from narval.core.errors import RequestError
 
 

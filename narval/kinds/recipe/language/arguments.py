@@ -2,7 +2,8 @@
 
 In attributes and texts of an argument, as in every template, braces enclose an expression of variables, and
 `{{` is a brace. A value is parsed with its file, and evaluated when the step is run: only on the elements of
-its variables, within the limits of patterns.
+its variables, within the limits of patterns. An argument that is a prompt, which asks a language model, is
+checked before it is asked.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from narval.core.definitions.suggestions import closest
 from narval.core.definitions.wall import zone_named
 from narval.core.elements.canonical import canonical, parse_untrusted
 from narval.core.elements.element import CONTROL, Element, local_name, parse
-from narval.core.elements.reserved import has_meaning
+from narval.core.elements.names import has_meaning
 from narval.core.errors import ElementError, PatternError
 from narval.core.source.xml import XmlNode
 from narval.core.trust.paths import TEXT, local_part
@@ -257,6 +258,8 @@ def _keep_tail(node: etree._Element) -> None:
         parent.text = (parent.text or "") + tail or None
 
 
+# --- prompts ----------------------------------------------------------------------------------------------
+
 PARTS = ("value", "set", "field")
 """The elements within a prompt: data, and attributes of the answer, from the author or from the model."""
 
@@ -270,12 +273,11 @@ def slips_of(step: Entry) -> dict[str, tuple[Slip, ...]]:
     """The faults that each argument of a step has if it is a prompt, by its name; most have none."""
     arguments = next(step.of("arguments"), None)
     nodes = arguments.node.children if arguments is not None else ()
-    return {local_name(node.tag) or "": found for node in nodes if (found := slips(node))}
-
-
-def slips(prompt: XmlNode) -> tuple[Slip, ...]:
-    """The faults of an argument that is a prompt."""
-    return (*_among_instructions(prompt), *_of_parts(prompt), *_of_answer(prompt))
+    found = {
+        local_name(node.tag) or "": (*_among_instructions(node), *_of_parts(node), *_of_answer(node))
+        for node in nodes
+    }
+    return {name: slips for name, slips in found.items() if slips}
 
 
 def _among_instructions(prompt: XmlNode) -> Iterator[Slip]:

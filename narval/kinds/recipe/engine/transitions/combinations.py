@@ -18,7 +18,7 @@ from itertools import islice
 from math import inf
 
 from narval.core.elements.element import Element
-from narval.core.elements.reserved import RUNS
+from narval.core.elements.names import RUNS
 from narval.core.engines.calls.assignment import Candidates, Slot, assign
 from narval.core.engines.decision import Wanted
 from narval.core.patterns.pattern import Bound, named_one_of
