@@ -6,8 +6,8 @@ import pytest
 
 from narval.core.definitions.prototype import Input, Narrowing, Output, Prototype, narrow
 from narval.core.elements.element import Element
-from narval.core.elements.tree_cache import TreeCache
 from narval.core.errors import DefinitionError, PatternError
+from narval.core.memory.packed import TreeCache
 
 FLAGS = ("use", "list", "optional", "outdates")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from narval.core.elements.element import Element
-from narval.core.elements.tree_cache import TreeCache
+from narval.core.memory.packed import TreeCache
 
 
 def test_a_tree_is_parsed_once_while_it_is_kept() -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from narval.core.elements import changes
 from narval.core.elements.element import Element, Origin
-from narval.core.elements.tree_cache import TreeCache
 from narval.core.index import attribute_values
 from narval.core.memory import packed
 from narval.core.memory.memory import Memory
+from narval.core.memory.packed import TreeCache
 from narval.core.patterns.pattern import condition
 
 MANY = 8_000
