@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 import msgspec
 
-from narval.core.definitions.action.needs import Needs
-from narval.core.definitions.action.resources import Resources
+from narval.core.definitions.action.needs import Needs, Resources
 from narval.core.definitions.wall import zone_named
 from narval.core.elements.element import Element
 from narval.core.engines.commands import Program

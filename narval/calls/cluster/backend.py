@@ -29,7 +29,7 @@ from narval.calls.fair_queue import QueuedBackend
 from narval.calls.programs.backend import ProgramBackend
 from narval.calls.record import ABANDONED, CallRecord, Outcome
 from narval.calls.workers.frames import FrameError
-from narval.core.definitions.action.resources import shown_resources
+from narval.core.definitions.action.needs import shown_resources
 from narval.core.engines.events import Failure
 from narval.files.outside.cluster import LOCAL
 from narval.files.settings import CallLimits

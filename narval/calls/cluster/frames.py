@@ -14,7 +14,7 @@ import msgspec
 
 from narval.calls.record import Outcome
 from narval.calls.workers.frames import MOST, CallFrame, FrameError
-from narval.core.definitions.action.resources import Resources
+from narval.core.definitions.action.needs import Resources
 from narval.core.engines.events import INTERRUPTED, LOOK, Failure
 
 

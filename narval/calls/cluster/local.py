@@ -16,7 +16,7 @@ from typing import TextIO
 import narval
 from narval.calls.programs.process_group import CommandRunner, EndedWithLease
 from narval.calls.programs.spawn import CannotStartError
-from narval.core.definitions.action.resources import shown_resources
+from narval.core.definitions.action.needs import shown_resources
 from narval.files.outside.cluster import ClusterSettings
 
 _PROGRAM = "narval.calls.cluster.local_program"

@@ -17,7 +17,7 @@ from pathlib import Path
 import dask
 from distributed import Nanny, Scheduler, Security
 
-from narval.core.definitions.action.resources import read_resources
+from narval.core.definitions.action.needs import read_resources
 from narval.files.outside.cluster import CERTIFICATES
 
 _HERE = "tls://127.0.0.1"

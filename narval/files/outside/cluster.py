@@ -9,7 +9,7 @@ from typing import Annotated
 
 import msgspec
 
-from narval.core.definitions.action.resources import Resources, resources_of
+from narval.core.definitions.action.needs import Resources, resources_of
 from narval.files.toml import count, fitting, size
 
 LOCAL = "local"

@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Literal, TypeVar, overload
 from lxml import etree
 
 from narval.core.definitions.action.needs import Needs as Needs
-from narval.core.definitions.action.needs import shown_needs
-from narval.core.definitions.action.resources import Resources, shown_resources
+from narval.core.definitions.action.needs import Resources, shown_needs, shown_resources
 from narval.core.definitions.action.tool import Tool
 from narval.core.definitions.library import ModuleDefinition
 from narval.core.definitions.prototype import EMPTY, Prototype

@@ -26,9 +26,16 @@ from narval.core.definitions.action.definition import (
     Where,
     render,
 )
-from narval.core.definitions.action.needs import NOTHING, Needs, checked_needs, read_needs
+from narval.core.definitions.action.needs import (
+    NOTHING,
+    Needs,
+    Resources,
+    checked_needs,
+    read_needs,
+    read_resources,
+    resources_of,
+)
 from narval.core.definitions.action.parts import check_parts, misplaced, with_parts
-from narval.core.definitions.action.resources import Resources, read_resources, resources_of
 from narval.core.definitions.action.tools_parser import parse as parse
 from narval.core.definitions.prototype import HOLDS, NAME_OF, Prototype, check_replaces, parameter
 from narval.core.definitions.reading import vocabulary

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from narval.core.definitions.action.definition import Action
-from narval.core.definitions.action.resources import shown_resources
+from narval.core.definitions.action.needs import shown_resources
 from narval.core.definitions.library import Library
 from narval.core.definitions.telling.sentence import Sentence
 from narval.core.definitions.telling.slots import takes, template
