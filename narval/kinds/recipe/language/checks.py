@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from narval.core.definitions.action.definition import Action
-from narval.core.definitions.action.tool_arguments import misfit_of
+from narval.core.definitions.action.tool import misfit_of
 from narval.core.definitions.known_attributes import attributes_read, unread_attributes
 from narval.core.definitions.library import Definition, Library, RunDefinition
 from narval.core.definitions.prototype import Input, Prototype
