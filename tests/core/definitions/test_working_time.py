@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from narval.core.definitions.appointment import WorkingTime
 from narval.core.definitions.reading.appointments import interval
-from narval.core.definitions.working_time import WorkingTime
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

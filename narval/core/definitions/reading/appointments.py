@@ -5,13 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from narval.core.definitions.appointment import Appointment, Length
+from narval.core.definitions.appointment import (
+    DAY,
+    MOST_WEEKS,
+    Appointment,
+    Hours,
+    Length,
+    WorkingTime,
+    days_of,
+)
 from narval.core.definitions.reading.durations import LENGTH
 from narval.core.definitions.reading.patterns import Patterns
 from narval.core.definitions.reading.schedule import TIME, weekdays
 from narval.core.definitions.reading.vocabulary import Attribute, Word, anything, length
 from narval.core.definitions.reading.xml import Entry, Reading
-from narval.core.definitions.working_time import DAY, MOST_WEEKS, Hours, WorkingTime, days_of
 from narval.core.patterns.pattern import Pattern
 
 TIME_OR_APPOINTMENT = Word(

@@ -24,8 +24,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from narval.core.definitions.appointment import WEEK, WorkingTime
 from narval.core.definitions.wall import moment_of, zone_named
-from narval.core.definitions.working_time import WEEK, WorkingTime
 
 DAY = 86400
 LONGEST = 36_525 * DAY
