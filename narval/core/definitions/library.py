@@ -8,8 +8,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import msgspec
 
+from narval.core.definitions.prototype import TransitionCondition
 from narval.core.definitions.remote_calls import Addressed, RemoteCall
-from narval.core.definitions.requirements import TransitionCondition
 from narval.core.definitions.suggestions import closest, nearest
 from narval.core.definitions.tool import Tool
 from narval.core.errors import DefinitionError, Fault

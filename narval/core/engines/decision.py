@@ -9,7 +9,7 @@ from typing import ClassVar, Generic, TypeVar
 import msgspec
 
 from narval.core.definitions.library import RunDefinition
-from narval.core.definitions.requirements import TransitionCondition
+from narval.core.definitions.prototype import TransitionCondition
 from narval.core.elements.changes import MarkScope
 from narval.core.elements.element import Element, Origin
 from narval.core.elements.own_elements import make_error, signal_element

@@ -6,10 +6,9 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
-from narval.core.definitions.prototype import Input, Output, Prototype, check_replaces
+from narval.core.definitions.prototype import Input, Output, Prototype, TransitionCondition, check_replaces
 from narval.core.definitions.reading.lexer import Locate
 from narval.core.definitions.reading.xml import Entry, Reading
-from narval.core.definitions.requirements import TransitionCondition
 from narval.core.definitions.suggestions import closest
 from narval.core.definitions.unique import check_unique
 from narval.core.errors import PatternError

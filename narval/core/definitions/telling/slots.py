@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from lxml import etree
 
 from narval.core.definitions.library import Definition
-from narval.core.definitions.prototype import Input, Narrowing, Output, Prototype
+from narval.core.definitions.prototype import Context, Input, Narrowing, Output, Prototype
 from narval.core.definitions.reading.values import TextTemplate
-from narval.core.definitions.requirements import Context
 from narval.core.definitions.telling.patterns import element_phrase, texts_phrase
 from narval.core.definitions.telling.sentence import description_of
 from narval.core.definitions.telling.values import value_phrase

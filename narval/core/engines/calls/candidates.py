@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 
-from narval.core.definitions.requirements import Context
+from narval.core.definitions.prototype import Context
 from narval.core.elements.changes import MarkScope
 from narval.core.elements.element import Element
 from narval.core.engines.view import View

@@ -13,9 +13,9 @@ from typing import ClassVar, Literal
 import msgspec
 
 from narval.core.definitions.library import RunDefinition
+from narval.core.definitions.prototype import TransitionCondition
 from narval.core.definitions.reading.script_text import ScriptText
 from narval.core.definitions.remote_calls import RemoteCall, called
-from narval.core.definitions.requirements import TransitionCondition
 from narval.core.kinds import KINDS
 from narval.core.patterns.pattern import Condition
 from narval.kinds.process.language.statements import Discard, Join, Result, Statement

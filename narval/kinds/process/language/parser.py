@@ -15,10 +15,10 @@ from lxml import etree
 from narval.core.definitions.library import Definition, Parsed
 from narval.core.definitions.parsing import read_within
 from narval.core.definitions.people.approvals import refer_to_approval
+from narval.core.definitions.prototype import TransitionCondition
 from narval.core.definitions.reading.patterns import Patterns
 from narval.core.definitions.reading.vocabulary import agent, full_name, seconds
 from narval.core.definitions.reading.xml import Entry, Place, Reading
-from narval.core.definitions.requirements import TransitionCondition
 from narval.core.definitions.suggestions import closest
 from narval.core.elements.element import local_name
 from narval.core.errors import DefinitionError, Fault

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import msgspec
 
-from narval.core.definitions.requirements import Context
+from narval.core.definitions.prototype import Context
 from narval.core.elements.element import SIGNAL, Element
 from narval.core.engines import commands
 from narval.core.engines.calls.backoff import restart_wait

@@ -10,8 +10,8 @@ from typing import Any
 
 from lxml import etree
 
+from narval.core.definitions.prototype import TransitionCondition
 from narval.core.definitions.reading.durations import duration
-from narval.core.definitions.requirements import TransitionCondition
 from narval.core.engines.graph import EdgeKind, Graph, GraphEdge, GraphNode, Tone
 from narval.core.engines.run_state import add_caller, finished
 from narval.kinds.recipe.engine.state import PlanState, StepRun

@@ -14,10 +14,16 @@ import msgspec
 
 from narval.core.definitions.appointment import Appointment
 from narval.core.definitions.library import OwnNeed, RunDefinition
-from narval.core.definitions.prototype import EMPTY, Narrowing, Prototype, narrow
+from narval.core.definitions.prototype import (
+    EMPTY,
+    Context,
+    Narrowing,
+    Prototype,
+    TransitionCondition,
+    narrow,
+)
 from narval.core.definitions.reading.walks import reached
 from narval.core.definitions.remote_calls import Addressed, RemoteCall, called
-from narval.core.definitions.requirements import Context, TransitionCondition
 from narval.core.definitions.schedule import Time
 from narval.core.patterns.pattern import Condition
 
@@ -300,6 +306,8 @@ class Recipe(RunDefinition, frozen=True, eq=False):
             else None
         )
 
+
+# --- steps that lead nowhere ------------------------------------------------------------------------------
 
 FAILS = "basic.error"
 """The action that only fails, so that nothing needs to follow it."""

@@ -10,13 +10,12 @@ from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Definition, Parsed
 from narval.core.definitions.parsing import read_within
 from narval.core.definitions.people.approvals import refer_to_approval
-from narval.core.definitions.prototype import EMPTY, Narrowing, Prototype, stated_inputs
+from narval.core.definitions.prototype import EMPTY, Context, Narrowing, Prototype, stated_inputs
 from narval.core.definitions.reading.appointments import appointments, is_appointment
 from narval.core.definitions.reading.patterns import Patterns
 from narval.core.definitions.reading.schedule import times
 from narval.core.definitions.reading.tools import read_tool
 from narval.core.definitions.reading.xml import Entry, Reading
-from narval.core.definitions.requirements import Context
 from narval.core.definitions.suggestions import closest
 from narval.core.elements.element import local_name
 from narval.core.errors import DefinitionError

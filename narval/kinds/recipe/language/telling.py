@@ -8,8 +8,7 @@ from contextlib import suppress
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Library
 from narval.core.definitions.people.approvals import agrees_by_itself
-from narval.core.definitions.prototype import EMPTY, Prototype
-from narval.core.definitions.requirements import TransitionCondition
+from narval.core.definitions.prototype import EMPTY, Prototype, TransitionCondition
 from narval.core.definitions.telling.calls import (
     after_a_crash,
     at_once,
