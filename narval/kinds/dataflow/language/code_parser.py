@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 from lxml import etree
 
-from narval.core.definitions.reading.code import CodeMaker
 from narval.core.definitions.reading.python import (
     RUNS,
+    CodeMaker,
     first_paragraph,
     misplaced_run,
     writable,
