@@ -21,7 +21,7 @@ RUN = {name: kind.run for name, kind in KINDS.items() if kind.run}
 ALLOWED: dict[str, str] = {
     "narval.core.kinds": "the table",
     "narval.core.definitions.action.parser": "$plan is a variable of patterns",
-    "narval.core.definitions.telling.values": "$plan is a variable of patterns",
+    "narval.core.definitions.telling.patterns": "$plan is a variable of patterns",
     "narval.core.definitions.transform.parser": "$plan is a variable of patterns",
     "narval.core.elements.names": "recipe is an attribute of start-plan",
     "narval.core.elements.names": "their elements come from narval alone",

@@ -10,9 +10,8 @@ from lxml import etree
 from narval.core.definitions.library import Definition
 from narval.core.definitions.prototype import Context, Input, Narrowing, Output, Prototype
 from narval.core.definitions.reading.values import TextTemplate
-from narval.core.definitions.telling.patterns import element_phrase, texts_phrase
+from narval.core.definitions.telling.patterns import element_phrase, texts_phrase, value_phrase
 from narval.core.definitions.telling.sentence import description_of
-from narval.core.definitions.telling.values import value_phrase
 from narval.core.definitions.telling.words import (
     an,
     first_sentence,

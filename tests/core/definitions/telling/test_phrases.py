@@ -11,8 +11,7 @@ from narval.core.definitions.reading.appointments import interval
 from narval.core.definitions.reading.schedule import cron
 from narval.core.definitions.schedule import Time
 from narval.core.definitions.telling.dates import appointment, date, dates, every
-from narval.core.definitions.telling.patterns import element_phrase, presence
-from narval.core.definitions.telling.values import value_phrase
+from narval.core.definitions.telling.patterns import element_phrase, presence, value_phrase
 from narval.core.definitions.telling.words import length
 from narval.core.elements.element import Element, Tree
 from narval.core.patterns.pattern import compile_pattern, condition
