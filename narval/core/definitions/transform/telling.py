@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Iterator
 
 from narval.core.definitions.library import Library
+from narval.core.definitions.telling.calls import takes
 from narval.core.definitions.telling.sentence import Sentence
-from narval.core.definitions.telling.slots import takes
 from narval.core.definitions.transform.definition import Transform
 
 

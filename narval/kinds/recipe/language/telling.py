@@ -15,13 +15,16 @@ from narval.core.definitions.telling.calls import (
     call,
     forgotten,
     limits,
+    looked_for,
+    narrowed,
+    takes,
     target_of,
     verb,
+    written_element,
 )
 from narval.core.definitions.telling.dates import dates, every
 from narval.core.definitions.telling.patterns import element_phrase, presence
 from narval.core.definitions.telling.sentence import Sentence, acts_outside
-from narval.core.definitions.telling.slots import looked_for, narrowed, takes, written_element
 from narval.core.definitions.telling.words import length, listed, names, quoted, sentence, verbatim
 from narval.core.definitions.tool import Tool, ToolArgument
 from narval.core.errors import DefinitionError
