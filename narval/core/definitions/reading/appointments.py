@@ -34,7 +34,7 @@ _ON_WEEKDAYS = re.compile(r"(.*\S)\s+([a-z]{3}.*)", re.IGNORECASE | re.DOTALL)
 
 
 _HOURS = re.compile(r"(.*\S)\s+(\d\S*-\d\S*)", re.DOTALL)
-_PART = re.compile(r"([01]?\d|2[0-4])(?::([0-5]\d))?-([01]?\d|2[0-4])(?::([0-5]\d))?")
+_PART_OF_DAY = re.compile(r"([01]?\d|2[0-4])(?::([0-5]\d))?-([01]?\d|2[0-4])(?::([0-5]\d))?")
 
 
 def interval(text: str) -> Appointment:
@@ -66,7 +66,7 @@ def _hours(text: str) -> Hours:
     """Parse the hours of a day, such as `9-12,13:30-17`. Raises ValueError."""
     parts: list[tuple[int, int]] = []
     for part in text.split(","):
-        read = _PART.fullmatch(part)
+        read = _PART_OF_DAY.fullmatch(part)
         first, last = (0, 0) if read is None else (_second(read[1], read[2]), _second(read[3], read[4]))
         if not first < last <= DAY or (parts and first < parts[-1][1]):
             raise ValueError('hours of the day in order, such as "9-17" or "9-12,13:30-17"')
