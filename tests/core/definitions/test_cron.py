@@ -10,7 +10,7 @@ from cronsim import CronSim, CronSimError
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from narval.core.definitions.reading.schedule import cron
+from narval.core.definitions.reading.times import cron
 from narval.core.definitions.schedule import Schedule, schedule_of, text_of
 from tests.core.definitions.test_schedule import PARIS, fires, time
 from tests.examples import examples

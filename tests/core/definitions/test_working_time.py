@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from narval.core.definitions.appointment import WorkingTime
-from narval.core.definitions.reading.appointments import interval
+from narval.core.definitions.reading.times import interval
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

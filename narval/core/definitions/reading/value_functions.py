@@ -16,9 +16,8 @@ from lxml import etree
 from msgspec.structs import replace
 
 from narval.core.definitions.appointment import Appointment, counted_days, read_date
-from narval.core.definitions.reading.appointments import interval
 from narval.core.definitions.reading.durations import length_of
-from narval.core.definitions.reading.schedule import weekdays
+from narval.core.definitions.reading.times import interval, weekdays
 from narval.core.definitions.wall import zone_named
 from narval.core.patterns.functions import Signature
 from narval.core.patterns.lexer import ExpressionError

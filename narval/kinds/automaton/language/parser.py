@@ -10,7 +10,7 @@ from lxml import etree
 
 from narval.core.definitions.library import Parsed
 from narval.core.definitions.reading.patterns import Patterns
-from narval.core.definitions.reading.schedule import times
+from narval.core.definitions.reading.times import times
 from narval.core.definitions.reading.xml import Entry, Reading
 from narval.core.kinds import KINDS
 from narval.core.source.text import Source

@@ -6,7 +6,7 @@ import re
 from shlex import split
 
 from narval.core.definitions.action.needs import Needs, read_needs, table_of
-from narval.core.definitions.reading.schedule import TIME
+from narval.core.definitions.reading.times import TIME
 from narval.core.definitions.reading.vocabulary import (
     COMMON,
     ON_RESTART,

@@ -11,9 +11,8 @@ from narval.core.definitions.library import Definition, Parsed
 from narval.core.definitions.parsing import read_within
 from narval.core.definitions.people.approvals import refer_to_approval
 from narval.core.definitions.prototype import EMPTY, Context, Narrowing, Prototype, stated_inputs
-from narval.core.definitions.reading.appointments import appointments, is_appointment
 from narval.core.definitions.reading.patterns import Patterns
-from narval.core.definitions.reading.schedule import times
+from narval.core.definitions.reading.times import appointments, is_appointment, times
 from narval.core.definitions.reading.tools import read_tool
 from narval.core.definitions.reading.xml import Entry, Reading
 from narval.core.definitions.suggestions import closest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narval.core.definitions.reading.appointments import TIME_OR_APPOINTMENT, interval
+from narval.core.definitions.reading.times import TIME_OR_APPOINTMENT, interval
 from narval.core.definitions.reading.vocabulary import (
     COMMON,
     CONDITION,

@@ -6,7 +6,7 @@ from typing import get_args
 
 from narval.core.definitions.appointment import Appointment
 from narval.core.definitions.people.directory import WAYS
-from narval.core.definitions.reading.appointments import interval
+from narval.core.definitions.reading.times import interval
 from narval.core.definitions.reading.vocabulary import (
     COMMON,
     Attribute,

@@ -7,8 +7,7 @@ from itertools import combinations, product
 import pytest
 
 from narval.core.definitions.appointment import Appointment, Length
-from narval.core.definitions.reading.appointments import interval
-from narval.core.definitions.reading.schedule import cron
+from narval.core.definitions.reading.times import cron, interval
 from narval.core.definitions.schedule import Time
 from narval.core.definitions.telling.dates import appointment, date, dates, every
 from narval.core.definitions.telling.patterns import element_phrase, presence, value_phrase
