@@ -2,9 +2,9 @@
 
 `changes.py` has the facts and their effects, `state.py` the state that they alter, with the tables of moves.
 In `steps/`, `running.py` makes the calls of a step, with the inputs that `inputs.py` finds, and `returns.py`
-handles their returns and ends the step. In `transitions/`, `firing.py` decides how the plan continues, with
-`dates.py` and `conditions.py`. `_settle`, below, alternates between the two. `decision.py` has what they
-share in one advance.
+handles their returns and ends the step. In `transitions/`, `firing.py` decides how the plan continues, by
+what `conditions.py` says that transitions wait for. `_settle`, below, alternates between the two.
+`decision.py` has what they share in one advance.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from narval.kinds.recipe.engine.graph import render as render
 from narval.kinds.recipe.engine.migrating import migrated as migrated
 from narval.kinds.recipe.engine.resume import plan_resume as plan_resume
 from narval.kinds.recipe.engine.state import PlanState
-from narval.kinds.recipe.engine.steps import repeats, retries, returns, running, sources
+from narval.kinds.recipe.engine.steps import repeats, retries, returns, running
+from narval.kinds.recipe.engine.steps.retries import end_sources, follow_selection
 from narval.kinds.recipe.engine.structure import exits as exits
 from narval.kinds.recipe.engine.structure import structure as structure
 from narval.kinds.recipe.engine.transitions import combinations, conditions, firing
@@ -140,7 +141,7 @@ def _matched(decision: RecipeDecision, event: events.Matched) -> None:
             return
     for step in decision.state.following:
         if decision.state.step(step).watch == event.watch:
-            sources.follow_selection(decision, decision.definition.steps[step], event.eid)
+            follow_selection(decision, decision.definition.steps[step], event.eid)
             return
     if not repeats.matched(decision, event.watch):
         firing.matched(decision, event.watch)
@@ -250,7 +251,7 @@ def _settle(decision: RecipeDecision) -> None:
         else:
             firing.follow(decision, to_follow.pop(0))
     if decision.sources_to_end:
-        sources.end_sources(decision)
+        end_sources(decision)
     if not state.calls:
         firing.fail_if_stuck(decision)
         if state.status in ("end", "failed-end"):
