@@ -1,4 +1,7 @@
-"""The command `task`, which lists the tasks at work, and its subcommands (K61)."""
+"""The command `task`, which lists the tasks at work (K61), and the commands below it for people.
+
+People intervene with some (K16), and ask with others (K62, K66, K67). Those for programs are in `programs`.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import click
 
 from narval.ask.text import Row, clean, moment_in_zone
 from narval.core.errors import RequestError
+from narval.kinds.task.cli import programs
 from narval.kinds.task.cli.programs import type_argument, types
 from narval.kinds.task.cli.tables import CASES, EVENTS, PASSED, QUEUE, TASKS, TIMES, TYPES, record
 from narval.surfaces.cli import completion
@@ -64,6 +68,9 @@ def _line(row: Row) -> str:
     object = f" with object {row['object']}" if row["object"] else ""
     where = "is over" if row.get("over") else f"is in {row['state']}{object}" if row["state"] else "waits"
     return clean(f"task {row['eid']} of {row['type']} {where}")
+
+
+# --- people who intervene ---------------------------------------------------------------------------------
 
 
 def _at_work(context: click.Context, incomplete: str) -> completion.Choices:
@@ -159,6 +166,8 @@ def retry(answer: Row) -> None:
     for stop in answer["again"]:
         click.echo(clean(f"object {stop['object']} cannot go on again: {stop['why']}"))
 
+
+# --- questions --------------------------------------------------------------------------------------------
 
 object_argument = click.argument("object", type=int, metavar="OBJECT")
 
@@ -304,3 +313,11 @@ def log(session: Session, object: int | None, name: str | None, most: int | None
     )
     if len(rows) == most and not session.as_json:
         click.echo(f"{most} shown; those before: --before {rows[-1]['seq']}", err=True)
+
+
+for _below in (
+    *programs.COMMANDS,
+    *(move, stop, finish, retry),
+    *(task_types, cases, events, queue, where, passed, time, log),
+):
+    task.add_command(_below)

@@ -1,8 +1,8 @@
 """The engine of cases: an object with its family on its way through tasks (K8, K19–K21, K43–K47).
 
-`routing` handles what instances and servers report about objects, `decision` puts objects to servers and ends
-their paths, `compensation` undoes their work. The acts of people on a case that cannot continue are at the
-end.
+Instances and servers report each result of an object, and the case sends the object on (K28). `decision` puts
+objects to servers and ends their paths, `compensation` undoes their work. The acts of people on a case that
+cannot continue are at the end.
 """
 
 from __future__ import annotations
@@ -118,65 +118,7 @@ def _signalled(decision: CaseDecision, event: Signalled) -> None:
         decision.refuse(event, "not-listening", f"expected {heard}, got {event.name!r:.80}")
 
 
-_SAID: Mapping[str, Callable[[CaseDecision, Signalled], None]] = {
-    "ended": _ended,
-    "routed": _routed,
-    "moved": _moved,
-    "merged": _merged,
-    "lost": _lost,
-}
-
-
-def _retry(decision: CaseDecision, event: Signalled) -> None:
-    """Resume a blocked chain, or put the current versions of held objects to their type again, or to a named
-    one.
-    """
-    state = decision.state
-    if state.status == "blocked":
-        number = compensation.resume(decision, event.by)
-        decision.answer(event, step=step_id(number), compensator=state.trail[number].compensator)
-        return
-    object, type = event.arguments.get("object"), event.arguments.get("type") or ""
-    current = {
-        identity: decision.view.current(member.now) or member.now
-        for identity, member in state.members.items()
-        if member.state == "held"
-    }
-    held = [
-        identity
-        for identity, now in current.items()
-        if object in (None, 0, identity, state.members[identity].now, now)
-    ]
-    if not held:
-        which = f"object {object}" if object else "no object of it"
-        decision.refuse(event, "not-held", f"case {state.eid} is {state.status}: {which} is held")
-    elif type and decision.find_type(str(type)) is None:
-        decision.refuse(event, "no-type", f"expected a task type that is loaded, got {type!r:.80}")
-    elif not all(type or state.members[identity].type for identity in held):
-        unrouted = next(identity for identity in held if not state.members[identity].type)
-        why = f"object {state.members[unrouted].now} was not routed; name the type where it is to go"
-        decision.refuse(event, "no-type", why)
-    else:
-        decision.answer(event, objects=[current[identity] for identity in held])
-        for identity in held:
-            decision.tell_version(identity, current[identity])
-            decision.add_to_context((current[identity],))
-            decision.put(identity, str(type or state.members[identity].type), by_hand=True)
-
-
-def _cancel(decision: CaseDecision, event: Signalled) -> None:
-    """Withdraw all objects, and compensate what was done."""
-    why = event.arguments.get("why")
-    decision.answer(event)
-    if decision.state.status == "ready":
-        decision.end("cancelled")
-        return
-    compensation.cancel(decision, str(why or ""), event.by)
-
-
-_BY_HAND: Mapping[str, Callable[[CaseDecision, Signalled], None]] = {"retry": _retry, "cancel": _cancel}
-"""The acts of people, by the name of the signal."""
-
+# --- what instances and servers report ------------------------------------------------------------------
 
 GOES_ON = frozenset({"new", "task", "event", "held"})
 """The states in which tasks can send an object on."""
@@ -209,8 +151,8 @@ def _ended(decision: CaseDecision, event: Signalled) -> None:
     result, why = event.text("result"), event.text("why")
     type = event.text("type") or member.type
     divided, routes = _divided(decision, identity, now, said), _routes(said)
-    if result in (COMMIT, EXCEPTION, ABORT):
-        divided = divided if result == EXCEPTION else ()
+    if result in (COMMIT, ABORT):
+        divided = ()
     _check(decision, identity, now, divided, routes)
     is_late = member.state not in GOES_ON
     outputs = _numbers(said.get("outputs"))
@@ -302,13 +244,14 @@ def _merged(decision: CaseDecision, event: Signalled) -> None:
     whole = state.members.get(identity)
     if whole is None or whole.state != "parts":
         raise RefusedSignal("not-parts", f"object {identity} does not continue as its parts")
-    parts = [_identity(decision, eid) for eid in _numbers(said.get("parts"))]
+    merged = [_identity(decision, eid) for eid in _numbers(said.get("parts"))]
     states = ("task", "event", "withdrawing")
     waiting = [part for part in whole.parts if state.members[part].state in states]
-    if not parts or sorted(parts) != sorted(waiting) or whole.missing:
-        raise RefusedSignal("missing-part", f"expected the parts {waiting} of object {identity}, got {parts}")
-    type = event.text("type") or state.members[parts[0]].type
-    decision.change(ObjectMerged(event.at, identity, object, type, tuple(parts)))
+    if not merged or sorted(merged) != sorted(waiting) or whole.missing:
+        why = f"expected the parts {waiting} of object {identity}, got {merged}"
+        raise RefusedSignal("missing-part", why)
+    type = event.text("type") or state.members[merged[0]].type
+    decision.change(ObjectMerged(event.at, identity, object, type, tuple(merged)))
     decision.add_to_context((object,))
     decision.answer(event)
     if state.is_undoing:
@@ -366,8 +309,8 @@ def _divided(decision: CaseDecision, identity: int, now: int, said: dict[str, Pl
     given = said.get("parts")
     found = list[tuple[int, tuple[int, ...]]]()
     members = decision.state.members
-    for whole, parts in given.items() if isinstance(given, dict) else ():
-        object, eids = int(whole), _numbers(parts)
+    for whole, pieces in given.items() if isinstance(given, dict) else ():
+        object, eids = int(whole), _numbers(pieces)
         if any(eid in members for eid in eids):
             raise RefusedSignal("known-object", f"the parts of object {object} are in the case already")
         if object in (now, identity, members[identity].now):
@@ -378,18 +321,71 @@ def _divided(decision: CaseDecision, identity: int, now: int, said: dict[str, Pl
 
 
 def _routes(said: dict[str, Plain]) -> Routes:
-    given = said.get("routes")
-    rows = given if isinstance(given, list) else []
-    return tuple((_text(row.get("type")), _number(row.get("object"))) for row in rows)
-
-
-def _text(value: Plain) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _number(value: Plain) -> int:
-    return value if isinstance(value, int) else 0
+    given: Any = said.get("routes") or ()
+    return tuple((str(row["type"]), int(row["object"])) for row in given)
 
 
 def _numbers(value: Plain) -> tuple[int, ...]:
     return tuple(int(one) for one in value) if isinstance(value, list | tuple) else ()
+
+
+# --- people ---------------------------------------------------------------------------------------------
+
+
+def _retry(decision: CaseDecision, event: Signalled) -> None:
+    """Resume a blocked chain, or put the current versions of held objects to their type again, or to a named
+    one.
+    """
+    state = decision.state
+    if state.status == "blocked":
+        number = compensation.resume(decision, event.by)
+        decision.answer(event, step=step_id(number), compensator=state.trail[number].compensator)
+        return
+    object, type = event.arguments.get("object"), event.arguments.get("type") or ""
+    current = {
+        identity: decision.view.current(member.now) or member.now
+        for identity, member in state.members.items()
+        if member.state == "held"
+    }
+    held = [
+        identity
+        for identity, now in current.items()
+        if object in (None, 0, identity, state.members[identity].now, now)
+    ]
+    if not held:
+        which = f"object {object}" if object else "no object of it"
+        decision.refuse(event, "not-held", f"case {state.eid} is {state.status}: {which} is held")
+    elif type and decision.find_type(str(type)) is None:
+        decision.refuse(event, "no-type", f"expected a task type that is loaded, got {type!r:.80}")
+    elif not all(type or state.members[identity].type for identity in held):
+        unrouted = next(identity for identity in held if not state.members[identity].type)
+        why = f"object {state.members[unrouted].now} was not routed; name the type where it is to go"
+        decision.refuse(event, "no-type", why)
+    else:
+        decision.answer(event, objects=[current[identity] for identity in held])
+        for identity in held:
+            decision.tell_version(identity, current[identity])
+            decision.add_to_context((current[identity],))
+            decision.put(identity, str(type or state.members[identity].type), by_hand=True)
+
+
+def _cancel(decision: CaseDecision, event: Signalled) -> None:
+    """Withdraw all objects, and compensate what was done."""
+    decision.answer(event)
+    if decision.state.status == "ready":
+        decision.end("cancelled")
+    else:
+        compensation.cancel(decision, event.text("why"), event.by)
+
+
+_SAID: Mapping[str, Callable[[CaseDecision, Signalled], None]] = {
+    "ended": _ended,
+    "routed": _routed,
+    "moved": _moved,
+    "merged": _merged,
+    "lost": _lost,
+}
+"""The reports of instances and servers, by the name of the signal."""
+
+_BY_HAND: Mapping[str, Callable[[CaseDecision, Signalled], None]] = {"retry": _retry, "cancel": _cancel}
+"""The acts of people, by the name of the signal."""

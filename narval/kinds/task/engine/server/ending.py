@@ -1,7 +1,7 @@
 """The end of rules and events, and those who wait for them.
 
-At its end the raiser of an event is told, and the carried object goes back (KA13). Instances wait for an event
-or its end (K53, K54), and events are kept for them (KA12).
+At its end the raiser of an event is told, and the carried object goes back (KA13). Instances wait for an
+event or its end (K53, K54), and events are kept for them (KA12).
 
 Instances that wait for each other through synchronous events, across any number of types, are found and freed
 (KA10). A raiser waits for its receiver. When a receiver is chosen, the service run of the raiser's type is
