@@ -27,7 +27,7 @@ from narval.core.memory.lineage import current
 from narval.daemon.daemon import Daemon
 from narval.kinds.task.engine.state import InstanceState
 from narval.kinds.task.language.definition import TaskDefinition
-from narval.kinds.task.operations.putting import begin_with_event
+from narval.kinds.task.operations.administration import begin_with_event
 from narval.kinds.task.operations.telling import KIND, server_of, told, type_of
 
 LEASE = 3600.0
