@@ -184,11 +184,10 @@ KINDS: dict[str, Kind] = {
         standing="task-server",
         cases="task-case",
         operations={
-            "operations.putting": ("task_put",),
             "operations.programs": (
                 "task_init", "task_get", "task_assert", "task_raise", "task_wait", "task_state", "task_down",
             ),
-            "operations.administration": ("task_stop", "task_finish", "task_retry"),
+            "operations.administration": ("task_put", "task_stop", "task_finish", "task_retry"),
             "operations.queries": ("tasks", "task_events", "task_queue", "task_where"),
             "operations.overview": ("task_types", "task_cases"),
             "operations.records": ("task_passed", "task_log", "task_time", "task_times"),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from narval.kinds.task.operations import administration, overview, programs, putting, queries, records
+from narval.kinds.task.operations import administration, overview, programs, queries, records
 from narval.surfaces.python.runner import forward
 
 
 class OfTasks:
     """Methods that put objects, begin and move tasks, and raise events. Refusals raise TaskRefusedError."""
 
-    task_put = forward(putting.task_put)
+    task_put = forward(administration.task_put)
     task_init = forward(programs.task_init)
     task_get = forward(programs.task_get)
     task_assert = forward(programs.task_assert)
