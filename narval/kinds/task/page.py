@@ -10,8 +10,8 @@ from typing import Any
 
 from narval.core.agreeing import Role
 from narval.core.errors import RequestError, TaskRefusedError
+from narval.kinds.task.cli.tables import sentence
 from narval.kinds.task.operations.overview import STATES
-from narval.kinds.task.operations.sentences import sentence
 from narval.surfaces.http.page import READERS, Follows, Redirect, Shown, Visit, act, page, segment
 
 LISTED = 50
