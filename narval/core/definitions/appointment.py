@@ -1,10 +1,13 @@
 """Appointments: moments that come once, counted from the end of the steps before (N41), or from a date in an
-element (N45).
+element (N45); and the working time that may count.
 
 A length has days and seconds. Days follow the wall clock: three days later it shows the same time. Seconds,
 and so minutes and hours, are elapsed time. If only some weekdays count, time on the others does not: a length
 that starts on one of those is counted from the start of the next counting day, and its moment is on a
 counting day.
+
+Working hours are readings of the wall clock. On a day when the clock is changed, the time that actually
+passes counts.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ Hours = tuple[tuple[int, int], ...]
 
 
 class WorkingTime(msgspec.Struct, frozen=True):
-    """The `hours` of the counting `weekdays` (0 is Monday); () counts all days."""
+    """Working time: the `hours` of the counting `weekdays` (0 is Monday); () counts all days."""
 
     hours: Hours
     weekdays: tuple[int, ...] = ()
@@ -181,10 +184,8 @@ class _Days:
     __slots__ = ("_counted",)
 
     def __init__(self, weekdays: Ranges) -> None:
-        self._counted = [
-            not weekdays or any(day in range(first, last + 1, *step) for first, last, *step in weekdays)
-            for day in range(7)
-        ]
+        days = days_of(weekdays)
+        self._counted = [not weekdays or day in days for day in range(WEEK)]
 
     @property
     def all(self) -> bool:

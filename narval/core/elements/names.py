@@ -1,4 +1,8 @@
-"""Names of elements."""
+"""Names of elements with a meaning: those that control narval, such as `start-plan` and `quit` (K21), and those
+that only narval makes, of runs and of definitions (N2).
+
+A pattern such as `plan[@state='failed']` can rely on the latter: nothing else can add one.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +48,6 @@ STARTING = (*START_PLANS, TASK_OBJECT)
 CONTROLS = frozenset({*STARTING, QUIT, f"{{{CONTROL}}}{QUIT}"})
 """The root names of all control elements."""
 
-
 RUNS = frozenset(
     {"plan", "plan-undo", "process", "automaton", "work", "task", "task-server", "task-case", "dataflow"}
 )
@@ -53,10 +56,8 @@ RUNS = frozenset(
 DEFINITIONS = frozenset({"recipe", "cookbook", "action", "transform", "module", "process-definition"})
 """The elements of definitions."""
 
-
 SAID = frozenset({"task-object", "signal", "error", "failure", "outdated", "acknowledged", "decision"})
 """The elements by which narval reports something, or a person does through it."""
-
 
 SETTLING = SAID | frozenset(
     {"start", "prompt"}

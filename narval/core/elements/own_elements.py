@@ -1,4 +1,6 @@
-"""Elements by which narval reports."""
+"""Elements that narval makes itself: errors and failures, notes about elements and incidents, requests to
+grant, signals.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,9 @@ _LONGEST = 20_000
 def xml_safe(text: str, instead: str = "\ufffd") -> str:
     """The text with U+FFFD, or `instead`, for every character that is invalid in XML."""
     return _UNWRITABLE.sub(instead, text)
+
+
+# --- error: a failure as definitions and people see it in memory (N17, N20, N26) --------------------------
 
 
 def make_error(kind: str, message: str, detail: str = "", **where: str | int | None) -> bytes:
@@ -42,6 +47,8 @@ def read_error(element: Element) -> tuple[str, str, str]:
     message = text_within(root if found is None else found)
     return root.get("type", "error"), " ".join(message.split()), root.get("step", "")
 
+
+# --- failure: a failed top-level run ----------------------------------------------------------------------
 
 FAILURE = "failure"
 
@@ -73,6 +80,8 @@ def read_failure(element: Element) -> tuple[str, str, str, str, str]:
     return kind, name, step, cause, " ".join((root.text or "").split())
 
 
+# --- acknowledged: incidents that a person has seen and that need nothing more (M52) ----------------------
+
 ACKNOWLEDGED = "acknowledged"
 
 
@@ -94,9 +103,20 @@ def read_acknowledged(element: Element) -> tuple[str, str]:
     return str(root.get("incident", "")), str(root.get("reason", ""))
 
 
-OUTDATED, WITHDRAWN, CONFIRMED = "outdated", "withdrawn", "confirmed"
+# --- notes about elements, and requests -------------------------------------------------------------------
 
-NOTES = frozenset({OUTDATED, WITHDRAWN, CONFIRMED})
+OUTDATED, WITHDRAWN, CONFIRMED = "outdated", "withdrawn", "confirmed"
+"""Notes about elements that no longer count though nothing replaced them (N18), that should never have
+counted, and that are no longer doubtful.
+"""
+
+NOTES = frozenset(
+    {  # --- notes about elements, and requests -------------------------------------------------------------------
+        OUTDATED,
+        WITHDRAWN,
+        CONFIRMED,
+    }
+)
 """The root names of such notes."""
 
 
@@ -114,6 +134,7 @@ def reason_in(element: Element) -> str:
 
 
 GRANT_REQUEST = "grant-request"
+"""The element that asks to grant what a definition needs."""
 
 
 def make_request(kind: str, name: str, path: str, needs: Iterable[str]) -> bytes:
@@ -127,7 +148,7 @@ def make_request(kind: str, name: str, path: str, needs: Iterable[str]) -> bytes
 
 
 def signal_element(run: int, name: str, attributes: Mapping[str, object], elements: Iterable[bytes]) -> bytes:
-    """A signal to a run, as an element. Raises ElementError if it is too large or too deep."""
+    """A signal to a run, `<signal name="approve" run="12">`, with its contents. Raises ElementError if it is too large or too deep."""
     root = etree.Element(SIGNAL, name=name, run=str(run))
     for key, value in attributes.items():
         if value is not None and key not in root.attrib:

@@ -1,5 +1,5 @@
-"""Mails to send: their texts, made valid for XML and bounded; composed from drafts, put into a Maildir or sent
-by SMTP (N37, docs/reference/modules/mail.md).
+"""Mails to send: their texts, made valid for XML and bounded; composed from drafts, put into a Maildir or
+sent by SMTP (N37, docs/reference/modules/mail.md).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Needs: what an action may reach outside memory, as declared by its author.
 
 A value in its four lists is a place, or refers to where the place is written: `{outbox/@host}:{outbox/@port}`
-is the host of an `outbox` element, `[models]` are the places of that table of the settings.
+is the host of an `outbox` element, `[models]` are the places of that table of the settings. On a cluster an
+action may also need resources of a worker: the amount of each, by name (G65).
 """
 
 from __future__ import annotations
@@ -153,6 +154,8 @@ def _is_fit(name: str, value: object) -> bool:
         return table in _TABLES_OF_HOSTS
     return _NAME.fullmatch(value) is not None and ("{" not in value or WRITTEN.fullmatch(value) is not None)
 
+
+# --- resources of a worker of the cluster -----------------------------------------------------------------
 
 Resources = tuple[tuple[str, float], ...]
 """The amount of each resource, sorted by name."""

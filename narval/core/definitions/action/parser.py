@@ -47,7 +47,6 @@ from narval.core.definitions.reading.python import (
     first_paragraph,
     is_needed,
     misplaced_run,
-    writable,
 )
 from narval.core.definitions.reading.values import TextTemplate, template_from, template_in
 from narval.core.definitions.reading.vocabulary import COMMON, Attribute, Word, Words
@@ -55,6 +54,7 @@ from narval.core.definitions.reading.xml import Entry, Place, Reading, TooManyFa
 from narval.core.definitions.suggestions import closest
 from narval.core.definitions.unique import check_unique
 from narval.core.elements.element import local_name
+from narval.core.elements.own_elements import xml_safe
 from narval.core.errors import DefinitionError, Fault, PatternError
 from narval.core.patterns.pattern import compile_pattern
 from narval.core.source.text import Source
@@ -166,7 +166,7 @@ class _ActionMaker:
             expectation = "expected a name without dots, slashes and blanks"
             self._fault(place, f"@action: {expectation}, found {name!r:.80}")
             return
-        text = writable(str(declaration.description or first_paragraph(function)))
+        text = xml_safe(str(declaration.description or first_paragraph(function)), "")
         parts = with_parts(self._prototype(declaration, place, decorator), declaration)
         for part, message in parts.faults:
             self._fault(_written(self.source, part, decorator) or place, f"@action: {message}")

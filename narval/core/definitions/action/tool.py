@@ -1,4 +1,9 @@
-"""Tool: an MCP server's description of one of its tools, an action here, as stored in a `.tools` file."""
+"""Tool: an MCP server's description of one of its tools, an action here, as stored in a `.tools` file;
+and the arguments of tools, made from elements according to its JSON schema.
+
+Scalars are attributes, or children with text. Objects are children, arrays are children with the same name.
+Values filled in when a step runs are checked as far as they are written.
+"""
 
 from __future__ import annotations
 
@@ -109,6 +114,8 @@ def fault_of(tool: Tool) -> str:
             )
     return ""
 
+
+# --- arguments --------------------------------------------------------------------------------------------
 
 MOST_ARGUMENTS = 1024 * 1024
 """The most bytes of a call's arguments, as JSON."""

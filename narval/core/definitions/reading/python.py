@@ -1,4 +1,6 @@
-"""Declarations in Python modules: their values, their places in the file, and rules for functions."""
+"""Declarations in Python modules: their values, their places in the file, rules for functions, and the code
+that kinds make from them.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,6 @@ RUNS: Mapping[str, Runs] = {"thread": "thread", "worker": "worker", "inline": "i
 Declaration = TypeVar("Declaration")
 
 _DEFINED = re.compile(r"^[ \t]*(?:async\s+def|def|class)\s+(\w+)", re.M)
-_UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def declarations(
@@ -78,11 +79,6 @@ def is_needed(parameter: inspect.Parameter) -> bool:
 def first_paragraph(function: Any) -> str:
     """The first paragraph of a docstring as one line; "" without one."""
     return " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
-
-
-def writable(text: str) -> str:
-    """The text without characters that are invalid in XML."""
-    return _UNWRITABLE.sub("", text)
 
 
 Code = TypeVar("Code", bound=ModuleDefinition)

@@ -1,4 +1,6 @@
-"""The word time."""
+"""The word `time` as written in definitions: recurring dates (table 2.9, N25), or, with `after`, `at` or
+`before`, an appointment, which comes once.
+"""
 
 from __future__ import annotations
 
@@ -225,6 +227,8 @@ def times(reading: Reading, entries: Iterable[Entry]) -> Iterator[Time]:
         yield from dates
 
 
+# --- appointments -----------------------------------------------------------------------------------------
+
 TIME_OR_APPOINTMENT = Word(
     {**TIME.attributes, "after": Attribute(length), "before": Attribute(length), "at": Attribute(anything)}
 )
@@ -233,10 +237,7 @@ _A_DATE = re.compile(r"\d{4}-\d\d-\d\d|\d\d?:\d\d")
 _WORDS = ("after", "before", "at")
 _ALLOWED = frozenset({*_WORDS, "weekdays", "missed"})
 
-
 _ON_WEEKDAYS = re.compile(r"(.*\S)\s+([a-z]{3}.*)", re.IGNORECASE | re.DOTALL)
-
-
 _HOURS = re.compile(r"(.*\S)\s+(\d\S*-\d\S*)", re.DOTALL)
 _PART_OF_DAY = re.compile(r"([01]?\d|2[0-4])(?::([0-5]\d))?-([01]?\d|2[0-4])(?::([0-5]\d))?")
 

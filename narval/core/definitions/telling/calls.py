@@ -1,4 +1,6 @@
-"""Calls in words: the target of a call, its timeout, its attempts."""
+"""Calls in words: the target of a call, its timeout, its attempts, and its slots: prototypes, elements in
+definitions, texts with values.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Patterns as phrases: `email[contains(@subject, 'invoice')]` is an email whose subject contains "invoice".
 
 A phrase says exactly what the pattern says. "whose subject" refers to an attribute, "in which … a subject" to
-an element within it. A part without an exact phrase appears as written.
+an element within it. A value is a phrase too: `$invoice/@due` is the due of "invoice". A part without an
+exact phrase appears as written.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from narval.core.definitions.reading.python import (
     CodeMaker,
     first_paragraph,
     misplaced_run,
-    writable,
 )
+from narval.core.elements.own_elements import xml_safe
 from narval.core.errors import Fault
 from narval.core.source.text import Source
 from narval.kinds.dataflow.language.bundle import declaration_of
@@ -49,7 +49,7 @@ class _DataflowCodeMaker(CodeMaker[DataflowCode, DataflowDeclaration]):
         attributes = self._attributes(declaration)
         if len(self._faults) > before:
             return
-        description = writable(first_paragraph(value))
+        description = xml_safe(first_paragraph(value), "")
         code = DataflowCode(
             kind=declaration.kind,
             group=self._group,

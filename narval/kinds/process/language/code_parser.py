@@ -17,8 +17,8 @@ from narval.core.definitions.reading.python import (
     CodeMaker,
     first_paragraph,
     misplaced_run,
-    writable,
 )
+from narval.core.elements.own_elements import xml_safe
 from narval.core.errors import Fault
 from narval.core.source.text import Source
 from narval.kinds.process.language.code import (
@@ -64,7 +64,7 @@ class _ProcessCodeMaker(CodeMaker[Code, CodeDeclaration]):
         mask = self._mask(declaration)
         if len(self._faults) > before:
             return
-        description = writable(first_paragraph(value))
+        description = xml_safe(first_paragraph(value), "")
         code = Code(
             kind=declaration.kind,
             group=self._group,
