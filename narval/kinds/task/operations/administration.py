@@ -1,5 +1,6 @@
-"""Operations with which people put objects (K21, K39), and intervene in tasks (K16): stop one, finish it, let a
-case continue.
+"""Operations with which people put objects (K21, K39), and intervene in tasks (K16).
+
+They stop a task, finish it, or let a case continue.
 """
 
 from __future__ import annotations
