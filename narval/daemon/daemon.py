@@ -29,8 +29,7 @@ from narval.daemon.clients import Clients
 from narval.daemon.files_in_force import FilesInForce, SettingsInForce, sync
 from narval.daemon.grant_answers import GrantAnswers
 from narval.daemon.main_loop import MainLoop
-from narval.daemon.messages.addresses import Addresses
-from narval.daemon.messages.post_office import PostOffice
+from narval.daemon.messages.post_office import Addresses, PostOffice
 from narval.daemon.messages.room import MailboxRoom
 from narval.daemon.opening import Note, Stop, begin_traces, hold, once_it_answers
 from narval.daemon.reload import Reloader, log_start

@@ -13,10 +13,9 @@ import pytest
 
 from narval.agent.loop import Delivery, Request
 from narval.core.errors import StoreAwayError
-from narval.daemon.messages.addresses import Addresses
 from narval.daemon.messages.mailbox import Mailbox
 from narval.daemon.messages.other_daemons import OtherDaemons
-from narval.daemon.messages.post_office import PostOffice
+from narval.daemon.messages.post_office import Addresses, PostOffice
 from narval.daemon.messages.room import MOST_OF_A_PAIR, MailboxRoom
 from narval.store.batch import PASSIVE, AgentRow, MessageRow, TakenRow
 from tests.simulator.server import Server
