@@ -18,8 +18,8 @@ from narval.core.elements.element import Element
 from narval.core.errors import RequestError, UnreadableError
 from narval.daemon.daemon import Daemon
 from narval.daemon.links.sent import ended
+from narval.daemon.messages.agent_mail import send_from_outside
 from narval.daemon.messages.envelope import ELEMENT, Outgoing, unseal
-from narval.daemon.messages.sending import send_from_outside
 from narval.store.batch import MessageRow
 from narval.store.letters import KeptLetter, PairRow
 

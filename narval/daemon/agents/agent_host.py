@@ -33,9 +33,8 @@ from narval.core.engines.story import part_word_of
 from narval.core.errors import NarvalError
 from narval.core.source.secrets import without_secrets
 from narval.daemon.main_loop import MainLoop
-from narval.daemon.messages.agent_mail import AgentMail
+from narval.daemon.messages.agent_mail import AgentMail, send_elements, send_outputs
 from narval.daemon.messages.post_office import PostOffice
-from narval.daemon.messages.sending import send_elements, send_outputs
 from narval.daemon.waiters import Waiters, future, settle
 from narval.files.agents.settings import AgentSettings
 from narval.files.schemas import Schemas

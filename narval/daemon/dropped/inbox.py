@@ -40,7 +40,7 @@ from narval.daemon.dropped.drop_folder import (
     read,
 )
 from narval.daemon.files_in_force import FilesInForce
-from narval.daemon.messages.sending import send_from_outside
+from narval.daemon.messages.agent_mail import send_from_outside
 from narval.files.agents.collections import AGENTS
 from narval.files.found_files import names_in
 from narval.files.schemas import Schemas
