@@ -25,8 +25,15 @@ from narval.files.found_files import RECIPES
 from narval.files.grants import GRANTS, grants_of, text_of_grants
 from narval.files.home import Home
 from narval.files.memory_file import SHOWN as DECLARED
-from narval.files.proposals.altering import Alteration, FileChange, alter, text_at
-from narval.files.proposals.declared import EMPTY, with_elements, without_elements
+from narval.files.proposals.altering import (
+    EMPTY,
+    Alteration,
+    FileChange,
+    alter,
+    text_at,
+    with_elements,
+    without_elements,
+)
 from narval.files.proposals.folder import MEMORY, Form, Proposal, digest_of_texts, proposal_named
 
 log = logging.getLogger("narval.daemon")

@@ -343,7 +343,7 @@ def _tried(
     trial = Tried(proposed.loaded, tuple(one.full_name for one in run), replaced)
     with tempfile.TemporaryDirectory(prefix="narval-try-") as folder:
         if MEMORY in texts:
-            from narval.files.proposals.declared import with_elements
+            from narval.files.proposals.altering import with_elements
 
             merged = Path(folder) / MEMORY
             merged.write_text(with_elements(session.home.path, proposal.name, texts[MEMORY]), "utf-8")
