@@ -31,7 +31,6 @@ from narval.kinds.recipe.engine.migrating import migrated as migrated
 from narval.kinds.recipe.engine.resume import plan_resume as plan_resume
 from narval.kinds.recipe.engine.state import PlanState
 from narval.kinds.recipe.engine.steps import repeats, retries, returns, running
-from narval.kinds.recipe.engine.steps.retries import end_sources, follow_selection
 from narval.kinds.recipe.engine.structure import exits as exits
 from narval.kinds.recipe.engine.structure import structure as structure
 from narval.kinds.recipe.engine.transitions import combinations, conditions, firing
@@ -141,7 +140,7 @@ def _matched(decision: RecipeDecision, event: events.Matched) -> None:
             return
     for step in decision.state.following:
         if decision.state.step(step).watch == event.watch:
-            follow_selection(decision, decision.definition.steps[step], event.eid)
+            retries.follow_selection(decision, decision.definition.steps[step], event.eid)
             return
     if not repeats.matched(decision, event.watch):
         firing.matched(decision, event.watch)
@@ -251,7 +250,7 @@ def _settle(decision: RecipeDecision) -> None:
         else:
             firing.follow(decision, to_follow.pop(0))
     if decision.sources_to_end:
-        end_sources(decision)
+        retries.end_sources(decision)
     if not state.calls:
         firing.fail_if_stuck(decision)
         if state.status in ("end", "failed-end"):

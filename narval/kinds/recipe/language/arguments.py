@@ -273,11 +273,11 @@ def slips_of(step: Entry) -> dict[str, tuple[Slip, ...]]:
     """The faults that each argument of a step has if it is a prompt, by its name; most have none."""
     arguments = next(step.of("arguments"), None)
     nodes = arguments.node.children if arguments is not None else ()
-    found = {
-        local_name(node.tag) or "": (*_among_instructions(node), *_of_parts(node), *_of_answer(node))
+    return {
+        local_name(node.tag) or "": found
         for node in nodes
+        if (found := (*_among_instructions(node), *_of_parts(node), *_of_answer(node)))
     }
-    return {name: slips for name, slips in found.items() if slips}
 
 
 def _among_instructions(prompt: XmlNode) -> Iterator[Slip]:

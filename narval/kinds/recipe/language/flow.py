@@ -24,13 +24,11 @@ from narval.core.trust.flow import (
     Value,
     Written,
 )
-from narval.core.trust.paths import TEXT
+from narval.core.trust.paths import TEXT, local_part
 from narval.core.trust.places import may_be
 from narval.core.trust.selection import Piece, pieces_of, selected_by, variable_of
-from narval.kinds.recipe.language.arguments import FOREACH, REPEAT
-from narval.kinds.recipe.language.definition import Recipe, Step
-
-_PLAN, _EACH, _NOW = "plan", "each", "now"
+from narval.kinds.recipe.language.arguments import FOREACH, NOW, REPEAT
+from narval.kinds.recipe.language.definition import EACH, Recipe, Step, Transition
 
 
 def flow(recipe: Recipe, library: Library) -> Flow:
@@ -132,9 +130,9 @@ class _Steps:
     ) -> Iterator[Taken]:
         """The places from which an input can take its elements."""
         fits = slot.condition
-        if step.foreach is not None and self._takes_each(step, slot, prototype):
+        if step.foreach is not None and may_be(step.foreach, fits):
             yield Taken(InMemory(Condition((*step.foreach.patterns, *fits.patterns))))
-            if sum(self._takes_each(step, one, prototype) for one in prototype.inputs) == 1:
+            if sum(may_be(step.foreach, one.condition) for one in prototype.inputs) == 1:
                 return
         written = [at for at, each in enumerate(arguments) if may_be(fits, each.literal)]
         yield from (Taken(TheArgument(at)) for at in written)
@@ -142,10 +140,6 @@ class _Steps:
             return
         yield from map(Taken, self._near(step, fits))
         yield Taken(InMemory(fits), fallback=True)
-
-    def _takes_each(self, step: Step, slot: Input, prototype: Prototype) -> bool:
-        """True if an input may take what `foreach` selects."""
-        return step.foreach is not None and may_be(step.foreach, slot.condition)
 
     def _is_for(self, slot: Input, written: Written, prototype: Prototype) -> bool:
         """True if an argument can go only to this input, or else is an error: no other element can take its
@@ -156,30 +150,17 @@ class _Steps:
             for one in prototype.inputs
             if one.condition.names is None or written.name in one.condition.names
         ]
-        of_plan = {*self._recipe.steps, *self._recipe.names, _PLAN}
+        of_plan = {*self._recipe.steps, *self._recipe.names, "plan"}
         return asking == [slot] and slot.condition.names is not None and slot.condition.variables <= of_plan
 
     def _near(self, step: Step, fits: Condition) -> list[Origin]:
         """The origins of the plan's elements that may fit: those that led to the step, else all."""
-        led = [
-            InMemory(Condition((*fits.patterns, *wait.condition.patterns)))
-            for way in step.ins
-            for wait in way.conditions
-            if not wait.absent and may_be(fits, wait.condition)
-        ]
         before = {link.step.id: link.step for way in step.ins for link in way.ins}
-        near = [*led, *self._given(before.values(), fits)]
+        near = [*_awaited(step.ins, fits), *self._given(before.values(), fits)]
         if near:
             return near
-        every = self._recipe.transitions.values()
-        held: list[Origin] = [
-            InMemory(Condition((*fits.patterns, *wait.condition.patterns)))
-            for way in every
-            for wait in way.conditions
-            if not wait.absent and may_be(fits, wait.condition)
-        ]
         others = (other for other in self._recipe.steps.values() if other is not step)
-        return [*held, *self._given(others, fits)]
+        return [*_awaited(self._recipe.transitions.values(), fits), *self._given(others, fits)]
 
     def _given(self, steps: Iterable[Step], fits: Condition) -> Iterator[Origin]:
         """The outputs of steps that may fit."""
@@ -198,11 +179,11 @@ class _Steps:
             return [GivenBy(name, name in self._failing)]
         if name in recipe.names:
             return [origin for id, at in recipe.names[name] for origin in self._named(id, at)]
-        if name == _PLAN:
+        if name == "plan":
             return [ThisRun()]
-        if name == _EACH and step.foreach is not None:
+        if name == EACH and step.foreach is not None:
             return [InMemory(step.foreach)]
-        return [] if name == _NOW else [ThisRun()]
+        return [] if name == NOW else [ThisRun()]
 
     def _named(self, transition: str, at: int) -> Iterator[Origin]:
         """The origins of what a condition took, and of the replacements that a plan has followed."""
@@ -211,6 +192,14 @@ class _Steps:
         yield InMemory(fits)
         if way.appointments:
             yield InMemory(None)
+
+
+def _awaited(ways: Iterable[Transition], fits: Condition) -> Iterator[Origin]:
+    """The elements that some transitions wait for, and that may fit."""
+    for way in ways:
+        for wait in way.conditions:
+            if not wait.absent and may_be(fits, wait.condition):
+                yield InMemory(Condition((*fits.patterns, *wait.condition.patterns)))
 
 
 class _Writing:
@@ -229,11 +218,11 @@ class _Writing:
 
     def _read(self, node: etree._Element, path: str, within: Mapping[str, list[Value]]) -> None:
         for name, text in node.attrib.items():
-            self._note(_join(path, f"@{_local(name)}"), str(text), within)
+            self._note(_join(path, f"@{local_part(name)}"), str(text), within)
         self._note(_join(path, TEXT), node.text or "", within)
         for child in children(node):
             self._note(_join(path, TEXT), child.tail or "", within)
-            name, inner = _join(path, _local(child.tag)), within
+            name, inner = _join(path, local_part(child.tag)), within
             repeat = REPEAT.fullmatch(child.get(FOREACH, ""))
             if repeat is not None:
                 self._add(name, self._values(repeat[2], within, pieces_of))
@@ -259,10 +248,6 @@ class _Writing:
             else:
                 values += (Value(origin, path) for origin in self._steps.origins(self._step, name))
         return values
-
-
-def _local(tag: object) -> str:
-    return str(tag).rpartition("}")[2]
 
 
 def _join(path: str, inner: str) -> str:

@@ -125,10 +125,10 @@ class _StepReader:
         until = self._patterns.of_attribute(entry, "until")
         self._check_repetition(entry)
         arguments, inputs = self._arguments(entry), self._narrowings(entry, "input")
-        sending, own = read_sending(self._reading, self._patterns, entry), EMPTY
+        sending, own = _sending(self._reading, self._patterns, entry), EMPTY
         inline = self._inline(entry) if sending is None else None
         if sending is not None:
-            own = what_is_sent(self._reading, entry, inputs)
+            own = _what_is_sent(self._reading, entry, inputs)
         elif "agent" in entry.written:
             own = self._remote_inputs(entry, inputs)
         target = entry.get("target", "") if sending is None else entry.get("to", TO_SELECTED)
@@ -212,12 +212,7 @@ class _StepReader:
             self._reading.fault(entry, message, "type")
         for output in entry.of("output"):
             self._reading.fault(output, f"a {kind} has no outputs that a step could tighten; remove this")
-        try:
-            return stated_inputs(inputs)
-        except DefinitionError as error:
-            for fault in error.faults:
-                self._reading.fault_at((fault.line, fault.column), fault.message)
-            return EMPTY
+        return _stated(self._reading, inputs)
 
     def _check_repetition(self, entry: Entry) -> None:
         """Record what a step that is called again lacks, or may not have."""
@@ -334,7 +329,7 @@ _OF_SENDING = ("to", "to-select", "await", "keep")
 _OF_CALLING = ("target", "agent")
 
 
-def read_sending(reading: Reading, patterns: Patterns, entry: Entry) -> Sending | None:
+def _sending(reading: Reading, patterns: Patterns, entry: Entry) -> Sending | None:
     """The way a step sends; None if it calls something."""
     if entry.get("type") != SEND:
         _check_calling(reading, entry)
@@ -361,13 +356,18 @@ def _check_calling(reading: Reading, entry: Entry) -> None:
             reading.fault(entry, f'{word}: only a step of type="send" has this; remove it', word)
 
 
-def what_is_sent(reading: Reading, entry: Entry, inputs: tuple[Narrowing, ...]) -> Prototype:
+def _what_is_sent(reading: Reading, entry: Entry, inputs: tuple[Narrowing, ...]) -> Prototype:
     """The input of a step that sends."""
     if len(inputs) != 1:
         what = "one input that says what is sent"
         add = '; add <input id="message"><match>…</match></input>' if not inputs else f", found {len(inputs)}"
         reading.fault(entry, f"send needs {what}{add}")
         return EMPTY
+    return _stated(reading, inputs)
+
+
+def _stated(reading: Reading, inputs: tuple[Narrowing, ...]) -> Prototype:
+    """The prototype of the inputs that a step itself states; none if they have faults."""
     try:
         return stated_inputs(inputs)
     except DefinitionError as error:

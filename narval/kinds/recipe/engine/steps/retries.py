@@ -1,9 +1,9 @@
-"""Retries: how often a call is made, the waits in between, and the time limit of a run (N29).
+"""Calls after their first try: retries, time limits of runs (N29), and sources, whose calls run on.
 
 A call that returned with a problem is made again while its step has retries left. Between two tries it is
 neither under way nor returned: it keeps its id, its elements and its reservations. The next try and the time
 limit of the answering run are both timers under the id of the call, which never waits for both at once.
-Timers are recorded, and so hold across restarts.
+Timers are recorded, and so hold across restarts. Sources of one `foreach` begin and end independently.
 """
 
 from __future__ import annotations
@@ -110,6 +110,8 @@ def cancel_calls(decision: RecipeDecision) -> None:
             if not (call.expired or call.spoilt):
                 decision.ask(commands.CancelCall(identifier))
 
+
+# --- sources ----------------------------------------------------------------------------------------------
 
 _ANYTHING = condition("*").bind()
 

@@ -15,7 +15,6 @@ from narval.kinds.recipe.engine.decision import RecipeDecision
 from narval.kinds.recipe.engine.state import CallRun, StepRun
 from narval.kinds.recipe.engine.steps import repeats, retries
 from narval.kinds.recipe.engine.steps.callee import Callee, callee_of
-from narval.kinds.recipe.engine.steps.retries import give_up_spoilt, is_replaced, rest_source
 from narval.kinds.recipe.engine.steps.running import ANSWERED_BY_CODE, call_more, finish
 from narval.kinds.recipe.language.definition import Step
 
@@ -51,7 +50,7 @@ def produced(decision: RecipeDecision, event: Produced) -> None:
     verdict = _judged(decision, callee_of(decision, step), event.elements, complete=False)
     if not verdict.fault:
         retries.reset_tries(decision, step, event.call)
-    elif give_up_spoilt(decision, step, event.call, _misfit(verdict)):
+    elif retries.give_up_spoilt(decision, step, event.call, _misfit(verdict)):
         return
     else:
         decision.ask(commands.CancelCall(event.call))
@@ -87,7 +86,7 @@ def returned(decision: RecipeDecision, event: Returned) -> None:
     given_up = event.abandoned and call.spoilt is None and step.id in state.following
     if not given_up:
         _end_call(decision, step, run, event.call, left)
-    elif is_replaced(decision, step, call.inputs):
+    elif retries.is_replaced(decision, step, call.inputs):
         decision.change(_call_returned(event.call, left))
         decision.to_run.append(step)
     else:
@@ -135,7 +134,7 @@ def _failed_call(decision: RecipeDecision, step: Step, call: CallRun, event: Ret
         return _LEFT_NOTHING
     if retries.try_again(decision, step, event.call, problem):
         return None
-    if call.source and rest_source(decision, step, event.call, problem):
+    if call.source and retries.rest_source(decision, step, event.call, problem):
         return None
     if call.spoilt is not None:
         return _bad_output(decision, step, event, call, Verdict(fault=problem.message))
@@ -174,7 +173,7 @@ def _with_outputs(
     # The elements of a source entered memory as they came: when it ends, no output is missing.
     verdict = _judged(decision, callee, event.elements, complete=not call.source)
     if verdict.fault:
-        if call.source and rest_source(decision, step, event.call, _misfit(verdict)):
+        if call.source and retries.rest_source(decision, step, event.call, _misfit(verdict)):
             return None
         return _bad_output(decision, step, event, call, verdict)
     if verdict.errors and retries.try_again(decision, step, event.call, _failure_in(verdict.errors[0][0])):

@@ -1,6 +1,10 @@
-"""The conditions of transitions (N23), and those that must last (`for`, N38).
+"""What transitions wait for: dates and appointments, conditions, and conditions that must last.
 
-A condition with `for` holds once an element has fitted it for that long. The time counts from when the
+The clock of a transition starts once its in-steps have ended, and one date is set (N25, N41, N45): the next
+that fits. The runtime reports its moment, and does so early if the clock was set back or the zone of the home
+changed: then the date is computed again. When it has come, only the conditions count (N23).
+
+A condition with `for` holds once an element has fitted it for that long (N38). The time counts from when the
 element was added or, if its predecessors fitted too, from when the first of these was added. When all
 conditions of a transition have elements and only time is missing, one timer is set for the moment when the
 last of them will have held long enough. It is an absolute moment: time without a daemon counts, and setting
@@ -32,6 +36,8 @@ from narval.kinds.recipe.engine.changes import (
 from narval.kinds.recipe.engine.decision import PLAN, SHARED, RecipeDecision, conditions_of, spread_impossible
 from narval.kinds.recipe.engine.state import Satisfied
 from narval.kinds.recipe.language.definition import Transition
+
+# --- dates ------------------------------------------------------------------------------------------------
 
 
 def compute_dates(decision: RecipeDecision, transition: Transition) -> ComputedDates | None:
@@ -77,7 +83,9 @@ def set_date(decision: RecipeDecision, transition: Transition, reckoning: Comput
 
 
 def _wait_for_next(decision: RecipeDecision, transition: Transition, reckoning: ComputedDates | None) -> bool:
-    """Wait for the next date that fits; False if no further one will come."""
+    """Wait for the next date that fits, and watch the elements from which it was computed; False if no
+    further one will come.
+    """
     date = None
     if transition.times:
         date = dates.next_date(transition.times, decision.view.zone, decision.event.at)
@@ -89,21 +97,14 @@ def _wait_for_next(decision: RecipeDecision, transition: Transition, reckoning: 
     if reckoning is None:
         decision.change(DateSet(transition.id, date, wake))
     else:
-        _watch_elements(decision, transition, reckoning, date, wake)
+        _follow_versions(decision, reckoning)
+        elements = tuple(dict.fromkeys(eid for _, eids in reckoning.of for eid in eids))
+        watch = decision.identifier() if elements else ""
+        decision.change(DateSet(transition.id, date, wake, reckoning.since, reckoning.of, watch))
+        if elements:
+            decision.command(commands.Watch(watch, (), (), elements=elements))
     decision.command(commands.SetTimer(wake, date, calendar=True))
     return True
-
-
-def _watch_elements(
-    decision: RecipeDecision, transition: Transition, reckoning: ComputedDates, date: float, wake: str
-) -> None:
-    """Set a computed date, and watch the elements from which it was computed."""
-    _follow_versions(decision, reckoning)
-    elements = tuple(dict.fromkeys(eid for _, eids in reckoning.of for eid in eids))
-    watch = decision.identifier() if elements else ""
-    decision.change(DateSet(transition.id, date, wake, reckoning.since, reckoning.of, watch))
-    if elements:
-        decision.command(commands.Watch(watch, (), (), elements=elements))
 
 
 def date_has_come(decision: RecipeDecision, transition: Transition, reckoning: ComputedDates | None) -> bool:
@@ -137,6 +138,9 @@ def _follow_versions(decision: RecipeDecision, reckoning: ComputedDates) -> None
             if followed and giver.conditions[at].use and decision.state.transition(identifier).taken_by(at):
                 slot = SHARED if giver.inner_names else f"#{at + 1}"
                 decision.command(commands.MarkUsed((recipe.full_name, identifier, slot), followed))
+
+
+# --- conditions -------------------------------------------------------------------------------------------
 
 
 def wanted(decision: RecipeDecision, transition: Transition) -> Wanted:
@@ -181,13 +185,10 @@ def slots_of(decision: RecipeDecision, transition: Transition, conditions: Wante
     slots = decision.slots(around(decision, transition), conditions, again)
     if transition.plain:
         return slots
-    absent = (condition.absent for condition in transition.conditions)
-    return [_nothing(slot) if none else slot for slot, none in zip(slots, absent, strict=True)]
-
-
-def _nothing(slot: Slot) -> Slot:
-    """A slot that takes nothing, for a condition of absence."""
-    return Slot(slot.id, lambda: iter(()), optional=True)
+    return [
+        Slot(slot.id, lambda: iter(()), optional=True) if condition.absent else slot  # absence takes nothing
+        for slot, condition in zip(slots, transition.conditions, strict=True)
+    ]
 
 
 def is_told_of_gone(transition: Transition) -> bool:

@@ -50,7 +50,9 @@ def follow(decision: RecipeDecision, step: Step) -> None:
         _go(decision, sole)  # it waits for nothing else and has no rival, like most transitions
         return
     waiting = _waiting_for(decision, step.id)
-    _choose(decision, _rivals(transition for transition in step.outs if _is_potential(decision, transition)))
+    potential = [transition for transition in step.outs if _is_potential(decision, transition)]
+    rivals = {rival.id: rival for transition in potential for rival in transition.rivals}
+    _choose(decision, in_order(rivals.values()))
     spread_impossible(decision, step.outs)
     for transition in waiting:
         _wait_anew(decision, transition)
@@ -161,11 +163,6 @@ def handles_errors(transition: Transition) -> bool:
 
 
 # --- firing ---------------------------------------------------------------------------------------------
-
-
-def _rivals(transitions: Iterable[Transition]) -> tuple[Transition, ...]:
-    """These transitions and their rivals: by priority, then as in the file."""
-    return in_order({rival.id: rival for transition in transitions for rival in transition.rivals}.values())
 
 
 def _choose(
