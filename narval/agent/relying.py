@@ -8,9 +8,9 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from narval.agent.agent import OVER_LIMIT, AgentState
+from narval.agent.incidents import error_of
 from narval.agent.replay import as_far_as_readable, definition_of
 from narval.agent.run import Run
-from narval.agent.run_error import error_of
 from narval.agent.runs import start_run
 from narval.agent.turn import Turn
 from narval.core.definitions.action.definition import Action

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from narval.agent.agent import AgentState
+from narval.agent.incidents import error_of
 from narval.agent.run import Run
-from narval.agent.run_error import error_of
 from narval.agent.transaction import Transaction, inherit
 from narval.agent.waiting import unanswered
 from narval.core.definitions.library import Definition, RunDefinition

@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 
 from narval.agent.agent import AgentState
 from narval.agent.history import RunAt
+from narval.agent.incidents import error_of
 from narval.agent.run import Run
-from narval.agent.run_error import error_of
 from narval.agent.timers import ForgetRun, GiveUpCall, Job, StartRun
 from narval.ask.element_titles import title_in, titles
 from narval.ask.lookup import stays

@@ -11,10 +11,10 @@ from typing import Any
 
 from narval.agent.agent import AgentState
 from narval.agent.effects import keeps_from_beginning
+from narval.agent.incidents import error_of
 from narval.agent.pacing import slowed_text
 from narval.agent.relying import undoing_told
 from narval.agent.run import Run
-from narval.agent.run_error import error_of
 from narval.ask import json_forms
 from narval.ask.asker import Asker
 from narval.ask.daemon.links import links_of

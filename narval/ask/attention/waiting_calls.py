@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from narval.agent.agent import AgentState
-from narval.agent.incidents import FILE, RUN, Incident, IncidentRow
+from narval.agent.incidents import FILE, RUN, Incident, IncidentRow, remedy_of
 from narval.agent.relying import undone_run
 from narval.agent.run import Run
-from narval.agent.run_error import remedy_of
 from narval.ask import json_forms
 from narval.ask.lookup import newer_code
 from narval.ask.registry import Form

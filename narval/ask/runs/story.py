@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from narval.agent.agent import AgentState
+from narval.agent.incidents import error_of
 from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
-from narval.agent.run_error import error_of
 from narval.ask.json_forms import moment
 from narval.ask.lookup import find_run
 from narval.ask.registry import Form, operation

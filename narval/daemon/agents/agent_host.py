@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from narval.agent.agent import AgentState
+from narval.agent.incidents import error_of, remedy_of
 from narval.agent.loop import Delivery, Intake, Loop, Request, Settle
 from narval.agent.recovery import blank
 from narval.agent.run import Run
-from narval.agent.run_error import error_of, remedy_of
 from narval.agent.turn import Turn
 from narval.agent.view import HostApi
 from narval.calls.book import AgentCalls
