@@ -13,7 +13,7 @@ from narval.core.definitions.schedule import Time
 from narval.core.engines import commands
 from narval.core.engines.dates import has_come
 from narval.core.engines.events import Cancelled, Event, Migrated, Returned, Signalled, Started, TimerFired
-from narval.kinds.automaton.engine import completion, migrating, start
+from narval.kinds.automaton.engine import completion
 from narval.kinds.automaton.engine.changes import (
     AutomatonChange,
     CallLate,
@@ -22,6 +22,7 @@ from narval.kinds.automaton.engine.changes import (
     SignalHeard,
     SignalTaken,
 )
+from narval.kinds.automaton.engine.completion import go_on, make_ready, wait_for_date
 from narval.kinds.automaton.engine.decision import AutomatonDecision
 from narval.kinds.automaton.engine.explain import explain as explain
 from narval.kinds.automaton.engine.explain import part_word as part_word
@@ -30,6 +31,7 @@ from narval.kinds.automaton.engine.explain import render as render
 from narval.kinds.automaton.engine.explain import story as story
 from narval.kinds.automaton.engine.explain import waiting_for as waiting_for
 from narval.kinds.automaton.engine.graph import graph as graph
+from narval.kinds.automaton.engine.migrating import follow_version
 from narval.kinds.automaton.engine.migrating import migrated as migrated
 from narval.kinds.automaton.engine.state import AutomatonState
 from narval.kinds.automaton.language.definition import Automaton, signal_label
@@ -68,7 +70,7 @@ def _started(decision: AutomatonDecision, event: Started) -> None:
     begun = event.at, event.elements, event.caller, event.attempt, wake, until, event.after
     decision.change(RunStarted(*begun))
     decision.add_to_context(event.elements)
-    start.make_ready(decision, decision.definition.start)
+    make_ready(decision, decision.definition.start)
 
 
 def dates_of(definition: Automaton, part: str) -> tuple[Time, ...]:
@@ -94,9 +96,9 @@ def _woken(decision: AutomatonDecision, event: TimerFired) -> None:
         state = decision.definition.states[name]
         early = now.hold == "date" and not has_come(state.after, now.until or 0.0, event.at, decision.view)
         if early:
-            start.wait_for_date(decision, state)
+            wait_for_date(decision, state)
         else:
-            start.go_on(decision, state)
+            go_on(decision, state)
         return
 
 
@@ -132,7 +134,7 @@ def _signalled(decision: AutomatonDecision, event: Signalled) -> None:
         if decision.state.of(name).hold == "signal" and state.wait == event.name:
             decision.change(SignalTaken(name, event.name))
             taken.append(name)
-            start.go_on(decision, state)
+            go_on(decision, state)
             break
     if not taken:
         decision.change(SignalHeard(event.name))
@@ -180,7 +182,7 @@ def _cancelled(decision: AutomatonDecision, event: Cancelled) -> None:
 
 _ON: dict[type, Callable[[AutomatonDecision, Any], None]] = {
     Started: _started,
-    Migrated: migrating.follow_version,
+    Migrated: follow_version,
     Returned: completion.returned,
     TimerFired: _woken,
     Signalled: _signalled,
