@@ -51,7 +51,7 @@ async def once_it_answers(start: Callable[[], Awaitable[T]], patience: float | N
 
     Raises StoreAwayError after `patience` seconds.
     """
-    from narval.store.postgresql.troubles import Outage
+    from narval.store.postgresql.postgresql import Outage
 
     outage = Outage(patience)
     while True:

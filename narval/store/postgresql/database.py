@@ -20,11 +20,12 @@ from narval.store.batch import STORE, Batch, MessageRow
 from narval.store.letters import DatabaseLetters
 from narval.store.postgresql.leases import DaemonNotices
 from narval.store.postgresql.ownership import ServerLeases, held_of, turns_recorded
-from narval.store.postgresql.postgresql import Rows, Server, drop_unused, ensure
-from narval.store.postgresql.published_table import PublishedTable
-from narval.store.postgresql.record import Commit, TurnMark, Writer, fenced, told
-from narval.store.postgresql.troubles import (
+from narval.store.postgresql.postgresql import (
     Outage,
+    Rows,
+    Server,
+    drop_unused,
+    ensure,
     fenced_agents,
     is_away,
     is_in_the_way,
@@ -32,6 +33,8 @@ from narval.store.postgresql.troubles import (
     refuses_rows,
     said,
 )
+from narval.store.postgresql.published_table import PublishedTable
+from narval.store.postgresql.record import Commit, TurnMark, Writer, fenced, told
 from narval.store.reading import CHUNK, ReadTables, Tables
 from narval.store.store import Durability
 
