@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from typing import TypeVar
 
 from narval.agent.agent import AgentState
-from narval.daemon.agents.news import Changes
 from narval.daemon.daemon import Daemon
+from narval.daemon.waiters import Changes
 
 
 class TurnIndex(ABC):

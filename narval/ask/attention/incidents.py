@@ -34,8 +34,8 @@ from narval.core.elements.element import Origin
 from narval.core.elements.own_elements import ACKNOWLEDGED, make_acknowledged, read_acknowledged
 from narval.core.engines.events import INTERRUPTED
 from narval.core.errors import NarvalError, RequestError
-from narval.daemon.agents.news import Changes
 from narval.daemon.daemon import Daemon
+from narval.daemon.waiters import Changes
 from narval.system.time_slice import TimeSlice
 
 

@@ -23,8 +23,8 @@ from narval.core.engines.engine import Retryable, Wait
 from narval.core.engines.registry import engine_of_run
 from narval.core.kinds import UNDOING
 from narval.core.trust.origins import secrets_of
-from narval.daemon.agents.news import Changes
 from narval.daemon.daemon import Daemon
+from narval.daemon.waiters import Changes
 from narval.system.time_slice import TimeSlice
 
 WITHDRAWN = "withdrawn"

@@ -23,8 +23,8 @@ from narval.ask.turn_index import TurnIndex, up_to_date
 from narval.core.engines.registry import listed_kinds, run_kinds, standing_kinds
 from narval.core.errors import RequestError
 from narval.core.kinds import ENDED
-from narval.daemon.agents.news import Changes
 from narval.daemon.daemon import Daemon
+from narval.daemon.waiters import Changes
 from narval.system.time_slice import TimeSlice
 
 USUAL, MOST_DAYS = 14, 366
