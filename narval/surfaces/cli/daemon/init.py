@@ -19,7 +19,7 @@ from narval.surfaces.cli.session import Session
 
 if TYPE_CHECKING:
     from narval.files.home import Home
-    from narval.files.making.new_home import DemoAdded, HomeChoices
+    from narval.files.new_home import DemoAdded, HomeChoices
 
 
 class Said(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argument here
@@ -30,7 +30,7 @@ class Said(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argume
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The text. Fails with what was expected."""
-        from narval.files.making import new_home
+        from narval.files import new_home
 
         try:
             getattr(new_home, self._reader)(value)
@@ -79,7 +79,7 @@ def init(
     With --demo, an existing home gets the parts of the demo that it lacks; your files are not altered.
     """
     from narval.files.home import Home
-    from narval.files.making.new_home import create_home, refuse_home
+    from narval.files.new_home import create_home, refuse_home
 
     if (demo and bare) or ((demo or bare) and (mail or answer)):
         raise click.UsageError("--demo and --bare exclude each other, --mail and --answer")
@@ -101,7 +101,7 @@ def init(
 
 def _choices(mail: str | None, zone: str | None, answer: str | None, *, asks: bool) -> HomeChoices:
     """The choices from options; questions supply the missing ones."""
-    from narval.files.making.new_home import DEMO, NONE, HomeChoices, maildir_found, read_mail
+    from narval.files.new_home import DEMO, NONE, HomeChoices, maildir_found, read_mail
     from narval.system.clock import machine_zone
 
     if mail is None and asks:
@@ -162,7 +162,7 @@ def _add_demo(session: Session, home: Home) -> None:
     """Add the parts of the demo that the home lacks, and list what was skipped."""
     from msgspec import to_builtins
 
-    from narval.files.making.new_home import add_demo
+    from narval.files.new_home import add_demo
 
     demo = add_demo(home)
     session.give({"home": str(home.path), **to_builtins(demo)}, lambda _: _added(home, demo))
