@@ -18,7 +18,7 @@ import narval as library
 from narval.ask.daemon import metrics as gathered
 from narval.ask.daemon.metrics import METRICS, OTHERS
 from narval.ask.exposition import openmetrics
-from narval.calls.models import chat
+from narval.calls import models
 from narval.daemon import main_loop
 from tests.places import DOCS
 
@@ -60,7 +60,7 @@ def test_the_numbers_tell_what_was_done(home: Path, monkeypatch: pytest.MonkeyPa
             agent.start("a.well")
         agent.until_idle()
         (home / "var").mkdir(exist_ok=True)
-        with sqlite3.connect(home / chat.FILE) as ledger:
+        with sqlite3.connect(home / models.FILE) as ledger:
             ledger.execute("CREATE TABLE spent (call INTEGER PRIMARY KEY, model, day, tokens, money)")
             day = "2026-07-01"
             ledger.executemany(

@@ -10,8 +10,8 @@ import pytest
 
 import narval
 from narval import Fetched
+from narval.calls import models
 from narval.calls.context import CallContext
-from narval.calls.models import chat
 from narval.core.errors import ActionError
 from narval.files.outside.services import LanguageModel
 
@@ -36,7 +36,7 @@ def test_an_answer_byte_by_byte_is_not_copied_for_each(monkeypatch: pytest.Monke
 
     def ask() -> None:
         model = LanguageModel(name="near", url="http://127.0.0.1/v1", model="tiny")
-        asyncio.run(chat.Chat(model, 5.0).ask([], chat.Reply(), 100, None))
+        asyncio.run(models.Chat(model, 5.0).ask([], models.Reply(), 100, None))
 
     monkeypatch.setattr(narval, "fetch", fetch)
     with pytest.raises(ActionError):
