@@ -261,8 +261,8 @@ def changes(old: Iterable[Row], new: Iterable[Row]) -> Iterator[Form]:
     Definitions are compared by kind and name, their sentences in their order.
     """
     before, after = _by_definition(old), _by_definition(new)
-    for key in dict.fromkeys((*after, *before)):
-        yield from differences(before.get(key, []), after.get(key, []), "depth", "text")
+    for which in dict.fromkeys((*after, *before)):
+        yield from differences(before.get(which, []), after.get(which, []), "depth", "text")
 
 
 def differences(before: Sequence[Row], after: Sequence[Row], *keys: str) -> Iterator[Form]:

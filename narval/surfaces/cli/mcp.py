@@ -1,4 +1,4 @@
-"""The command mcp: the MCP servers of the home, and the accepted tools of each."""
+"""The command mcp: the MCP servers of the home, the accepted tools of each, and logins there."""
 
 from __future__ import annotations
 
@@ -31,6 +31,32 @@ narval mcp login tracker
 narval mcp client add desk
 narval mcp --client desk"""
 
+
+def servers_of(session: Session) -> Iterable[McpServer]:
+    """The servers of the settings of a home."""
+    from narval.files.settings import Settings
+
+    return Settings.load(session.home.path).mcp
+
+
+def server_named(session: Session, name: str) -> McpServer:
+    """A server of the settings. Raises RequestError."""
+    servers = {server.name: server for server in servers_of(session)}
+    if name not in servers:
+        hint = closest(name, servers) or "; write one: narval mcp add FILE"
+        raise RequestError(f"expected an MCP server of etc/narval.toml, got {name!r:.80}{hint}")
+    return servers[name]
+
+
+def _names(context: click.Context, _: str) -> completion.Choices:
+    """The servers of the home."""
+    for server in servers_of(context.ensure_object(Session)):
+        yield server.name, "server"
+
+
+SERVER_NAME = click.argument("name", metavar="NAME", shell_complete=completion.source(_names))
+"""The argument that names a server."""
+
 _SERVERS = (
     Column("server", lambda row: row["server"]),
     Column("reached by", lambda row: clean(row["reached_by"])),
@@ -60,6 +86,24 @@ def mcp(session: Session, client: str | None) -> None:
         _list(session)
     else:
         serve_client(session, client)
+
+
+def _list(session: Session) -> None:
+    from narval.files.outside.kept_tools import kept_tools
+    from narval.files.outside.mcp_servers import login_file
+
+    rows = []
+    for server in servers_of(session):
+        accepted = kept_tools(session.home.path, server.name)
+        rows.append(
+            {
+                "server": server.name,
+                "reached_by": server.url or " ".join(server.command),
+                "tools": None if accepted is None else len(accepted),
+                "login": login_file(session.home.path, server.name).exists(),
+            }
+        )
+    session.give(rows, lambda rows: listing(_SERVERS, rows, "no MCP servers: narval mcp add FILE adds some"))
 
 
 @command(
@@ -161,84 +205,6 @@ def _print_added(rows: list[Row]) -> None:
             click.echo(f"  its tools are not known yet: narval mcp tools {row['server']}")
 
 
-mcp.add_command(add)
-mcp.add_command(tools)
-mcp.add_command(clients)
-mcp.add_command(login)
-mcp.add_command(logout)
-
-
-def _print_tools(answer: Row) -> None:
-    listing(_TOOLS, answer["tools"], "no tools")
-    for name, why in answer["left_out"].items():
-        click.echo(clean(f"{name} is no action: {why}"))
-    for row in answer["tools"]:
-        if row["differs"]:
-            click.echo(clean(f"{row['action']}, as it was accepted (-) and as it is (+):"))
-            click.echo(clean_lines("\n".join(f"  {line}" for line in row["differs"])))
-    changed = [row["tool"] for row in answer["tools"] if row["state"] in ("changed", "gone")]
-    if changed:
-        options = " ".join(f"--accept {clean(tool)}" for tool in changed)
-        click.echo(f"accept what changed: narval mcp tools {answer['server']} {options}")
-
-
-def _row(server: str, row: KeptTool) -> dict[str, Any]:
-    tool = row.shown
-    return {
-        "action": f"{server}.{tool.action}",
-        "tool": tool.name,
-        "state": row.state,
-        "destroys": tool.destroys,
-        "description": tool.description,
-        "differs": [*row.differs()],
-        "digest": tool.digest,
-    }
-
-
-def _list(session: Session) -> None:
-    from narval.files.outside.kept_tools import kept_tools
-    from narval.files.outside.mcp_servers import login_file
-
-    rows = []
-    for server in servers_of(session):
-        accepted = kept_tools(session.home.path, server.name)
-        rows.append(
-            {
-                "server": server.name,
-                "reached_by": server.url or " ".join(server.command),
-                "tools": None if accepted is None else len(accepted),
-                "login": login_file(session.home.path, server.name).exists(),
-            }
-        )
-    session.give(rows, lambda rows: listing(_SERVERS, rows, "no MCP servers: narval mcp add FILE adds some"))
-
-
-def servers_of(session: Session) -> Iterable[McpServer]:
-    """The servers of the settings of a home."""
-    from narval.files.settings import Settings
-
-    return Settings.load(session.home.path).mcp
-
-
-def server_named(session: Session, name: str) -> McpServer:
-    """A server of the settings. Raises RequestError."""
-    servers = {server.name: server for server in servers_of(session)}
-    if name not in servers:
-        hint = closest(name, servers) or "; write one: narval mcp add FILE"
-        raise RequestError(f"expected an MCP server of etc/narval.toml, got {name!r:.80}{hint}")
-    return servers[name]
-
-
-def _names(context: click.Context, _: str) -> completion.Choices:
-    """The servers of the home."""
-    for server in servers_of(context.ensure_object(Session)):
-        yield server.name, "server"
-
-
-SERVER_NAME = click.argument("name", metavar="NAME", shell_complete=completion.source(_names))
-"""The argument that names a server."""
-
-
 @command("login", example="narval mcp login tracker\nnarval mcp login tracker --no-browser --port 8400")
 @SERVER_NAME
 @click.option("--no-browser", is_flag=True, help="Print the address to open, and open nothing.")
@@ -313,6 +279,33 @@ def _has_browser() -> bool:
     return sys.platform == "darwin" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 
+def _print_tools(answer: Row) -> None:
+    listing(_TOOLS, answer["tools"], "no tools")
+    for name, why in answer["left_out"].items():
+        click.echo(clean(f"{name} is no action: {why}"))
+    for row in answer["tools"]:
+        if row["differs"]:
+            click.echo(clean(f"{row['action']}, as it was accepted (-) and as it is (+):"))
+            click.echo(clean_lines("\n".join(f"  {line}" for line in row["differs"])))
+    changed = [row["tool"] for row in answer["tools"] if row["state"] in ("changed", "gone")]
+    if changed:
+        options = " ".join(f"--accept {clean(tool)}" for tool in changed)
+        click.echo(f"accept what changed: narval mcp tools {answer['server']} {options}")
+
+
+def _row(server: str, row: KeptTool) -> dict[str, Any]:
+    tool = row.shown
+    return {
+        "action": f"{server}.{tool.action}",
+        "tool": tool.name,
+        "state": row.state,
+        "destroys": tool.destroys,
+        "description": tool.description,
+        "differs": [*row.differs()],
+        "digest": tool.digest,
+    }
+
+
 def _print_login(answer: Row) -> None:
     scopes = f" for {' '.join(answer['scopes'])}" if answer["scopes"] else ""
     click.echo(
@@ -329,3 +322,10 @@ def _print_logout(answer: Row) -> None:
         click.echo(clean(f"logged out at {answer['server']}; its tokens are no longer valid"))
     else:
         click.echo(clean(f"logged out at {answer['server']}; its tokens may be valid until they expire"))
+
+
+mcp.add_command(add)
+mcp.add_command(tools)
+mcp.add_command(clients)
+mcp.add_command(login)
+mcp.add_command(logout)

@@ -119,42 +119,6 @@ async def body_within(pieces: AsyncIterator[bytes], most: int) -> bytes:
     return bytes(body)
 
 
-# --- refusals -----------------------------------------------------------------------------------------------
-
-_STATUSES: Mapping[type[Exception], int] = {BodyError: 400, NotOfferedError: 403, ElementError: 422}
-
-WITH_KEY = "with an Idempotency-Key send it again, and it is done once; without one look before you do"
-"""The advice to a sender whose request was not answered."""
-
-
-def no_token(of: str) -> RefusedError:
-    """The refusal of a request without a valid token."""
-    needed = f"Expected the token {of}: Authorization: Bearer TOKEN."
-    return RefusedError(401, needed, www_authenticate="Bearer")
-
-
-def refusal_of(
-    error: RefusedError | BodyError | NarvalError, *, then: str = "", other: int = 400
-) -> RefusedError:
-    """The refusal for an error. `then` follows the advice when no daemon runs; `other` is the status for
-    errors that have none.
-    """
-    if isinstance(error, RefusedError):
-        return error
-    if isinstance(error, UnansweredError):
-        return RefusedError(STATUS_OF_GONE[UnansweredError], f"{UnansweredError(error.what, WITH_KEY)}.")
-    if isinstance(error, DaemonGoneError):
-        sentence = f"No daemon is running; start it (narval run){then}."
-        return RefusedError(STATUS_OF_GONE[DaemonGoneError], sentence, retry_after="10")
-    status = next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), other)
-    return RefusedError(status, f"{error}.")
-
-
-def refused(refusal: RefusedError, headers: Mapping[str, str] = {}) -> Response:
-    """The response for a refusal, with these headers and its own."""
-    return JSONResponse({"error": str(refusal)}, refusal.status, {**headers, **refusal.headers})
-
-
 FIELDS = 500
 """The most fields of a form."""
 
@@ -225,3 +189,39 @@ def elements_of_json(body: bytes) -> list[bytes]:
 
 def _element(name: str, content: Any) -> bytes:
     return etree.tostring(element_of_json(name, content, typed=False), encoding="utf-8")
+
+
+# --- refusals -----------------------------------------------------------------------------------------------
+
+_STATUSES: Mapping[type[Exception], int] = {BodyError: 400, NotOfferedError: 403, ElementError: 422}
+
+WITH_KEY = "with an Idempotency-Key send it again, and it is done once; without one look before you do"
+"""The advice to a sender whose request was not answered."""
+
+
+def no_token(of: str) -> RefusedError:
+    """The refusal of a request without a valid token."""
+    needed = f"Expected the token {of}: Authorization: Bearer TOKEN."
+    return RefusedError(401, needed, www_authenticate="Bearer")
+
+
+def refusal_of(
+    error: RefusedError | BodyError | NarvalError, *, then: str = "", other: int = 400
+) -> RefusedError:
+    """The refusal for an error. `then` follows the advice when no daemon runs; `other` is the status for
+    errors that have none.
+    """
+    if isinstance(error, RefusedError):
+        return error
+    if isinstance(error, UnansweredError):
+        return RefusedError(STATUS_OF_GONE[UnansweredError], f"{UnansweredError(error.what, WITH_KEY)}.")
+    if isinstance(error, DaemonGoneError):
+        sentence = f"No daemon is running; start it (narval run){then}."
+        return RefusedError(STATUS_OF_GONE[DaemonGoneError], sentence, retry_after="10")
+    status = next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), other)
+    return RefusedError(status, f"{error}.")
+
+
+def refused(refusal: RefusedError, headers: Mapping[str, str] = {}) -> Response:
+    """The response for a refusal, with these headers and its own."""
+    return JSONResponse({"error": str(refusal)}, refusal.status, {**headers, **refusal.headers})
