@@ -1,5 +1,5 @@
-"""Prototype: inputs and outputs of anything callable, and how a step narrows them (§1.4.1, N14); and what else
-steps and transitions require of memory.
+"""Prototype: inputs and outputs of anything callable, and how a step narrows them (§1.4.1, N14); and what
+else steps and transitions require of memory.
 
 Authors of actions write `Input` and `Output` too. Their patterns are compiled on first use, so that declaring
 them costs nothing.

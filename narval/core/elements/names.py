@@ -1,5 +1,5 @@
-"""Names of elements with a meaning: those that control narval, such as `start-plan` and `quit` (K21), and those
-that only narval makes, of runs and of definitions (N2).
+"""Names of elements with a meaning: those that control narval, such as `start-plan` and `quit` (K21), and
+those that only narval makes, of runs and of definitions (N2).
 
 A pattern such as `plan[@state='failed']` can rely on the latter: nothing else can add one.
 """

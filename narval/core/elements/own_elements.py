@@ -110,13 +110,7 @@ OUTDATED, WITHDRAWN, CONFIRMED = "outdated", "withdrawn", "confirmed"
 counted, and that are no longer doubtful.
 """
 
-NOTES = frozenset(
-    {  # --- notes about elements, and requests -------------------------------------------------------------------
-        OUTDATED,
-        WITHDRAWN,
-        CONFIRMED,
-    }
-)
+NOTES = frozenset({OUTDATED, WITHDRAWN, CONFIRMED})
 """The root names of such notes."""
 
 
@@ -148,7 +142,9 @@ def make_request(kind: str, name: str, path: str, needs: Iterable[str]) -> bytes
 
 
 def signal_element(run: int, name: str, attributes: Mapping[str, object], elements: Iterable[bytes]) -> bytes:
-    """A signal to a run, `<signal name="approve" run="12">`, with its contents. Raises ElementError if it is too large or too deep."""
+    """A signal to a run, `<signal name="approve" run="12">`, with its contents. Raises ElementError if it is too
+    large or too deep.
+    """
     root = etree.Element(SIGNAL, name=name, run=str(run))
     for key, value in attributes.items():
         if value is not None and key not in root.attrib:

@@ -1,5 +1,5 @@
-"""Answers by mail: the token of the notice that a mail answers, the act that a person wrote (P61), and whether
-a server confirms the writer (P65).
+"""Answers by mail: the token of the notice that a mail answers, the act that a person wrote (P61), and
+whether a server confirms the writer (P65).
 
 A token is `57-NONCE-MAC`: the item, 80 bits, 120 bits, in base32. It is derived from a key in the store and
 from what it identifies. So it need not be stored, and a repeated notice has the same token.
