@@ -17,7 +17,7 @@ from statistics import median
 
 from bench import mails, programs
 from bench.measure import argument, emit, memory_of, now, scratch
-from narval.files.making.new_home import create_home
+from narval.files.new_home import create_home
 
 PATIENCE = 1800.0
 QUIET = 3.0

@@ -11,9 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from narval.calls.models.chat import Budget as Budget
-    from narval.calls.models.chat import Reply as Reply
-    from narval.calls.models.chat import ask_model as ask_model
+    from narval.calls.models import Budget as Budget
+    from narval.calls.models import Reply as Reply
+    from narval.calls.models import ask_model as ask_model
     from narval.calls.programs.spawn import CannotStartError as CannotStartError
     from narval.calls.refusals import refusals as refusals
     from narval.core.definitions.appointment import read_date as read_date
@@ -86,9 +86,9 @@ SUBJECTS = {
         "Command": "narval.files.outside.services.Command",
     },
     "Language models": {
-        "ask_model": "narval.calls.models.chat.ask_model",
-        "Reply": "narval.calls.models.chat.Reply",
-        "Budget": "narval.calls.models.chat.Budget",
+        "ask_model": "narval.calls.models.ask_model",
+        "Reply": "narval.calls.models.Reply",
+        "Budget": "narval.calls.models.Budget",
     },
     "Programs and folders": {
         "CannotStartError": "narval.calls.programs.spawn.CannotStartError",

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from narval.files.making.new_home import create_home
+from narval.files.new_home import create_home
 from tests.forked_commands import Command, command
 from tests.places import ROOT
 

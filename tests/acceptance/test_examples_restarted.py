@@ -15,7 +15,7 @@ import pytest
 
 import narval
 from narval.core.source.text import Source
-from narval.files.making.new_home import create_home
+from narval.files.new_home import create_home
 from narval.trials.simulate.parser import read_scenario
 from narval.trials.simulate.scenario import Scenario, When
 from tests.acceptance.home import copy_example

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from narval.files.making.new_home import create_home
+from narval.files.new_home import create_home
 from tests.acceptance.home import Narval, until
 
 MAIL = "From: {0}\nTo: home@example.org\nSubject: {1}\nMessage-ID: <{2}@example.com>\n\nPlease answer.\n"

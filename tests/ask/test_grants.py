@@ -17,7 +17,7 @@ from narval.calls.confining import LOADERS, confined_to, services_for
 from narval.calls.context import CallContext
 from narval.core.errors import NarvalError, RequestError
 from narval.files import grants
-from narval.files.making.new_home import create_home
+from narval.files.new_home import create_home
 from narval.files.outside.services import LanguageModel, WebService
 from narval.kinds.process.calls.tasks import script_target
 from narval.surfaces.python.agent import Agent

@@ -15,7 +15,7 @@ from typing import Any
 from playwright.sync_api import sync_playwright
 
 from narval.files.home import Home
-from narval.files.making.new_home import create_home
+from narval.files.new_home import create_home
 from narval.surfaces.control.client import Client
 from narval.system.logins import login
 from tests.browser.finding import ADVICE, browser_path

@@ -10,7 +10,7 @@ import pytest
 
 from narval.daemon.daemon import Daemon
 from narval.files.home import Home
-from narval.files.making.new_home import create_home
+from narval.files.new_home import create_home
 from tests.daemon.at_work import Scene, in_a_loop
 
 AGENTS = 250

@@ -24,7 +24,7 @@ import psutil
 
 from narval.daemon.daemon import Daemon
 from narval.files.home import Home
-from narval.files.making.new_home import create_home
+from narval.files.new_home import create_home
 from narval.system.clock import SimulatedClock
 
 MONTH = 30

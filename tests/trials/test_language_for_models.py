@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from narval.calls.models.chat import tokens_of
+from narval.calls.models import tokens_of
 from narval.core.kinds import KINDS
 from narval.core.source.text import Source
 from narval.core.source.xml import XmlNode, read_xml

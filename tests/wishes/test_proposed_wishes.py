@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from narval.ask.definitions import judging
-from narval.calls.models.chat import Reply
+from narval.calls.models import Reply
 from narval.core.definitions.parsing import suffixes
 from narval.files.home import Home
 from narval.files.proposals.folder import Proposal

@@ -24,7 +24,7 @@ from narval.ask.attention.attention import A_DAY, attention
 from narval.ask.daemon.status import agent_counts, resident, store_bytes
 from narval.ask.lookup import store_away
 from narval.ask.registry import operation
-from narval.calls.models.chat import FILE
+from narval.calls.models import FILE
 from narval.core.kinds import PHASES
 from narval.daemon.daemon import Daemon
 from narval.daemon.fleet.fleet import Fleet

@@ -13,7 +13,7 @@ import logging
 from contextvars import copy_context
 
 from narval.calls.context import CallContext, enter
-from narval.calls.models.chat import ask_model
+from narval.calls.models import ask_model
 from narval.core.errors import ActionError
 from narval.files.outside.services import LanguageModel, service_named
 from narval.files.settings import read_settings

@@ -24,7 +24,7 @@ from narval.core.elements.element import Element
 from narval.core.errors import HomeHeldError, NarvalError, RequestError, WorkRefusedError
 from narval.daemon.daemon import Daemon
 from narval.files.home import Home
-from narval.files.making.new_home import HomeChoices, create_home, is_maildir, read_mail
+from narval.files.new_home import HomeChoices, create_home, is_maildir, read_mail
 from narval.kinds.work.operations.acts import answer
 from narval.kinds.work.operations.items import work_item, worklist
 from narval.surfaces.cli.without_daemon import serving

@@ -14,7 +14,7 @@ import msgspec
 from narval.ask.definitions.checking import HomeAsRead
 from narval.ask.definitions.judging import TextsBeside
 from narval.calls.context import CallContext, enter
-from narval.calls.models.chat import Budget, Reply, ask_model, tokens_of
+from narval.calls.models import Budget, Reply, ask_model, tokens_of
 from narval.core.errors import ActionError, RequestError
 from narval.files.home import Home
 from narval.files.outside.services import LanguageModel

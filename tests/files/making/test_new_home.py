@@ -11,7 +11,7 @@ import pytest
 import narval
 from narval.core.errors import RequestError, SurroundingsError
 from narval.files.home import Home
-from narval.files.making.new_home import create_home
+from narval.files.new_home import create_home
 from narval.files.shipped import shipped
 from tests.places import ROOT
 

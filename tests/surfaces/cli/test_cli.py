@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from narval.ask.operations import OPERATIONS
-from narval.files.making.new_home import create_home
+from narval.files.new_home import create_home
 from narval.surfaces.cli import COMMANDS, GROUPS, main
 from narval.surfaces.cli.command import CommandGroup
 from tests.house.operations_page import all_commands, of_commands

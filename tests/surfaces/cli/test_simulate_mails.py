@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from narval.files.making.new_home import create_home
+from narval.files.new_home import create_home
 from narval.surfaces.cli import main
 from narval.trials.simulate.mails import TOGETHER, mails_of
 from narval.trials.simulate.simulated_home import simulated_home

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import narval
-from narval.files.making.new_home import HomeChoices, create_home, read_mail
+from narval.files.new_home import HomeChoices, create_home, read_mail
 from tests.surfaces.cli.command_line import data, program, well
 from tests.surfaces.cli.command_line import narval as command
 

@@ -149,7 +149,7 @@ def _home_or_new(context: click.Context, session: Session) -> Home:
     """
     import tempfile
 
-    from narval.files.making.new_home import create_home
+    from narval.files.new_home import create_home
 
     try:
         return session.home

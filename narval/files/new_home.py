@@ -1,4 +1,4 @@
-"""A new home, made from the sample that ships and its owner's choices."""
+"""Making a home from the sample that ships and the owner's choices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The OpenAI chat protocol: an answer is read as it arrives, up to the requested number of tokens."""
+"""Language models: requests to them, and their cost."""
 
 from __future__ import annotations
 

@@ -1,1 +1,0 @@
-"""Language models: requests to them, and their cost."""

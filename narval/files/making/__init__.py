@@ -1,1 +1,0 @@
-"""Making a home from the sample that ships and the owner's choices."""
