@@ -9,8 +9,8 @@ from typing import Any
 
 from narval.core.errors import RequestError, WorkRefusedError
 from narval.kinds.work.cli.tables import said, vote
-from narval.kinds.work.engine.asking.document import document_of
 from narval.kinds.work.engine.table import ACTS_ON_ITEMS, VALUES
+from narval.kinds.work.engine.texts import document_of
 from narval.surfaces.http.page import EVERYBODY, READERS, WORKERS, Follows, Redirect, Shown, Visit, act, page
 from narval.surfaces.web.pages.run import drawing_of
 

@@ -82,7 +82,7 @@ class ChatOutbox:
 
         A text that is not a `reminder` waits for the end of quiet hours. Raises ActionError.
         """
-        from narval.kinds.work.engine.asking.texts import shown_as  # loaded only if it sends
+        from narval.kinds.work.engine.texts import shown_as  # loaded only if it sends
 
         home, plain = self._home, shown_as(text)
         chat = next((chat.name for chat in home.chats() if to in chat.rooms), None)

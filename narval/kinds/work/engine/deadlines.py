@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import floor
 
 from narval.core.engines import commands
-from narval.kinds.work.engine import ending
+from narval.kinds.work.engine import ending, notices
 from narval.kinds.work.engine.changes import LeaseEnded, Reminded, WakeSet
 from narval.kinds.work.engine.claims import escalate, hand_back
 from narval.kinds.work.engine.decision import WorkDecision
@@ -22,10 +22,9 @@ from narval.kinds.work.engine.moments import (
     next_moment,
     reminder_at,
 )
-from narval.kinds.work.engine.notices import sending
 
 
-def settle(decision: WorkDecision) -> None:
+def _set_timer(decision: WorkDecision) -> None:
     """Set the timer for the next moment of an open item."""
     state = decision.state
     due = None if state.over else next_moment(decision)
@@ -40,15 +39,15 @@ def settle(decision: WorkDecision) -> None:
         decision.command(commands.SetTimer(wake, due, calendar=True))
 
 
-def woken(decision: WorkDecision, wake: str) -> None:
+def _woken(decision: WorkDecision, wake: str) -> None:
     """Do what is due; a timer that fires early, because the clock was set back, is set again."""
     if wake != decision.state.wake:
         return
     decision.change(WakeSet())
-    do_what_is_due(decision)
+    _do_what_is_due(decision)
 
 
-def do_what_is_due(decision: WorkDecision) -> None:
+def _do_what_is_due(decision: WorkDecision) -> None:
     """Do everything that is due by now, in the order of P76."""
     now = decision.event.at
     while (lease := lease_end(decision)) is not None and lease <= now:
@@ -58,7 +57,7 @@ def do_what_is_due(decision: WorkDecision) -> None:
         _remind(decision, reminder)
     while (escalation := escalation_at(decision)) is not None and escalation <= now:
         escalate(decision)
-    sending.try_again(decision)
+    notices.try_again(decision)
     deadline = deadline_at(decision)
     if deadline is not None and deadline <= now and not decision.state.over:
         ending.end_by_deadline(decision)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 
 from narval.core.engines.decision import Inputs
 from narval.core.engines.events import Cancelled, Event, Failure, Returned, Signalled, Started, TimerFired
-from narval.kinds.work.engine import acts, deadlines, ending
-from narval.kinds.work.engine.asking import offering
+from narval.kinds.work.engine import acts, ending, notices
 from narval.kinds.work.engine.changes import GivenUp, Notified, WorkChange
+from narval.kinds.work.engine.deadlines import _do_what_is_due, _set_timer, _woken, offering
 from narval.kinds.work.engine.decision import NO_ACT, NotSoError, WorkDecision
 from narval.kinds.work.engine.explain import conceal as conceal
 from narval.kinds.work.engine.explain import explain as explain
@@ -22,7 +22,6 @@ from narval.kinds.work.engine.explain import render as render
 from narval.kinds.work.engine.explain import story as story
 from narval.kinds.work.engine.explain import waiting_for as waiting_for
 from narval.kinds.work.engine.graph import graph as graph
-from narval.kinds.work.engine.notices import sending, tokens
 from narval.kinds.work.engine.state import WorkState
 from narval.kinds.work.engine.table import ACTS_ON_ITEMS
 from narval.kinds.work.language.definition import WorkDefinition
@@ -57,17 +56,17 @@ def advance(decision: WorkDecision, event: Event) -> None:
         case Started() if state.status == "ready":
             _started(decision, event)
         case TimerFired() if not state.over:
-            deadlines.woken(decision, event.wake)
+            _woken(decision, event.wake)
         case Cancelled() if not state.over:
             ending.withdraw(decision, event)
         case Returned() if not state.over:
-            sending.returned(decision, event)
+            notices.returned(decision, event)
     if not state.over:
         if not isinstance(event, Returned):
-            sending.settle(decision)
-        deadlines.settle(decision)
+            notices.settle(decision)
+        _set_timer(decision)
     elif not was_over and state.notices:
-        sending.tell_end(decision, ending.over(state, decision.view.zone))
+        notices.tell_end(decision, ending.over(state, decision.view.zone))
 
 
 def fail(decision: WorkDecision, error: int) -> None:
@@ -82,7 +81,7 @@ def _started(decision: WorkDecision, event: Started) -> None:
     except NotSoError as error:
         ending.give_up(decision, error.failure.kind, error.failure.message)
         return
-    deadlines.do_what_is_due(decision)
+    _do_what_is_due(decision)
 
 
 def _signalled(decision: WorkDecision, event: Signalled) -> None:
@@ -100,17 +99,17 @@ def _signalled(decision: WorkDecision, event: Signalled) -> None:
     elif state.status == "ready":
         decision.refuse(event, "no-item", "it is not offered yet; ask again")
     else:
-        failure = tokens.refusal(decision, event)
+        failure = notices.refusal(decision, event)
         if failure is None:
             try:
                 acts.act(decision, event)
             except NotSoError as error:
                 failure = error.failure
         if failure is None:
-            tokens.spend(decision, event)
+            notices.spend(decision, event)
         else:
             decision.turn_away(event, failure)
-            tokens.refused(decision, event, failure)
+            notices.refused(decision, event, failure)
 
 
 # --- signals of narval itself ----------------------------------------------------------------------------
@@ -137,7 +136,7 @@ def _turned_away(decision: WorkDecision, event: Signalled) -> None:
     failure = Failure(event.text("kind"), event.text("message"))
     decision.turn_away(event, failure)
     if not decision.state.over:
-        tokens.no_act(decision, event, failure)
+        notices.no_act(decision, event, failure)
 
 
 def _review(decision: WorkDecision, event: Signalled) -> None:

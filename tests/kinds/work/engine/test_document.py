@@ -9,8 +9,7 @@ from lxml import etree
 from narval.core.elements.element import Element
 from narval.core.elements.titles import title_of
 from narval.core.engines.events import Caller, HeldCalls
-from narval.kinds.work.engine.asking.document import Document, Line, document_of
-from narval.kinds.work.engine.asking.texts import lines_of_calls, shown_as, text_of_item
+from narval.kinds.work.engine.texts import Document, Line, document_of, lines_of_calls, shown_as, text_of_item
 from tests.core.engines.dialogue import recipes
 from tests.kinds.work.engine.items import work
 

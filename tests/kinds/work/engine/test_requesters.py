@@ -6,8 +6,8 @@ from typing import Any
 
 from narval.core.definitions.people.directory import Directory, Person
 from narval.core.elements.element import Element, Origin
-from narval.kinds.work.engine.asking import offering
-from narval.kinds.work.engine.asking.offering import Requesters, requesters
+from narval.kinds.work.engine import offering
+from narval.kinds.work.engine.offering import Requesters, requesters
 from tests.kinds.work.engine.items import Office, work
 
 

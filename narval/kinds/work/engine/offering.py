@@ -17,7 +17,7 @@ from narval.core.engines.decision import Inputs
 from narval.core.engines.events import HeldCalls, Started
 from narval.core.engines.view import View
 from narval.core.errors import ElementError
-from narval.kinds.work.engine.asking import texts
+from narval.kinds.work.engine import texts
 from narval.kinds.work.engine.changes import Asked, Offered
 from narval.kinds.work.engine.decision import NotSoError, WorkDecision
 from narval.kinds.work.engine.moments import LAST_MOMENT, after

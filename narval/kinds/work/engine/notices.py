@@ -1,4 +1,4 @@
-"""Sending of notices: who is written to about an item, in which way, when, and why.
+"""Notices: who is written to about an item, in which way, when, and why; and the tokens that answer them.
 
 A notice is a call that the runtime makes. A person answers it; a mail is answered by its token. Each person
 who may act has one valid notice for each way of the item, and nobody else has one. So a newly asked person is
@@ -8,26 +8,26 @@ the message stays in view; by mail they are not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from narval.core.definitions.people.directory import CHAT, MAIL, WRITTEN
 from narval.core.engines import commands
 from narval.core.engines.calls import backoff
 from narval.core.engines.commands import NOTICE
-from narval.core.engines.events import Plain, Returned, Signalled
-from narval.kinds.work.engine.asking.texts import one_line
+from narval.core.engines.events import Failure, Plain, Returned, Signalled
 from narval.kinds.work.engine.changes import (
     Delegated,
     Escalated,
+    Fruitless,
     NoticeAsked,
     NoticeGivenUp,
     NoticePutOff,
     Notified,
     Reminded,
+    TokenSpent,
     TokensVoided,
 )
 from narval.kinds.work.engine.decision import WorkDecision
 from narval.kinds.work.engine.state import WorkState
+from narval.kinds.work.engine.texts import one_line
 
 LIFE = 30 * 86400.0
 """The most seconds for which a notice is valid."""
@@ -176,10 +176,76 @@ def returned(decision: WorkDecision, event: Returned) -> None:
 
 def try_again(decision: WorkDecision) -> None:
     """Retry the notices that are due, with the same ids, so that they are the same messages."""
-    for call in _due(decision.state, decision.event.at):
-        decision.change(NoticePutOff(decision.event.at, call))
-        _call(decision, call)
+    now = decision.event.at
+    for call, notice in list(decision.state.notices.items()):
+        if notice.due is not None and notice.due <= now:
+            decision.change(NoticePutOff(now, call))
+            _call(decision, call)
 
 
-def _due(state: WorkState, now: float) -> Iterable[str]:
-    return [call for call, notice in state.notices.items() if notice.due is not None and notice.due <= now]
+# --- tokens (P63, P64) ------------------------------------------------------------------------------------
+
+MOST_FRUITLESS = 5
+"""The number of mails without an answer after which a token is void."""
+
+SPENT, EXPIRED = "token-spent", "token-expired"
+
+NOT_UNDERSTOOD = "not-understood"
+"""The kind of the problem of a text that is not an answer."""
+
+
+def refusal(decision: WorkDecision, event: Signalled) -> Failure | None:
+    """The reason why the token of an act is not valid; None if it is, or if there is no token."""
+    state, token = decision.state, event.act.token if event.act is not None else ""
+    if token and token in state.spent:
+        return Failure(SPENT, "this was answered by that mail already; look for a newer one")
+    notice = state.notices.get(event.text("notice"))
+    if notice is None or notice.counts(event.at):
+        return None
+    if notice.standing == "live" and notice.until == state.deadline and notice.until is not None:
+        return None  # the deadline was missed, and is postponed
+    claim = state.claim
+    if claim is not None and claim.by != event.by:
+        return None  # the table reports the claimant
+    return Failure(EXPIRED, "this mail has expired; look for a newer one, or use `narval work`")
+
+
+def spend(decision: WorkDecision, event: Signalled) -> None:
+    """Record that the token of an act is used."""
+    if event.act is not None and event.act.token:
+        decision.change(TokenSpent(event.at, event.act.token, event.by, event.text("notice")))
+
+
+def refused(decision: WorkDecision, event: Signalled, failure: Failure) -> None:
+    """Tell a person by mail why their text was refused; for a token that is no longer valid, only once."""
+    call, state = event.text("notice"), decision.state
+    if call not in state.notices or state.over:
+        return
+    if failure.kind not in (SPENT, EXPIRED):
+        _count_fruitless(decision, event)
+        write(decision, MAIL, event.by, "refused", failure.message)
+    else:
+        _tell_once(decision, event.by, SPENT, failure.message)
+
+
+def no_act(decision: WorkDecision, event: Signalled, failure: Failure) -> None:
+    """Count a mail that was not an answer; tell its writer once that it was not understood."""
+    if failure.kind == NOT_UNDERSTOOD:
+        _tell_once(decision, event.by, NOT_UNDERSTOOD, f"{failure.message}; reply to that mail again")
+    _count_fruitless(decision, event)
+
+
+def _tell_once(decision: WorkDecision, person: str, why: str, text: str) -> None:
+    """Write to a person about an item, once for this reason."""
+    if not any(notice.to == person and notice.why == why for notice in decision.state.notices.values()):
+        write(decision, MAIL, person, why, text)
+
+
+def _count_fruitless(decision: WorkDecision, event: Signalled) -> None:
+    """Count a mail that was not an answer; the fifth voids its token."""
+    call = event.text("notice")
+    notice = decision.state.notices.get(call)
+    if notice is not None and notice.standing == "live":
+        decision.change(Fruitless(event.at, call))
+        if notice.fruitless + 1 >= MOST_FRUITLESS:
+            decision.change(TokensVoided(event.at, (call,)))

@@ -1,1 +1,0 @@
-"""Asking: to whom an item is offered, what it shows, who has caused it."""

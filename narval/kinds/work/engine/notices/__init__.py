@@ -1,1 +1,0 @@
-"""Notices about items: their recipients, and the validity of their tokens."""
