@@ -14,7 +14,16 @@ from narval.core.engines.decision import Inputs
 from narval.core.engines.events import Cancelled, Event, Failure, Returned, Signalled, Started, TimerFired
 from narval.kinds.work.engine import acts, ending, notices
 from narval.kinds.work.engine.changes import GivenUp, LeaseEnded, Notified, Reminded, WakeSet, WorkChange
-from narval.kinds.work.engine.claims import escalate, hand_back
+from narval.kinds.work.engine.claims import (
+    after,
+    deadline_at,
+    escalate,
+    escalation_at,
+    hand_back,
+    lease_end,
+    next_moment,
+    reminder_at,
+)
 from narval.kinds.work.engine.decision import NO_ACT, NotSoError, WorkDecision
 from narval.kinds.work.engine.explain import conceal as conceal
 from narval.kinds.work.engine.explain import explain as explain
@@ -24,14 +33,6 @@ from narval.kinds.work.engine.explain import render as render
 from narval.kinds.work.engine.explain import story as story
 from narval.kinds.work.engine.explain import waiting_for as waiting_for
 from narval.kinds.work.engine.graph import graph as graph
-from narval.kinds.work.engine.moments import (
-    after,
-    deadline_at,
-    escalation_at,
-    lease_end,
-    next_moment,
-    reminder_at,
-)
 from narval.kinds.work.engine.state import WorkState
 from narval.kinds.work.engine.table import ACTS_ON_ITEMS
 from narval.kinds.work.language.definition import WorkDefinition
