@@ -10,7 +10,7 @@ from narval.core.definitions.suggestions import closest, nearest
 from narval.core.definitions.wall import in_zone
 from narval.core.engines import commands
 from narval.core.engines.events import Plain, Signalled
-from narval.kinds.work.engine import ending, votes
+from narval.kinds.work.engine import ending
 from narval.kinds.work.engine.changes import (
     ClaimReleased,
     Delegated,
@@ -24,6 +24,7 @@ from narval.kinds.work.engine.decision import NotSoError, WorkDecision
 from narval.kinds.work.engine.eligibility import TaskWays, agreement, asked, offers, task_ways
 from narval.kinds.work.engine.forms import checked, draft, given_values
 from narval.kinds.work.engine.table import ACTS_ON_ITEMS, No
+from narval.kinds.work.engine.votes import answered, settle_votes, take_back, vote
 from narval.kinds.work.language.definition import WorkOutcome
 
 MOST_IN_A_ROW = 3
@@ -182,10 +183,10 @@ def _answer(decision: WorkDecision, event: Signalled) -> None:
     _check_always(decision, event, outcome)
     fields = checked(decision, outcome, given_values(decision, _values(event)))
     if decision.definition.is_voted:
-        votes.vote(decision, event, right, outcome, fields)
+        vote(decision, event, right, outcome, fields)
     else:
         ending.answer(decision, event, right, outcome.name, fields)
-    own = votes.answered(decision.definition, state, event.by)
+    own = answered(decision.definition, state, event.by)
     decision.answer(
         event, state=state.status, outcome=outcome.name, answer=state.answer or None, answered=own
     )
@@ -226,7 +227,7 @@ def _outcome(decision: WorkDecision, event: Signalled) -> WorkOutcome:
 def _take_back(decision: WorkDecision, event: Signalled) -> None:
     if event.by not in decision.state.votes:
         raise NotSoError("not-claimed", "you have not answered this; there is nothing to take back")
-    votes.take_back(decision, event)
+    take_back(decision, event)
     decision.answer(event, state=decision.state.status)
 
 
@@ -237,12 +238,12 @@ def _refuse(decision: WorkDecision, event: Signalled) -> None:
     if right is None:
         raise decision.why_not(event.by)
     if event.by in state.votes:
-        votes.take_back(decision, event, settled=False)
+        take_back(decision, event, settled=False)
     decision.change(Refused(**by_whom(event, right), why=event.text("reason")))
     if state.handed and event.by == state.handed[-1].to:
         hand_back(decision)
     if decision.definition.is_voted:
-        votes.settle(decision)
+        settle_votes(decision)
     elif state.claim is None:
         ending.end_if_nobody_is_left(decision)
     decision.answer(event, state=state.status)

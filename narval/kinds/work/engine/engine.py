@@ -12,7 +12,7 @@ from math import floor
 from narval.core.engines import commands
 from narval.core.engines.decision import Inputs
 from narval.core.engines.events import Cancelled, Event, Failure, Returned, Signalled, Started, TimerFired
-from narval.kinds.work.engine import acts, ending, notices
+from narval.kinds.work.engine import acts, ending, notices, offering
 from narval.kinds.work.engine.changes import GivenUp, LeaseEnded, Notified, Reminded, WakeSet, WorkChange
 from narval.kinds.work.engine.claims import (
     after,

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 from narval.core.definitions.people.directory import Right
 from narval.core.engines.events import Plain, Signalled
-from narval.kinds.work.engine import claims, ending
+from narval.kinds.work.engine import ending
 from narval.kinds.work.engine.changes import VoteChanged, Voted
+from narval.kinds.work.engine.claims import by_whom, escalate
 from narval.kinds.work.engine.decision import WorkDecision
 from narval.kinds.work.engine.state import Values, Vote, WorkState
 from narval.kinds.work.language.definition import WorkDefinition, WorkOutcome
@@ -21,15 +22,15 @@ def vote(
     """Count an answer, and end the item if it is decided."""
     earlier = decision.state.votes.get(event.by)
     change = Voted if earlier is None else VoteChanged
-    decision.change(change(**claims.by_whom(event, right), outcome=outcome.name, fields=fields))
-    settle(decision)
+    decision.change(change(**by_whom(event, right), outcome=outcome.name, fields=fields))
+    settle_votes(decision)
 
 
 def take_back(decision: WorkDecision, event: Signalled, *, settled: bool = True) -> None:
     """Take back an answer."""
-    decision.change(VoteChanged(**claims.by_whom(event)))
+    decision.change(VoteChanged(**by_whom(event)))
     if settled:
-        settle(decision)
+        settle_votes(decision)
 
 
 def answered(definition: WorkDefinition, state: WorkState, person: str) -> dict[str, Plain] | None:
@@ -65,7 +66,7 @@ def _reachable(decision: WorkDecision) -> Iterator[WorkOutcome]:
             yield outcome
 
 
-def settle(decision: WorkDecision) -> None:
+def settle_votes(decision: WorkDecision) -> None:
     """End an item that is decided, or that the remaining people cannot decide."""
     state, definition = decision.state, decision.definition
     for outcome in definition.outcomes:
@@ -76,8 +77,8 @@ def settle(decision: WorkDecision) -> None:
     if next(_reachable(decision), None) is not None:
         return
     if state.level < len(definition.escalations):
-        claims.escalate(decision)
-        settle(decision)
+        escalate(decision)
+        settle_votes(decision)
     elif not state.votes and not left(decision):
         ending.end_if_nobody_is_left(decision)
     elif definition.otherwise:
