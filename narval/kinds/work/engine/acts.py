@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from narval.core.agreeing import Act, refusal, sentence
-from narval.core.definitions.people.directory import ALWAYS, ONCE, known_as
+from narval.core.definitions.people.directory import ALWAYS, ONCE, Right, known_as
 from narval.core.definitions.suggestions import closest, nearest
 from narval.core.definitions.wall import in_zone
 from narval.core.engines import commands
@@ -18,14 +18,16 @@ from narval.kinds.work.engine.changes import (
     Refused,
     Saved,
     TaskMoved,
+    VoteChanged,
+    Voted,
 )
-from narval.kinds.work.engine.claims import by_whom, hand_back, lease_from, may_answer, take
+from narval.kinds.work.engine.claims import by_whom, escalate, hand_back, lease_from, may_answer, take
 from narval.kinds.work.engine.decision import NotSoError, WorkDecision
 from narval.kinds.work.engine.eligibility import TaskWays, agreement, asked, offers, task_ways
 from narval.kinds.work.engine.forms import checked, draft, given_values
+from narval.kinds.work.engine.state import Values, Vote, WorkState
 from narval.kinds.work.engine.table import ACTS_ON_ITEMS, No
-from narval.kinds.work.engine.votes import answered, settle_votes, take_back, vote
-from narval.kinds.work.language.definition import WorkOutcome
+from narval.kinds.work.language.definition import WorkDefinition, WorkOutcome
 
 MOST_IN_A_ROW = 3
 """The most delegations in a row."""
@@ -284,3 +286,76 @@ _ACTS: Mapping[str, Callable[[WorkDecision, Signalled], None]] = {
     "refuse": _refuse,
     "reassign": _reassign,
 }
+
+
+def vote(
+    decision: WorkDecision, event: Signalled, right: Right, outcome: WorkOutcome, fields: Values
+) -> None:
+    """Count an answer, and end the item if it is decided."""
+    earlier = decision.state.votes.get(event.by)
+    change = Voted if earlier is None else VoteChanged
+    decision.change(change(**by_whom(event, right), outcome=outcome.name, fields=fields))
+    settle_votes(decision)
+
+
+def take_back(decision: WorkDecision, event: Signalled, *, settled: bool = True) -> None:
+    """Take back an answer."""
+    decision.change(VoteChanged(**by_whom(event)))
+    if settled:
+        settle_votes(decision)
+
+
+def answered(definition: WorkDefinition, state: WorkState, person: str) -> dict[str, Plain] | None:
+    """The answer of a person to an open item, with the number of people who gave it, and the number
+    needed.
+    """
+    if state.over or person not in state.votes:
+        return None
+    outcome = definition.outcome(state.votes[person].outcome)
+    if outcome is None:  # the definition has changed
+        return None
+    return {"outcome": outcome.name, "has": len(state.voters(outcome.name)), "needs": outcome.needs}
+
+
+def counted(decision: WorkDecision, outcome: WorkOutcome) -> list[Vote]:
+    """The answers for an outcome that count, without those of excluded people."""
+    return [
+        vote
+        for vote in decision.state.votes.values()
+        if vote.outcome == outcome.name and vote.by not in decision.excluded
+    ]
+
+
+def left(decision: WorkDecision) -> int:
+    """The number of people who may still answer; an absent person and their substitute count once."""
+    return len({right.instead_of or name for name, right in decision.eligible().items()})
+
+
+def _reachable(decision: WorkDecision) -> Iterator[WorkOutcome]:
+    more = left(decision)
+    for outcome in decision.definition.outcomes:
+        if len(counted(decision, outcome)) + more >= outcome.needs:
+            yield outcome
+
+
+def settle_votes(decision: WorkDecision) -> None:
+    """End an item that is decided, or that the remaining people cannot decide."""
+    state, definition = decision.state, decision.definition
+    for outcome in definition.outcomes:
+        count = counted(decision, outcome)
+        if len(count) >= outcome.needs:
+            ending.end_by_votes(decision, outcome.name, count)
+            return
+    if next(_reachable(decision), None) is not None:
+        return
+    if state.level < len(definition.escalations):
+        escalate(decision)
+        settle_votes(decision)
+    elif not state.votes and not left(decision):
+        ending.end_if_nobody_is_left(decision)
+    elif definition.otherwise:
+        ending.end_by_votes(decision, definition.otherwise, [])
+    else:
+        needed = ", ".join(f"{outcome.name} {outcome.needs}" for outcome in definition.outcomes)
+        message = f"no outcome of {definition.full_name} can be reached any more; needed: {needed}"
+        ending.give_up(decision, "no-quorum", message)

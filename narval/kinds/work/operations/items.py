@@ -20,6 +20,7 @@ from narval.core.definitions.suggestions import closest
 from narval.core.errors import RequestError, UnreadableError, WorkRefusedError
 from narval.core.patterns.pattern import Bound
 from narval.daemon.daemon import Daemon
+from narval.kinds.work.engine.acts import answered
 from narval.kinds.work.engine.eligibility import asked, task_ways
 from narval.kinds.work.engine.explain import urged
 from narval.kinds.work.engine.listing import (
@@ -33,7 +34,6 @@ from narval.kinds.work.engine.listing import (
 )
 from narval.kinds.work.engine.state import WorkState
 from narval.kinds.work.engine.table import MOVES, PHASES
-from narval.kinds.work.engine.votes import answered
 from narval.kinds.work.language.definition import WorkDefinition
 from narval.kinds.work.language.fields import FormField
 from narval.people.item_text import is_untold, look_at, secrets_shown, text_shown
