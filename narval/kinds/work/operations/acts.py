@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import pwd
 from collections.abc import Coroutine
+from contextlib import suppress
 from functools import partial
 from inspect import Parameter, Signature, signature
+from pathlib import Path
 from typing import Any
 
 from narval.agent.forgetting import forget_at_once
@@ -15,6 +20,7 @@ from narval.ask.asking_person import person_of, who_acts, why_not_administering
 from narval.ask.labels import signal_in
 from narval.ask.registry import Operation, operation
 from narval.core.definitions.people.directory import GRANTING
+from narval.core.definitions.suggestions import closest
 from narval.core.engines.commands import Answer
 from narval.core.engines.events import PersonsAct, Plain, Signalled
 from narval.core.errors import RequestError, WorkRefusedError
@@ -23,6 +29,7 @@ from narval.kinds.work.engine.ending import over
 from narval.kinds.work.engine.listing import people_in
 from narval.kinds.work.engine.table import ACTS_ON_ITEMS
 from narval.kinds.work.operations.items import WorkView
+from narval.people.files import DONE, WORK_FOLDER
 
 TERMINAL = "terminal"
 """The way of askers at the control socket, or in this program (P45)."""
@@ -131,3 +138,30 @@ async def forget_person(daemon: Daemon, person: str, *, asker: Asker = PROGRAM) 
 
     await daemon.host.submit(erase)
     return {"person": person, "forgotten": concerned}
+
+
+@operation("write")
+async def work_folder(daemon: Daemon, person: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
+    """Make the folder in which a person is offered items as files, and `done` in it."""
+    people = daemon.agent.lookup.people
+    recipient = people.person(person)
+    if recipient is None:
+        suggestion = closest(person, [other.name for other in people.people])
+        raise RequestError(f"there is no person {person!r} in etc/people.toml{suggestion}")
+    if daemon.home is None:
+        raise RequestError("a home in memory has no folders; open one on a disk")
+    folder = daemon.home.path / WORK_FOLDER / person
+    try:
+        await asyncio.to_thread(_make, folder, recipient.login)
+    except OSError as error:
+        raise RequestError(f"{folder} cannot be made: {error.strerror}") from None
+    return {"person": person, "path": str(folder)}
+
+
+def _make(folder: Path, owner: str) -> None:
+    folder.parent.mkdir(exist_ok=True)
+    for path in (folder, folder / DONE):
+        path.mkdir(mode=0o700, exist_ok=True)
+        if os.geteuid() == 0 and owner:  # root makes it for others, who otherwise could not use it
+            with suppress(KeyError):
+                os.chown(path, pwd.getpwnam(owner).pw_uid, -1)
