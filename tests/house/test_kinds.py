@@ -23,7 +23,7 @@ ALLOWED: dict[str, str] = {
     "narval.core.definitions.action.parser": "$plan is a variable of patterns",
     "narval.core.definitions.telling.patterns": "$plan is a variable of patterns",
     "narval.core.definitions.transform.parser": "$plan is a variable of patterns",
-    "narval.core.elements.names": "recipe is an attribute of start-plan, elements of runs come from narval alone",
+    "narval.core.elements.names": "recipe is an attribute of start-plan, and runs have elements",
     "narval.files.reachable": "work is a folder of a home",
     "narval.kinds.dataflow.cli.foreground": "a dataflow is called a plan in its file",
     "narval.kinds.automaton.language.parser": "a state without a kind calls a recipe",

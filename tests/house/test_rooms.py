@@ -91,8 +91,7 @@ def test_a_kind_is_imported_in_its_own_folder_alone() -> None:
 MEETING: dict[str, dict[str, str]] = {
     "work": {
         "narval.people.files": "people answer work by files",
-        "narval.people.mail.channel": "people are asked by mail",
-        "narval.people.mail.channel": "people answer by mail",
+        "narval.people.mail.channel": "people are asked by mail, and answer",
         "narval.people.mail.answers": "people answer by mail",
         "narval.people.chat.notices": "people are asked by chat",
         "narval.people.chat.outbox": "what could hide or reorder a text is shown as in work",
