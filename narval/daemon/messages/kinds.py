@@ -1,4 +1,4 @@
-"""Kinds of messages: the receiver's work for each, in the turn that takes it.
+"""Kinds of messages: the receiver's work for each, in the turn that takes it (G25, G33 to G35).
 
 A new kind is a function and a row of `KINDS`.
 """
@@ -38,6 +38,8 @@ from narval.daemon.messages.remote_calls import (
 from narval.daemon.messages.undelivered import keep_letter, settle_call
 from narval.daemon.messages.withdrawals import WITHDRAW, take_withdrawal
 from narval.store.batch import MessageRow
+
+_UNREADABLE = "unreadable"
 
 
 def take_element(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
@@ -90,22 +92,6 @@ def take_receipt(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Enve
     return None
 
 
-KINDS: Mapping[str, Take] = MappingProxyType(
-    {
-        ELEMENT: take_element,
-        UNDELIVERED: take_notice,
-        RECEIPT: take_receipt,
-        CALL: take_call,
-        CANCEL: take_cancel,
-        RETURNED: take_return,
-        WITHDRAW: take_withdrawal,
-    }
-)
-
-
-UNREADABLE = "unreadable"
-
-
 def take_call(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
     """Start the run that answers a call, or answer at once why there is none (G34).
 
@@ -115,7 +101,7 @@ def take_call(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelop
     try:
         asked = read_asked(row.data)
     except UnreadableError as error:
-        return Refusal(UNREADABLE, str(error))
+        return Refusal(_UNREADABLE, str(error))
     if call_key(row.id, envelope.sender) in turn.agent.runs.by_call or asked.until <= turn.at:
         return None
     problem = receiver.calls.refusal(asked.kind, asked.name, envelope.sender)
@@ -143,7 +129,7 @@ def take_return(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envel
     try:
         reply = read_reply(row.data)
     except UnreadableError as error:
-        reply = Reply(0, problem=Failure(UNREADABLE, str(error)))
+        reply = Reply(0, problem=Failure(_UNREADABLE, str(error)))
 
     def add(run: Run, call: Call) -> tuple[tuple[int, ...], Failure | None]:
         unfit = _unfit(turn, reply.elements)
@@ -220,3 +206,16 @@ def _unfit(turn: Turn, elements: tuple[bytes, ...]) -> Failure | None:
         if fault is not None:
             return Failure("invalid", f"{name} is refused by its schema: {fault}", final=True)
     return None
+
+
+KINDS: Mapping[str, Take] = MappingProxyType(
+    {
+        ELEMENT: take_element,
+        UNDELIVERED: take_notice,
+        RECEIPT: take_receipt,
+        CALL: take_call,
+        CANCEL: take_cancel,
+        RETURNED: take_return,
+        WITHDRAW: take_withdrawal,
+    }
+)
