@@ -13,7 +13,7 @@ from narval.calls import kept_files
 from narval.calls.kept_files import CHAT_FILES
 from narval.core.errors import RequestError
 from narval.people.chat.messages import IncomingFile
-from narval.surfaces.chat import connection, files, sending
+from narval.surfaces.chat import connection, files
 from tests.daemon.at_work import in_a_loop
 from tests.surfaces.chat.at_work import ChatAtWork, chat_at_work, make_chat_home
 
@@ -237,10 +237,10 @@ def test_C8_the_name_of_a_file_is_a_name(name: str, plain: str) -> None:
 
 
 def test_a_long_text_goes_in_several(tmp_path: Path) -> None:
-    assert sending.pieces("") == [""]
+    assert connection.pieces("") == [""]
     text = "one two three\nfour five six"
-    assert sending.pieces(text, 15) == ["one two three", "four five six"]
-    assert sending.pieces("x" * 25, 10) == ["x" * 10, "x" * 10, "x" * 5]
+    assert connection.pieces(text, 15) == ["one two three", "four five six"]
+    assert connection.pieces("x" * 25, 10) == ["x" * 10, "x" * 10, "x" * 5]
 
 
 @in_a_loop

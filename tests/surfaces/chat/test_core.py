@@ -11,7 +11,7 @@ import pytest
 
 from narval.core.errors import DaemonGoneError, OperatorError
 from narval.files.outside.chats import ChatSettings
-from narval.surfaces.chat import connection, sending
+from narval.surfaces.chat import connection
 from narval.surfaces.chat.contract import ChatError
 from narval.surfaces.chat.program import alone
 from tests.daemon.at_work import in_a_loop
@@ -99,7 +99,7 @@ class Daemon:
 @in_a_loop
 async def test_C16_a_daemon_is_told_how_a_chat_is_when_that_changes_and_when_it_begins_anew() -> None:
     daemon = Daemon()
-    records = sending.ChatRecords(ChatSettings(name="phone", kind="xmpp"), daemon)
+    records = connection.ChatRecords(ChatSettings(name="phone", kind="xmpp"), daemon)
     await records.sent("no connection")
     assert daemon.told == [], "nobody knows yet how it is"
     for _ in range(2):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from narval.core.errors import DaemonGoneError
-from narval.surfaces.chat import sending
+from narval.surfaces.chat import connection
 from narval.surfaces.chat.program import serve
 from narval.surfaces.control.async_client import AsyncClient
 from tests.daemon.at_work import in_a_loop
@@ -93,7 +93,7 @@ async def test_C12_one_with_an_id_is_not_sent_twice(tmp_path: Path) -> None:
 async def test_C12_one_that_never_went_out_is_neither_lost_nor_marked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sending, "FIRST", 0.01)
+    monkeypatch.setattr(connection, "FIRST", 0.01)
     async with chat_at_work(make_chat_home(tmp_path)) as chat:
         chat.service.can = frozenset()
         await chat.kill()

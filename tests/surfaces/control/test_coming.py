@@ -15,9 +15,8 @@ from narval.ask.asker import Asker
 from narval.core.errors import DaemonGoneError, RequestError
 from narval.files.outside.chats import ChatSettings
 from narval.files.outside.peers import PeerSettings
-from narval.surfaces.chat.connection import ChatConnection
+from narval.surfaces.chat.connection import ChatConnection, ChatRecords
 from narval.surfaces.chat.program import _other_files
-from narval.surfaces.chat.sending import ChatRecords
 from narval.surfaces.control import async_client, wire
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.control.server import ControlServer
