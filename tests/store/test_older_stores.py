@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from narval.ask.signals import signal
+from narval.ask.runs.acts import signal
 from narval.kinds.process.operations import complete
 from narval.store import migrate, tables
 from tests.daemon.at_work import Scene, in_a_loop, portrait

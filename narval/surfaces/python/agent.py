@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from lxml import etree
 from msgspec.structs import replace
 
-from narval.ask import signals as on_signals
 from narval.ask.asker import PROGRAM, PYTHON, Asker, person_name
 from narval.ask.daemon import letters
 from narval.ask.memory import changing, listing
 from narval.ask.operations import invoke
 from narval.ask.runs import acts, renewing, showing
+from narval.ask.runs import acts as on_signals
 from narval.ask.runs.history import history
 from narval.ask.runs.listing import runs as list_runs
 from narval.ask.why import why
