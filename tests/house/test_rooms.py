@@ -97,7 +97,7 @@ MEETING: dict[str, dict[str, str]] = {
         "narval.people.chat.outbox": "what could hide or reorder a text is shown as in work",
         "narval.surfaces.chat.forms": "people fill in the fields of work by chat",
         "narval.ask.attention.attention": "what people have not answered needs attention",
-        "narval.ask.runs.renewing": "an item is begun anew by whoever may administer it",
+        "narval.ask.runs.retrying": "an item is begun anew by whoever may administer it",
         "narval.ask.daemon.requests": "a daemon that stops says what nobody has answered",
         "narval.surfaces.cli.daemon.run": "a daemon that ends says what nobody has answered",
         "narval.surfaces.cli.demo": "the demo asks whoever looks at it",

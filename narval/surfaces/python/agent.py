@@ -17,7 +17,7 @@ from narval.ask.asker import PROGRAM, PYTHON, Asker, person_name
 from narval.ask.daemon import letters
 from narval.ask.memory import changing, listing
 from narval.ask.operations import invoke
-from narval.ask.runs import acts, renewing, showing
+from narval.ask.runs import acts, retrying, showing
 from narval.ask.runs import acts as on_signals
 from narval.ask.runs.history import history
 from narval.ask.runs.listing import runs as list_runs
@@ -236,7 +236,7 @@ class Agent(OfMessages, OfKinds):
     wait = forward(acts.wait)
     cancel = forward(acts.cancel)
     cancel_all = forward(acts.cancel_all)
-    renew = forward(renewing.renew)
+    renew = forward(retrying.renew)
     history = forward(history)
     why = forward(why)
 
