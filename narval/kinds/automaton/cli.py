@@ -54,7 +54,7 @@ async def _run(file: Path, output: int | None) -> tuple[dict[str, Any], bool]:
     """Run a file to its end; return the run, and whether it was interrupted. Raises DefinitionError."""
     import asyncio
 
-    from narval.ask.runs import acts, showing
+    from narval.ask.runs import acts, parts
     from narval.daemon.daemon import Daemon
 
     daemon = await Daemon.open(None)
@@ -72,7 +72,7 @@ async def _run(file: Path, output: int | None) -> tuple[dict[str, Any], bool]:
         for number in _ENDING:
             loop.add_signal_handler(number, end, number)
         await acts.wait(daemon, run)
-        return await showing.show(daemon, run), bool(received)
+        return await parts.show(daemon, run), bool(received)
     finally:
         await daemon.close()
 

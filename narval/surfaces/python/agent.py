@@ -17,7 +17,7 @@ from narval.ask.asker import PROGRAM, PYTHON, Asker, person_name
 from narval.ask.daemon import letters
 from narval.ask.memory import changing, listing
 from narval.ask.operations import invoke
-from narval.ask.runs import acts, retrying, showing
+from narval.ask.runs import acts, parts, retrying
 from narval.ask.runs import acts as on_signals
 from narval.ask.runs.history import history
 from narval.ask.runs.listing import runs as list_runs
@@ -231,7 +231,7 @@ class Agent(OfMessages, OfKinds):
 
     # --- runs -----------------------------------------------------------------------------------------
 
-    run = forward(showing.show)
+    run = forward(parts.show)
     runs = forward(list_runs)
     wait = forward(acts.wait)
     cancel = forward(acts.cancel)
