@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from narval.ask.runs.dot import dot
+from narval.ask.runs.drawing import dot
 from narval.ask.text import BIDIRECTIONAL
 from narval.core.engines.graph import Graph, GraphEdge, GraphNode, NodeShape, TokenMark
 

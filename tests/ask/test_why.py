@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import narval
-from narval.ask.runs import dot
+from narval.ask.runs import drawing
 from narval.kinds.recipe.engine.graph import graph
 from narval.surfaces.cli.render import reasons
 from narval.surfaces.python.agent import Agent
@@ -278,7 +278,7 @@ def test_N25_a_date_is_told_in_the_zone_of_the_home(tmp_path: Path, condition: s
         assert sentence in list(reasons.why(answer))
         assert sentence in list(reasons.why(agent.why(run, "t")))
         assert "its date has not come" in agent.why(run, "t")["reason"]
-        drawn = dot.dot(graph(*_definition_and_state(agent, run)))
+        drawn = drawing.dot(graph(*_definition_and_state(agent, run)))
         assert "hours=7 minutes=0 seconds=0" in drawn
         assert "#d6e6f7" in drawn, "the colour of what waits"
 
@@ -301,7 +301,7 @@ def test_N39_a_graph_has_steps_and_last_days_as_they_are_written(tmp_path: Path,
     with narval.open() as agent:
         agent.load(tmp_path / "w.py")
         agent.load(DATED.format("").replace('hours="7" minutes="0" seconds="0"', written))
-        drawn = dot.dot(graph(*_definition_and_state(agent, start(agent, "w.dated"))))
+        drawn = drawing.dot(graph(*_definition_and_state(agent, start(agent, "w.dated"))))
         for field in written.replace("'", "").split():
             assert field in drawn
 
@@ -354,7 +354,7 @@ def test_N38_a_condition_that_must_last_says_since_when_it_does_and_when_it_will
     lines = list(reasons.why(answer))
     assert lines[-3].startswith(f"late waits for element {order} to have fitted for long enough, until 20")
     assert lines[-1].startswith(f"           element {order} (order · state open) fits since 20")
-    assert "order[@state='open'] for 10 min 0 s" in dot.dot(graph(*_definition_and_state(agent, run)))
+    assert "order[@state='open'] for 10 min 0 s" in drawing.dot(graph(*_definition_and_state(agent, run)))
     reason = agent.why(run, "late")["reason"]
     assert reason.endswith(f"its in-steps are done, and element {order} must still fit for a while")
 
