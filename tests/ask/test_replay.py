@@ -11,7 +11,7 @@ import pytest
 
 import narval
 from narval.agent import run as runs
-from narval.ask.runs import replaying
+from narval.ask.runs import story
 from narval.ask.runs.drawing import graph_of
 from narval.core.errors import RequestError
 from narval.store.reading import Tables
@@ -244,12 +244,12 @@ def test_M34_between_two_graphs_the_loop_may_do_something_else(
             await asyncio.sleep(0)
 
     async def both() -> Any:
-        task = asyncio.ensure_future(replaying.replay(agent.daemon, run))
+        task = asyncio.ensure_future(story.replay(agent.daemon, run))
         await beside(task)
         return await task
 
     monkeypatch.setattr(time_slice, "SLICE", 0.0)
-    monkeypatch.setattr(replaying, "graph_of", counted)
+    monkeypatch.setattr(story, "graph_of", counted)
     assert len(agent.runner.run(both())["entries"]) > 2
     assert most == 1
 
