@@ -74,8 +74,9 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "propose", "proposals", "proposal", "drawn_proposal", "drop_proposal",
     ),
     "definitions.accepting": ("accept", "unaccept"),
-    "definitions.editing": ("edit", "check_edit", "save_edit", "take_back_edit"),
-    "definitions.examples": ("examples", "example", "take_example"),
+    "definitions.editing": (
+        "edit", "check_edit", "save_edit", "take_back_edit", "examples", "example", "take_example",
+    ),
     "definitions.grants": ("grants", "grant", "revoke"),
     "definitions.reach": ("reach",),
 }  # fmt: skip
