@@ -164,10 +164,9 @@ KINDS: dict[str, Kind] = {
             "operations.acts": (
                 "claim", "release", "save", "move", "delegate", "answer", "take_back", "refuse",
                 "reassign",
-                "forget_person",
+                "forget_person", "work_folder",
             ),
             "operations.log": ("work_log",),
-            "operations.folders": ("work_folder",),
         },
         commands={"work": "cli.command"},
         methods="python:OfWork",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narval.kinds.work.operations import acts, folders, items, log
+from narval.kinds.work.operations import acts, items, log
 from narval.surfaces.python.runner import forward
 
 
@@ -22,4 +22,4 @@ class OfWork:
     reassign = forward(acts.reassign)
     forget_person = forward(acts.forget_person)
     work_log = forward(log.work_log)
-    work_folder = forward(folders.work_folder)
+    work_folder = forward(acts.work_folder)

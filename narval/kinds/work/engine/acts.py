@@ -1,4 +1,8 @@
-"""The acts of people on an item (P20–P25): each gets its result, or the reason why it is refused."""
+"""The acts of people on an item (P20–P25): each gets its result, or the reason why it is refused.
+
+Where several people answer (P26–P28), each has one vote, which may be changed or taken back while the item is
+open.
+"""
 
 from __future__ import annotations
 
@@ -286,6 +290,9 @@ _ACTS: Mapping[str, Callable[[WorkDecision, Signalled], None]] = {
     "refuse": _refuse,
     "reassign": _reassign,
 }
+
+
+# --- answers of several people ----------------------------------------------------------------------------
 
 
 def vote(

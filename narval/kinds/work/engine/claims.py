@@ -1,4 +1,7 @@
-"""Claims: who has an item, and for how long (P20–P22, P25, P33)."""
+"""Claims: who has an item, and until which moment (P20–P22, P25, P33).
+
+The moments that an item waits for are computed by the calendar of the home.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The engine of work: items that people are offered, and answer (P1–P43).
 
-`table` says what each act does in each state, and `acts` does them. `claims` decides who has an item, `votes`
-counts the answers of several people, `deadlines` does what is due, and `ending` ends items.
+`table` says what each act does in each state, and `acts` does them, and counts the answers of several people.
+`claims` decides who has an item, `notices` writes to people, and `ending` ends items.
 """
 
 from __future__ import annotations
@@ -162,6 +162,13 @@ _NOTES: Mapping[str, Callable[[WorkDecision, Signalled], None]] = {
     NO_ACT: _turned_away,
     "review": _review,
 }
+
+
+# --- moments (P22, P25, P32–P34): lease, reminder, escalation, deadline, in this order --------------------
+#
+# One timer is set, for the next of them. Moments that passed while no daemon was running are handled once. A
+# deadline missed this way comes five minutes after the start, so that answers waiting in mailboxes and folders
+# count.
 
 
 def _set_timer(decision: WorkDecision) -> None:

@@ -270,6 +270,8 @@ class _WorkBuilder:
         return defaults
 
 
+# --- fields of forms; each type has its own attributes ----------------------------------------------------
+
 _OF_TYPES: Mapping[str, Container[str]] = {
     "least": ORDERED,
     "most": ORDERED,
