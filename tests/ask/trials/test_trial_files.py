@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from narval.ask.trials import trial_files
-from narval.ask.trials.trial_files import KEPT, TrialFiles
+from narval.ask.trials import trials
+from narval.ask.trials.trials import KEPT, TrialFiles
 
 NOON = 1_800_000_000.0
 
@@ -30,12 +30,12 @@ def test_M57_only_the_daemons_user_can_read_them(tmp_path: Path) -> None:
 
 
 def test_M57_the_oldest_give_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial_files, "MOST", 3)
+    monkeypatch.setattr(trials, "MOST", 3)
     files = TrialFiles(tmp_path)
     for number in range(5):
         files.keep(str(number), "ann", {"n": number}, NOON + number)
     assert [n for n in range(5) if files.get(str(n), "ann", NOON)] == [2, 3, 4]
-    monkeypatch.setattr(trial_files, "MOST_BYTES", 1_000)
+    monkeypatch.setattr(trials, "MOST_BYTES", 1_000)
     files.keep("long", "ann", {"n": "x" * 900}, NOON + 9)
     assert [n for n in range(5) if files.get(str(n), "ann", NOON)] == []
     assert files.get("long", "ann", NOON) == {"n": "x" * 900}
