@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, get_args
 
 from narval.core.agreeing import Role, roles
 from narval.core.definitions.reminder import may_be_reminder
 from narval.core.errors import DaemonGoneError, NarvalError
+from narval.people.chat.messages import AskedBack, Reply
 from narval.surfaces.chat import short_forms
-from narval.surfaces.chat.confirming import ask_back
-from narval.surfaces.chat.line import Dealt, Line
+from narval.surfaces.chat.line import Dealt, Handler, Line
 from narval.surfaces.chat.short_forms import Clock
 from narval.system.clock import machine_zone
 
@@ -245,3 +245,48 @@ async def _acts_outside(line: Line, name: str) -> bool:
     except NarvalError:
         return False  # there is none: starting it will say so
     return any(need["outside"] for row in rows for need in row["needs"])
+
+
+SECONDS = 600.0
+"""Seconds for which a question waits."""
+
+YES, NO = "yes", "no"
+
+
+def ask_back(line: Line, text: str, command: str, *, private_to: str = "") -> Dealt:
+    """Ask the sender of a line whether to do a command."""
+    number = line.taken.number
+    buttons = tuple((f"{_token(number)}.{word}", word) for word in (YES, NO))
+    reply = Reply(text=f"{text} ({YES} or {NO})", to=private_to, buttons=buttons)
+    return Dealt((reply,), question=AskedBack(number=number, command=command, at=time.time()))
+
+
+def doing(handlers: Sequence[Handler]) -> Handler:
+    """The handler of a yes or a no to a confirmation, which passes the command to `handlers`."""
+
+    async def handle(line: Line) -> Dealt | None:
+        """Do the command in question if a line says yes; None for a line about something else."""
+        asked = await line.asked()
+        if (question := asked["question"]) is None or time.time() - question["at"] > SECONDS:
+            return None
+        token, _, word = line.message.button.partition(".")
+        if not line.message.button:  # a reply to a message about an item is about that item
+            word = "" if asked["about"] else line.text.strip().strip(".!").casefold()
+        elif token != _token(question["number"]):
+            word = ""
+        if word not in (YES, NO):
+            return None
+        text, command = "Nothing was done.", line.confirmed(question["command"])
+        if word == YES:
+            for one in handlers:
+                if (dealt := await one(command)) is not None:
+                    return dealt
+            text = f"that is no command: {command.text}"
+        return Dealt.saying(text, private_to=line.name if line.is_in_room else "")
+
+    return handle
+
+
+def _token(number: int) -> str:
+    """The prefix of the data of buttons below a question."""
+    return f"q{number}"

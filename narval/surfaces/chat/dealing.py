@@ -18,7 +18,7 @@ from narval.core.definitions.people.directory import chat_key
 from narval.core.errors import DaemonGoneError, NarvalError
 from narval.files.outside.chats import ChatSettings
 from narval.people.chat.messages import Answering, AskedBack, Reply, Taken, without_name
-from narval.surfaces.chat import answers, commands, confirming, model
+from narval.surfaces.chat import answers, commands, model
 from narval.surfaces.chat.contract import ChatError, Kind
 from narval.surfaces.chat.files import fetched
 from narval.surfaces.chat.line import Dealt, Handler, Line
@@ -30,7 +30,7 @@ log = logging.getLogger("narval.chat")
 _COMMANDS: Sequence[Handler] = (answers.handle, commands.handle, commands.remind)
 
 HANDLERS: Sequence[Handler] = (
-    confirming.doing(_COMMANDS), *_COMMANDS, answers.handle_rest, model.handle,
+    commands.doing(_COMMANDS), *_COMMANDS, answers.handle_rest, model.handle,
 )  # fmt: skip
 """The handlers in order: a confirmation, an answer to a question, a command, a reminder, an unintelligible
 reply about an item, the proposal of a model.

@@ -18,7 +18,7 @@ from narval.core.errors import ActionError
 from narval.files.outside.services import LanguageModel, service_named
 from narval.files.settings import read_settings
 from narval.surfaces.chat import commands
-from narval.surfaces.chat.confirming import ask_back
+from narval.surfaces.chat.commands import ask_back
 from narval.surfaces.chat.line import Dealt, Line
 
 log = logging.getLogger("narval.chat")
