@@ -19,7 +19,7 @@ from narval.files.outside.chats import ChatSettings
 from narval.files.settings import read_settings
 from narval.surfaces.chat.connection import ChatConnection
 from narval.surfaces.chat.contract import open_chat
-from narval.surfaces.chat.files import remove_parts
+from narval.surfaces.chat.dealing import remove_parts
 from narval.surfaces.control.async_client import AsyncClient
 
 log = logging.getLogger("narval.chat")

@@ -13,7 +13,7 @@ from narval.calls import kept_files
 from narval.calls.kept_files import CHAT_FILES
 from narval.core.errors import RequestError
 from narval.people.chat.messages import IncomingFile
-from narval.surfaces.chat import connection, files
+from narval.surfaces.chat import connection, dealing
 from tests.daemon.at_work import in_a_loop
 from tests.surfaces.chat.at_work import ChatAtWork, chat_at_work, make_chat_home
 
@@ -161,10 +161,10 @@ async def test_C8_a_file_is_fetched_into_the_home_and_no_further(
         (path,) = (tmp_path / CHAT_FILES).glob("*/*")
         assert (path.name, path.read_bytes()) == ("people.toml", b"a picture")
         assert f'path="{path.relative_to(tmp_path)}"' in row["xml"]
-        monkeypatch.setattr(files, "MOST_BYTES", 1000)
+        monkeypatch.setattr(dealing, "MOST_BYTES", 1000)
         refused = await chat.says("", file=file | {"size": None, "reference": "r2"})
         assert "more than 1,000 bytes" in refused
-        monkeypatch.setattr(files, "QUOTA", 1)
+        monkeypatch.setattr(dealing, "QUOTA", 1)
         assert "has no room" in await chat.says("", file=file)
         assert [one.name for one in (tmp_path / CHAT_FILES).iterdir()] == [path.parent.name]
 
@@ -212,7 +212,7 @@ async def test_C8_files_that_nothing_names_are_removed_at_the_start_and_when_the
     async with chat_at_work(home) as chat:
         await removed()
         put_old()
-        monkeypatch.setattr(files, "QUOTA", 1)
+        monkeypatch.setattr(dealing, "QUOTA", 1)
         monkeypatch.setattr(kept_files, "SWEEP_EVERY", 0.0)
         file = {"name": "a.png", "media_type": "image/png", "size": 3, "reference": "r"}
         refused = await chat.says("", file=file)
@@ -232,7 +232,7 @@ async def test_C8_files_that_nothing_names_are_removed_at_the_start_and_when_the
     ],
 )
 def test_C8_the_name_of_a_file_is_a_name(name: str, plain: str) -> None:
-    assert files.plain_name(name) == plain
+    assert dealing.plain_name(name) == plain
     assert IncomingFile(name=name, media_type="", size=None, reference="").name == name
 
 
@@ -247,7 +247,7 @@ def test_a_long_text_goes_in_several(tmp_path: Path) -> None:
 async def test_C8_parts_of_files_count_and_what_a_kill_left_of_them_goes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "QUOTA", 10)
+    monkeypatch.setattr(dealing, "QUOTA", 10)
     part = tmp_path / CHAT_FILES / ".5eed"
     part.parent.mkdir(parents=True)
     part.write_bytes(b"x" * 9)
