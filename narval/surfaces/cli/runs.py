@@ -172,7 +172,7 @@ def why(
         return
     if (origin and uses) or id is not None or (as_dot and svg is not None):
         raise click.UsageError("expected one of --origin and --uses, without ID, with --dot or --svg or none")
-    from narval.surfaces.cli.render import origins
+    from narval.surfaces.cli.render import graphs
 
     bounded = {} if limit is None else {"limit": limit}
     is_drawn = as_dot or svg is not None
@@ -184,7 +184,7 @@ def why(
     elif as_dot:
         session.give(answer, lambda reply: click.echo(reply["dot"].encode("utf-8"), nl=False))
     else:
-        render = origins.origin if origin else origins.uses
+        render = graphs.origin if origin else graphs.uses
         session.give(answer, lambda reply: click.echo("\n".join(render(reply))))
 
 

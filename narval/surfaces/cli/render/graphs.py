@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from narval.ask.text import Row, clean, moment_in_zone
 from narval.core.errors import SurroundingsError
 from narval.surfaces.cli.render.tables import Column, table
 
@@ -61,3 +62,84 @@ def svg(dot: str) -> bytes:
         message = done.stderr.decode("utf-8", "replace").strip()
         raise SurroundingsError(f"Graphviz's program {program} refused the graph: {message[:500]}")
     return done.stdout
+
+
+MOST_LINES = 400
+"""The most lines of a tree: an element from which several were made appears below each of them."""
+
+
+def origin(answer: Row) -> Iterator[str]:
+    """The lines on what an element was made from, each below what was made from it."""
+    rows = {row["id"]: row for row in answer["elements"]}
+    below = {key: row["from"] for key, row in rows.items()}
+    yield from _tree(answer, rows, below, "nothing is known of where it came from")
+
+
+def uses(answer: Row) -> Iterator[str]:
+    """The lines on what was made from an element, each below its source, and the users of these elements."""
+    rows = {row["id"]: row for row in answer["elements"]}
+    below: dict[str, list[str]] = {key: [] for key in rows}
+    for key, row in rows.items():
+        for before in row["from"]:
+            below.setdefault(before, []).append(key)
+    yield from _tree(answer, rows, below, "")
+
+
+def _tree(answer: Row, rows: dict[str, Row], below: dict[str, list[str]], nothing: str) -> Iterator[str]:
+    first = answer["elements"][0]["id"]
+    seen, ahead, lines = set[str](), [(first, 0)], 0
+    while ahead and lines < MOST_LINES:
+        key, depth = ahead.pop()
+        lines += 1
+        if key not in rows:
+            yield f"{'  ' * depth}{key} (not shown: see --limit)"
+        elif key in seen:
+            yield f"{'  ' * depth}{_named(rows[key])} (see above)"
+        else:
+            seen.add(key)
+            came = _came(rows[key]) or ("" if below[key] else nothing)
+            yield f"{'  ' * depth}{_named(rows[key])}{f': {came}' if came else ''}"
+            yield from (f"{'  ' * depth}    {line}" for line in _users(rows[key]))
+            ahead += [(other, depth + 1) for other in reversed(below[key])]
+    if ahead or answer["more"]:
+        yield "there is more: --limit N looks at N elements, and --json shows all of these"
+
+
+def _named(row: Row) -> str:
+    if row["name"] is None:
+        return f"{row['id']} ({clean(row['stands'])})"
+    stands = f" ({row['stands']})" if row["stands"] != "current" else ""
+    title = f" · {clean(row['title'])}" if row.get("title") else ""
+    return f"{row['id']} {clean(row['name'])}{title}{stands}"
+
+
+def _came(row: Row) -> str:
+    """The step that made an element, and where it came from outside."""
+    origin = row["origin"] or {}
+    made = ""
+    if origin.get("run"):
+        step = f"step {origin['step']} of " if origin["step"] else ""
+        made = f"made by {step}{row.get('run_of') or 'a run that is forgotten'} (run {origin['run']})"
+    if origin.get("endorsed"):
+        made = f"endorsed: {origin['endorsed']}"
+    outside = f"from outside: {row['outside']}" if row["outside"] else ""
+    return clean(", ".join(filter(None, (made, outside, moment_in_zone(row["added"])))))
+
+
+def _users(row: Row) -> Iterator[str]:
+    """The inputs and conditions that used an element, the runs that consulted it, and where it was sent."""
+    users = set[int]()
+    for use in row.get("used_by", ()):
+        place = f"transition {use['transition']}" if "transition" in use else f"step {use['step']}"
+        in_run = f", run {use['run']}" if use["run"] else ""
+        users.add(use["run"])
+        yield clean(f"used by {place} of {use['definition']}{in_run}")
+    for step, target in sorted({(call["step"], call["target"]) for call in row.get("given_to", ())}):
+        yield clean(f"given to {target}, step {step}, which is under way")
+    for run in row.get("consulted_by", ()):
+        if run["run"] not in users:
+            of = f" of {run['run_of']}" if run["run_of"] else ""
+            yield clean(f"consulted by run {run['run']}{of}")
+    for sent in row.get("sent_to", ()):
+        in_run = f" by run {sent['run']}" if sent["run"] else ""
+        yield clean(f"sent to agent {sent['agent']}{in_run}")
