@@ -124,7 +124,7 @@ def remove(session: Session, name: str) -> None:
 
 def _is_served(session: Session) -> bool:
     """True while `narval web` serves the home."""
-    from narval.surfaces.http.address import known
+    from narval.surfaces.http.place import known
     from narval.surfaces.http.sessions import FOLDER
 
     try:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from narval.core.errors import OperatorError
-from narval.surfaces.http import address
+from narval.surfaces.http import place
 from narval.surfaces.http import server as servers
 from narval.surfaces.http.guard import FORM, Message, Receive, RequestLimits, Scope, Send
 from narval.surfaces.http.place import WebPlace
@@ -93,12 +93,12 @@ def test_M64_it_listens_on_loopback_alone_at_both_addresses(tmp_path: Path) -> N
 
 
 def test_pages_are_where_they_were_before_if_that_is_free(tmp_path: Path) -> None:
-    with address.serving(tmp_path) as (noted, former):
-        assert (former, address.port_of(former)) == ("", None)
-        address.note(noted, "https://narval.example.org")
-        address.note(noted, "http://127.0.0.1:7")
-    with address.serving(tmp_path) as (_, former):
-        assert address.port_of(former) == 7
+    with place.serving(tmp_path) as (noted, former):
+        assert (former, place.port_of(former)) == ("", None)
+        place.note(noted, "https://narval.example.org")
+        place.note(noted, "http://127.0.0.1:7")
+    with place.serving(tmp_path) as (_, former):
+        assert place.port_of(former) == 7
     (first, *others) = loopback(before := free_port())
     (elsewhere, *more) = loopback(None, before)
     assert elsewhere.getsockname()[1] != before

@@ -77,8 +77,8 @@ def web(
     from narval.files.settings import Settings
     from narval.surfaces.cli.daemon import serving
     from narval.surfaces.cli.mcp_clients import needs_extra
-    from narval.surfaces.http.address import note, port_of
-    from narval.surfaces.http.address import serving as holding
+    from narval.surfaces.http.place import note, port_of
+    from narval.surfaces.http.place import serving as holding
 
     sessions, has_link = _sessions(session), not kept and _may_show_link(session)
     with ExitStack() as stack:
@@ -185,8 +185,7 @@ def log_in(session: Session, person: str | None) -> None:
 
     Without PERSON it is for you: for the person with your login in etc/people.toml.
     """
-    from narval.surfaces.http.address import known
-    from narval.surfaces.http.place import login_address
+    from narval.surfaces.http.place import known, login_address
     from narval.surfaces.http.sessions import own_person
 
     session.vouch()
