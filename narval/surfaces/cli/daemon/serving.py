@@ -16,9 +16,8 @@ from narval.files.web_settings import LINK, WEB, LinkSettings, WebSettings, host
 from narval.surfaces.cli.daemon.kept import on_end
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.application import application
-from narval.surfaces.http.calls import Calls
 from narval.surfaces.http.guard import Application, Guard
-from narval.surfaces.http.hooks import Hooks
+from narval.surfaces.http.hooks import Calls, Hooks
 from narval.surfaces.http.login import LoginPages, session_pages
 from narval.surfaces.http.place import WebPlace
 from narval.surfaces.http.saved_forms import SavedForms
