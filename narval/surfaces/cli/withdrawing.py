@@ -3,13 +3,189 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import click
 
-from narval.ask.text import Row, clean, counted
+from narval.ask.text import Row, article, clean, counted, fault_line, moment, moment_in_zone, xml_text
+from narval.core.errors import SettingsError
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import Number, asking, command, reason_option
+from narval.surfaces.cli.render.tables import Column, came_from, listing
 from narval.surfaces.cli.session import Session
+
+TRUST_FILE = "etc/trust.toml"
+
+_TRUST = """\
+narval trust
+narval trust mail.send
+narval trust 12
+narval trust 12 --endorse --reason 'I have read it, it is the invoice of the plumber'"""
+
+
+@command("trust", example=_TRUST, alters=True)
+@click.argument("what", metavar="[EID|RUN|NAME]", default="", shell_complete=completion.trusted)
+@click.option("--endorse", is_flag=True, help="Put the same element without labels in its place.")
+@reason_option("Why it needs no labels; kept with the new element.")
+def trust(session: Session, what: str, endorse: bool, why: str | None) -> None:
+    """Show the rules about what may go where.
+
+    They are those of etc/trust.toml, each with its number of uses since the agent became active. With the
+    NAME of an action or a definition, only those that may apply to its calls are shown.
+
+    With the number of an element or a run, it shows the ways by which its content came.
+
+    With --endorse the owner of the home vouches for what an element says: the same element replaces it,
+    without labels.
+    """
+    if endorse != (why is not None):
+        raise click.UsageError("expected --endorse and --reason TEXT together")
+    is_number = what.isdecimal() and what.isascii()
+    if endorse:
+        if not is_number:
+            raise click.UsageError("expected the number of the element that is to be endorsed")
+        endorsed: Any = session.ask("endorse", eid=int(what), why=why)
+        session.give(endorsed, lambda row: click.echo(f"element {row['eid']} takes the place of {what}"))
+    elif is_number:
+        session.give(
+            session.ask("trust", eid=int(what)), lambda row: click.echo("\n".join(_label_lines(row)))
+        )
+    else:
+        session.give(_rules(session, what), _print_rules)
+
+
+def _rules(session: Session, name: str) -> Any:
+    """The rules of the home. Raises SettingsError if their file is broken and no daemon has loaded rules."""
+    try:
+        return session.ask("rules", name=name)
+    except SettingsError as error:
+        if TRUST_FILE not in str(error):
+            raise
+        why = f"{TRUST_FILE} has faults, so there are no rules to show, and no daemon starts on it"
+        raise SettingsError(f"{why}; set it right, and look again: narval check\n{error}") from None
+
+
+def _print_rules(answer: Row) -> None:
+    if answer["file"] is None:
+        click.echo("no rules: there is no etc/trust.toml; only a language model's answer asks first")
+        click.echo("take those that ship: narval take etc/trust.toml && narval take recipes/trust.xml")
+        return
+    for word, key in (("secret", "match"), ("known", "values")):
+        for row in answer[word]:
+            click.echo(clean(f"{word} {row['name']}: {row[key]}"))
+    rules = [{**rule, "place": f"{answer['file']}:{rule['line']}"} for rule in answer["rules"]]
+    listing(_COLUMNS, rules, f"no rule of {answer['file']} is about it")
+    if answer["faults"]:
+        click.echo(f"\n{answer['file']} has faults; the rules above stay active until they are corrected:")
+        for fault in answer["faults"]:
+            click.echo(clean(fault_line(fault)))
+
+
+def _about(rule: Row) -> str:
+    """The labels that a rule is about."""
+    secrets = [f"secret:{name}" for name in rule["secret"]]
+    return ", ".join((*rule["from"], *secrets))
+
+
+def _only(rule: Row) -> str:
+    """The calls that a rule is about, if not all."""
+    words = [f"{key} {', '.join(rule[key])}" for key in ("action", "recipe", "holds") if rule[key]]
+    return "; ".join((*words, *([f"to {rule['to']}"] if rule["to"] else ())))
+
+
+_COLOURS = {"allow": "green", "ask": "yellow", "refuse": "red"}
+
+_COLUMNS = (
+    Column("rule", lambda rule: rule["place"]),
+    Column("decides", lambda rule: rule["then"], style=lambda rule: _COLOURS[rule["then"]]),
+    Column("label", _about),
+    Column("part", lambda rule: rule["part"]),
+    Column("calls", lambda rule: rule["calls"] or "", right=True),
+    Column("last", lambda rule: moment(rule["last"]), is_moment=True),
+    Column("why", lambda rule: rule["why"]),
+    Column("only for", _only),
+)
+
+
+def _label_lines(answer: Row) -> Iterator[str]:
+    yield f"{answer['eid']} {clean(answer['name'])}: {_labels(answer)}"
+    for path, labels in answer["parts"].items():
+        yield f"  {clean(path or '(the rest)')}: {clean(', '.join(labels)) or 'no labels'}"
+    if answer["endorsed"]:
+        yield f"  endorsed: {clean(answer['endorsed'])}"
+    for before in answer["by"]:
+        yield f"  by {before['eid']} {clean(before['name'] or '(forgotten)')}: {_labels(before)}"
+
+
+def _labels(row: Row) -> str:
+    deciding = f"decided by {', '.join(row['decided_by'])}" if row["decided_by"] else ""
+    return clean("; ".join(filter(None, (", ".join(row["labels"]), deciding)))) or "no labels"
+
+
+@asking("element", "element", example="narval element 14\nnarval element 14 --json")
+@click.argument("eid", type=Number("an element"), shell_complete=completion.elements)
+def element(answer: Row) -> None:
+    """Show an element, what it came from, and what was made from it.
+
+    Besides its XML: the runs that hold it, when it will be forgotten, its versions, and, with the runs and
+    calls that made them, the elements before and after it, 6 steps and 200 elements each way. `narval why
+    EID` says what prevents a run from taking it.
+    """
+    click.echo("\n".join(_element_lines(answer)))
+
+
+def _element_lines(answer: Row) -> Iterator[str]:
+    yield f"element {answer['eid']}, {article(answer['name'])} {clean(answer['name'])}: {_made(answer)}"
+    yield xml_text(answer["xml"])
+    if answer["labels"]:
+        yield f"  labels {clean(', '.join(answer['labels']))}"
+    if answer["decided_by"]:
+        yield f"  decided by {clean(', '.join(answer['decided_by']))}"
+    if answer["declared"]:
+        yield f"  declared by {clean(answer['declared'])}: it is not forgotten"
+    if answer["forgotten"]:
+        run, at = answer["forgotten"]["run"], moment_in_zone(answer["forgotten"]["at"])
+        yield f"  forgotten at {at}{f', with run {run}' if run else ', if nothing uses it until then'}"
+    if answer["withdrawn"] is not None:
+        yield f"  withdrawn: {clean(answer['withdrawn'])}"
+    elif answer["doubtful"]:
+        yield f"  doubtful: made from what was withdrawn; `narval confirm {answer['eid']}` lets it count"
+    elif answer["outdated"]:
+        yield "  outdated: a newer version has replaced it, or none"
+    if answer["before"] or answer["after"]:
+        versions = [*reversed(answer["before"]), answer["eid"], *answer["after"]]
+        yield f"  versions {' → '.join(map(str, versions))}"
+    if answer["used_by"]:
+        yield f"  used {counted(len(answer['used_by']), 'time')}: see `narval why {answer['eid']}`"
+    for held in answer["held_by"]:
+        yield f"  held by run {held['run']} of {clean(held['run_of'])} ({held['state']})"
+    if (others := answer["holders"] - len(answer["held_by"])) > 0:
+        yield f"  and by {counted(others, 'run')} more"
+    for way, title in (("back", "made from"), ("on", "made of it")):
+        if answer[way]:
+            yield f"{title}:"
+        for node in answer[way]:
+            yield f"{'  ' * node['depth']}{node['eid']} {_name(node)}{_of(node)}"
+        if answer["more"][way]:
+            yield "  and more, that is not shown"
+
+
+def _name(node: Row) -> str:
+    return f"{clean(node['name'])}: {_made(node)}" if node["name"] else "(forgotten)"
+
+
+def _made(row: Row) -> str:
+    """The maker of an element, in words, and the moment."""
+    call = f" by {clean(row['target'])}" if row["target"] else ""
+    run = f" of {clean(row['run_of'])} ({row['state']})" if row["run_of"] else ""
+    return ", ".join(filter(None, (f"{clean(came_from(row))}{run}{call}", moment_in_zone(row["added"]))))
+
+
+def _of(node: Row) -> str:
+    """The elements that one was made from, if they are shown."""
+    more = f" and {node['more']} more" if node["more"] else ""
+    return f", from {', '.join(map(str, node['from']))}{more}" if node["from"] or more else ""
+
 
 _WITHDRAW = """\
 narval withdraw 12 --dry-run
