@@ -1,4 +1,4 @@
-"""One advance of a run of an automaton: killing states, ending the run."""
+"""One advance of a run of an automaton: killing states, holding them, ending the run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from narval.core.engines import commands
 from narval.core.engines.calls.backoff import restart_wait
 from narval.core.engines.decision import Decision
 from narval.core.engines.view import FileTimes
-from narval.kinds.automaton.engine.changes import AutomatonChange, RunMoved, StatesKilled
+from narval.kinds.automaton.engine.changes import AutomatonChange, Hold, RunMoved, StateHeld, StatesKilled
 from narval.kinds.automaton.engine.state import AutomatonState
 from narval.kinds.automaton.language.definition import Automaton, State
 
@@ -59,6 +59,15 @@ class AutomatonDecision(Decision[Automaton, AutomatonState, AutomatonChange], kw
         self.change(StatesKilled(names, calls, self.event.at))
         for call in calls:
             self.command(commands.CancelCall(call))
+
+    # --- waiting --------------------------------------------------------------------------------------
+
+    def hold(self, state: State, hold: Hold, until: float | None = None, fallback: int = 0) -> None:
+        """Hold a state; if that is until a moment, set a timer for it."""
+        wake = self.identifier() if until is not None else ""
+        self.change(StateHeld(state.name, hold, wake, until, fallback, self.event.at))
+        if until is not None:
+            self.command(commands.SetTimer(wake, until, calendar=hold == "date"))
 
     # --- the end --------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """The automaton engine: starts and kills programs, depending on how others end (A1-A16).
 
-`state` has the tables of transitions and `changes` the facts. `start` holds a state until it may run and
-calls its programs; `completion` decides what follows when they end.
+`state` has the tables of transitions and `changes` the facts. `running` holds a state until it may run, calls
+its programs, and decides what follows when they end.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from narval.core.definitions.schedule import Time
 from narval.core.engines import commands
 from narval.core.engines.dates import has_come
 from narval.core.engines.events import Cancelled, Event, Migrated, Returned, Signalled, Started, TimerFired
-from narval.kinds.automaton.engine import completion
 from narval.kinds.automaton.engine.changes import (
     AutomatonChange,
     CallLate,
@@ -22,7 +21,6 @@ from narval.kinds.automaton.engine.changes import (
     SignalHeard,
     SignalTaken,
 )
-from narval.kinds.automaton.engine.completion import go_on, make_ready, wait_for_date
 from narval.kinds.automaton.engine.decision import AutomatonDecision
 from narval.kinds.automaton.engine.explain import explain as explain
 from narval.kinds.automaton.engine.explain import part_word as part_word
@@ -33,6 +31,14 @@ from narval.kinds.automaton.engine.explain import waiting_for as waiting_for
 from narval.kinds.automaton.engine.graph import graph as graph
 from narval.kinds.automaton.engine.migrating import follow_version
 from narval.kinds.automaton.engine.migrating import migrated as migrated
+from narval.kinds.automaton.engine.running import (
+    go_on,
+    interrupt,
+    make_ready,
+    returned,
+    settle,
+    wait_for_date,
+)
 from narval.kinds.automaton.engine.state import AutomatonState
 from narval.kinds.automaton.language.definition import Automaton, signal_label
 
@@ -52,7 +58,7 @@ def advance(decision: AutomatonDecision, event: Event) -> None:
     if decide is not None and not decision.state.over:
         decide(decision, event)
         if not decision.state.over:
-            completion.settle(decision)
+            settle(decision)
 
 
 def fail(decision: AutomatonDecision, error: int) -> None:
@@ -128,9 +134,10 @@ def _signalled(decision: AutomatonDecision, event: Signalled) -> None:
         return
     for raw in event.elements:
         decision.add_told(raw.xml, event)
-    taken = [name for name in listening if _interrupt(decision, name, signal_label(event.name))]
+    label, states = signal_label(event.name), decision.definition.states
+    taken = [name for name in listening if interrupt(decision, states[name], label)]
     for name in decision.state.held:
-        state = decision.definition.states[name]
+        state = states[name]
         if decision.state.of(name).hold == "signal" and state.wait == event.name:
             decision.change(SignalTaken(name, event.name))
             taken.append(name)
@@ -149,15 +156,6 @@ def _listeners(decision: AutomatonDecision, signal: str) -> tuple[list[str], lis
         [name for name, state in states.items() if state.wait == signal],
         [name for name in under_way if signal in states[name].interrupted_by],
     )
-
-
-def _interrupt(decision: AutomatonDecision, name: str, label: str) -> bool:
-    """Interrupt a state; return False if it was already interrupted or is no longer running."""
-    now = decision.state.of(name)
-    if now.interrupted or now.state not in ("running", "held"):
-        return False
-    completion.interrupt(decision, decision.definition.states[name], label)
-    return True
 
 
 def _unheard(decision: AutomatonDecision, signal: str) -> str:
@@ -183,7 +181,7 @@ def _cancelled(decision: AutomatonDecision, event: Cancelled) -> None:
 _ON: dict[type, Callable[[AutomatonDecision, Any], None]] = {
     Started: _started,
     Migrated: follow_version,
-    Returned: completion.returned,
+    Returned: returned,
     TimerFired: _woken,
     Signalled: _signalled,
     Cancelled: _cancelled,

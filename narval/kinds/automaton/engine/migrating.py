@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from narval.core.engines.events import Migrated
 from narval.core.engines.migration import Migration, MovedPart, NoPlace, copied, misnamed, renamed
-from narval.kinds.automaton.engine import completion
 from narval.kinds.automaton.engine.changes import AutomatonMigrated
 from narval.kinds.automaton.engine.decision import AutomatonDecision
+from narval.kinds.automaton.engine.running import let_go
 from narval.kinds.automaton.engine.state import AutomatonState, StateRun
 from narval.kinds.automaton.language.definition import ANY, END, SIGNAL, Automaton, State
 
@@ -51,7 +51,7 @@ def follow_version(decision: AutomatonDecision, event: Migrated) -> None:
     """Continue with another version, which may have room for more programs."""
     after = msgspec.msgpack.decode(event.state, type=AutomatonState)
     decision.change(AutomatonMigrated(version=event.version, state=after))
-    completion.let_go(decision)
+    let_go(decision)
 
 
 def _moved(

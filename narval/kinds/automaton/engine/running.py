@@ -1,5 +1,5 @@
-"""The end of a state: its successors, the states killed for them, and the end of the run (A3-A5,
-section 4).
+"""Running states: the waits before a state, the calls of its contenders, and what follows its end (A3-A5,
+A7-A10, A14, A15, section 4).
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 
 from narval.core.definitions.remote_calls import limit_of_remote
 from narval.core.engines import commands
-from narval.core.engines.calls.backoff import wait
+from narval.core.engines.calls.backoff import retry_wait
 from narval.core.engines.dates import next_date
 from narval.core.engines.events import Returned
 from narval.kinds.automaton.engine.changes import (
@@ -20,7 +20,6 @@ from narval.kinds.automaton.engine.changes import (
     StateAwaited,
     StateCalled,
     StateEnded,
-    StateHeld,
     StateInterrupted,
     StateReady,
     StateSkipped,
@@ -75,7 +74,7 @@ def call(decision: AutomatonDecision, state: State, fallback: int) -> None:
         _call_run(decision, state, state.target, identifier)
         return
     decision.change(StateCalled(state.name, identifier, fallback, decision.event.at))
-    program = program_of(decision.definition, state, fallback)
+    program = _program_of(decision.definition, state, fallback)
     who = identifier, commands.PROGRAM, program.words[0], state.name
     fed, limit, restart = _fed(decision, state), state.timeout, state.on_restart
     asked = commands.Call(*who, fed, ("",), timeout=limit, on_restart=restart, program=program)
@@ -103,7 +102,7 @@ def _call_run(decision: AutomatonDecision, state: State, target: tuple[str, str]
         decision.command(commands.SetTimer(wake, decision.event.at + limit))
 
 
-def program_of(automaton: Automaton, state: State, fallback: int) -> commands.Program:
+def _program_of(automaton: Automaton, state: State, fallback: int) -> commands.Program:
     """The program of a state; whether it must run is checked when it is started."""
     return commands.Program(
         words=state.contenders[fallback].words,
@@ -157,7 +156,7 @@ def _hold_for_programs(decision: AutomatonDecision, state: State) -> bool:
     dying = decision.state.dying
     if not dying or not any(call_id in dying for call_id in decision.state.of(state.name).dying):
         return False
-    decision.change(StateHeld(state.name, "programs", at=decision.event.at))
+    decision.hold(state, "programs")
     return True
 
 
@@ -170,9 +169,7 @@ def wait_for_date(decision: AutomatonDecision, state: State) -> bool:
         message = f"none of the dates that state {state.name} waits for ever comes again"
         decision.end("failed", decision.add_error_element("no-date", message, state.name))
         return True
-    wake = decision.identifier()
-    decision.change(StateHeld(state.name, "date", wake, date, at=decision.event.at))
-    decision.command(commands.SetTimer(wake, date, calendar=True))
+    decision.hold(state, "date", date)
     return True
 
 
@@ -182,7 +179,7 @@ def _hold_for_signal(decision: AutomatonDecision, state: State) -> bool:
     if state.wait in decision.state.signals:
         decision.change(SignalTaken(state.name, state.wait, kept=True))
         return False
-    decision.change(StateHeld(state.name, "signal", at=decision.event.at))
+    decision.hold(state, "signal")
     return True
 
 
@@ -191,10 +188,8 @@ def _hold_after_quick_deaths(decision: AutomatonDecision, state: State) -> bool:
     deaths = decision.state.states[state.name].quick - QUICK_DEATHS
     if deaths <= 0:
         return False
-    wake = decision.identifier()
-    until = decision.event.at + min(LONGEST_PAUSE, wait(FIRST_PAUSE, deaths, decision.event.id))
-    decision.change(StateHeld(state.name, "quick", wake, until, at=decision.event.at))
-    decision.command(commands.SetTimer(wake, until))
+    pause = min(LONGEST_PAUSE, retry_wait(FIRST_PAUSE, deaths, decision.event.id))
+    decision.hold(state, "quick", decision.event.at + pause)
     return True
 
 
@@ -205,7 +200,7 @@ def _skip_or_hold_for_room(decision: AutomatonDecision, state: State) -> bool:
         return True
     if decision.state.has_capacity(decision.definition.max_parallel):
         return False
-    decision.change(StateHeld(state.name, "room", at=decision.event.at))
+    decision.hold(state, "room")
     return True
 
 
@@ -243,7 +238,7 @@ def returned(decision: AutomatonDecision, event: Returned) -> None:
 
 def _came_back(decision: AutomatonDecision, state: State, event: Returned) -> None:
     now = decision.state.of(state.name)
-    labels, output = how_it_ended(event) if not now.late else ((TIMEOUT,), "")
+    labels, output = _how_it_ended(event) if not now.late else ((TIMEOUT,), "")
     if now.interrupted:
         labels = (now.interrupted,)
     if now.wake:
@@ -253,15 +248,17 @@ def _came_back(decision: AutomatonDecision, state: State, event: Returned) -> No
         contender = state.contenders[now.fallback] if state.contenders else None
         if contender is not None and now.tries < contender.retries:
             decision.change(CallFailed(event.call, labels[0], output, again=True))
-            _back_off(decision, state, contender.backoff, now.tries, now.fallback)
+            pause = retry_wait(contender.backoff, max(1, now.tries), event.id)
+            decision.hold(state, "back-off", event.at + pause, now.fallback)
             return
         if now.fallback + 1 < len(state.contenders):
             decision.change(CallFailed(event.call, labels[0], output))
             call(decision, state, now.fallback + 1)
             return
-        if now.failures // max(1, len(state.contenders)) < state.retries:
+        if (rounds := now.failures // max(1, len(state.contenders))) < state.retries:
             decision.change(CallFailed(event.call, labels[0], output))
-            _back_off(decision, state, state.backoff, now.failures // max(1, len(state.contenders)))
+            pause = retry_wait(state.backoff, max(1, rounds), event.id)
+            decision.hold(state, "back-off", event.at + pause)
             return
     skipped = bool(event.value and event.value.get("skipped"))
     produced = event.eids if labels[0] == SUCCESS else ()
@@ -269,9 +266,13 @@ def _came_back(decision: AutomatonDecision, state: State, event: Returned) -> No
     _follow(decision, state, labels)
 
 
-def interrupt(decision: AutomatonDecision, state: State, label: str) -> None:
-    """Leave a running state by the transition of a signal, when its program is gone."""
+def interrupt(decision: AutomatonDecision, state: State, label: str) -> bool:
+    """Leave a running state by the transition of a signal, when its program is gone; False if it was already
+    interrupted or is no longer running.
+    """
     now = decision.state.of(state.name)
+    if now.interrupted or now.state not in ("running", "held"):
+        return False
     if now.wake:
         decision.command(commands.CancelTimer(now.wake))
     decision.change(StateInterrupted(state.name, label))
@@ -280,9 +281,10 @@ def interrupt(decision: AutomatonDecision, state: State, label: str) -> None:
         _follow(decision, state, (label,))
     else:
         decision.command(commands.CancelCall(now.call))
+    return True
 
 
-def how_it_ended(event: Returned) -> tuple[Ended, str]:
+def _how_it_ended(event: Returned) -> tuple[Ended, str]:
     """The labels for the end of a call, most precise first, and the last lines of its output."""
     value = event.value or {}
     output = str(value.get("output") or "")
@@ -296,16 +298,6 @@ def how_it_ended(event: Returned) -> tuple[Ended, str]:
     if value.get(SIGNAL):
         return (str(value[SIGNAL]), SIGNAL), output
     return (str(value.get("status", 0)),), output
-
-
-def _back_off(
-    decision: AutomatonDecision, state: State, backoff: float | None, tries: int, fallback: int = 0
-) -> None:
-    """Schedule the next try after `tries` failures of all contenders, or of one; the pause doubles."""
-    wake = decision.identifier()
-    until = decision.event.at + wait(backoff, max(1, tries), decision.event.id)
-    decision.change(StateHeld(state.name, "back-off", wake, until, fallback, decision.event.at))
-    decision.command(commands.SetTimer(wake, until))
 
 
 # --- successors -----------------------------------------------------------------------------------------
