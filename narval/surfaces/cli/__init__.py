@@ -113,7 +113,7 @@ _WHERE = {
     "collection": "daemon.collection", "simulate": "trials.simulate",
     "start": "memory", "add": "memory", "outdate": "memory", "memory": "memory",
     "trust": "withdrawing", "withdraw": "withdrawing", "confirm": "withdrawing", "undo": "withdrawing",
-    "element": "withdrawing", "part": "monitor.runs", "timeline": "monitor.runs",
+    "element": "withdrawing", "part": "history", "timeline": "history",
     "figures": "monitor.figures", "gantt": "monitor.figures",
     "send": "memory", "letters": "memory", "remind": "reminding", "reminders": "reminding",
     "runs": "runs", "show": "runs", "history": "history", "why": "runs", "cancel": "runs", "signal": "runs",
