@@ -26,8 +26,8 @@ from narval.core.errors import (
 from narval.daemon.daemon import Daemon
 from narval.kinds.process.calls.token import MOST_MEMBERS
 from narval.kinds.process.engine.explain import arc_row, node_row
+from narval.kinds.process.engine.state import NodeToken
 from narval.kinds.process.engine.tokens import traversal
-from narval.kinds.process.engine.tokens.token import NodeToken
 from narval.kinds.process.engine.tokens.traversal import Direction, Order
 from narval.kinds.process.language.attribute_types import kept
 

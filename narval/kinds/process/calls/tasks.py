@@ -22,8 +22,8 @@ from narval.core.errors import ActionError
 from narval.kinds.process.calls import execution
 from narval.kinds.process.calls.execution import NodeHook
 from narval.kinds.process.calls.transient import Transients
+from narval.kinds.process.engine.state import NodeToken
 from narval.kinds.process.engine.tokens import traversal
-from narval.kinds.process.engine.tokens.token import NodeToken
 from narval.kinds.process.engine.tokens.token_view import brief_view
 from narval.kinds.process.language.code import Code
 from narval.system.scripts.interpreters import monty_program

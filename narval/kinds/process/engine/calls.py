@@ -18,9 +18,9 @@ from narval.kinds.process.engine import conditions
 from narval.kinds.process.engine.changes import CodeQueued, NodeCallMade
 from narval.kinds.process.engine.decision import NodeFault, ProcessDecision
 from narval.kinds.process.engine.node_types import NESTED, SCRIPT, hooks
+from narval.kinds.process.engine.state import NodeToken
 from narval.kinds.process.engine.tokens import environment
 from narval.kinds.process.engine.tokens.rubric import evaluated
-from narval.kinds.process.engine.tokens.token import NodeToken
 from narval.kinds.process.language.definition import Node
 
 WITH_PROTOTYPE = frozenset({"action", "transform"})

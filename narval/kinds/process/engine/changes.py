@@ -12,8 +12,7 @@ from narval.core.engines.commands import Call
 from narval.core.engines.events import Plain
 from narval.core.engines.migration import take_over
 from narval.core.engines.run_state import RunBegan, RunChange
-from narval.kinds.process.engine.state import ProcessState
-from narval.kinds.process.engine.tokens.token import ArcToken, ExecutionType, NodeToken, TokenSet
+from narval.kinds.process.engine.state import ArcToken, ExecutionType, NodeToken, ProcessState, TokenSet
 from narval.kinds.process.language import code
 
 Members = tuple[tuple[int, int], ...]

@@ -11,7 +11,7 @@ from narval.core.engines.calls.candidates import Bindings, CandidateSearch
 from narval.core.engines.decision import Wanted, resolve
 from narval.kinds.process.engine.changes import WatchSet
 from narval.kinds.process.engine.decision import ProcessDecision
-from narval.kinds.process.engine.tokens.token import NodeToken
+from narval.kinds.process.engine.state import NodeToken
 from narval.kinds.process.language.definition import Node
 
 

@@ -11,8 +11,7 @@ from narval.core.engines.decision import Decision
 from narval.core.engines.events import Plain, Returned
 from narval.core.errors import ActionError
 from narval.kinds.process.engine import changes
-from narval.kinds.process.engine.state import ProcessState
-from narval.kinds.process.engine.tokens.token import ArcToken, NodeToken
+from narval.kinds.process.engine.state import ArcToken, NodeToken, ProcessState
 from narval.kinds.process.language.definition import Arc, Node, Process
 
 

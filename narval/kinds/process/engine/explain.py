@@ -13,8 +13,7 @@ from narval.core.engines.commands import Watch
 from narval.core.engines.engine import Find, Lookup, Wait
 from narval.core.engines.run_state import element_of, finished
 from narval.core.engines.story import Fact, Story
-from narval.kinds.process.engine.state import ProcessState
-from narval.kinds.process.engine.tokens.token import ArcToken, NodeToken
+from narval.kinds.process.engine.state import ArcToken, NodeToken, ProcessState
 from narval.kinds.process.language.definition import Process
 
 SHOWN = 200

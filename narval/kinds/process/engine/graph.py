@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from narval.core.engines.graph import EdgeKind, Graph, GraphEdge, GraphNode, TokenMark, Tone
 from narval.kinds.process.engine.explain import sets_of, state_of, word_of
-from narval.kinds.process.engine.state import ProcessState
-from narval.kinds.process.engine.tokens.token import ArcToken, NodeToken
+from narval.kinds.process.engine.state import ArcToken, NodeToken, ProcessState
 from narval.kinds.process.language.definition import Arc, Node, Process
 
 SHOWN = 10

@@ -20,9 +20,8 @@ from narval.kinds.process.engine.changes import NodeTokenAccepted, ProcessMigrat
 from narval.kinds.process.engine.decision import ProcessDecision
 from narval.kinds.process.engine.explain import state_of
 from narval.kinds.process.engine.node_types import SCRIPT
-from narval.kinds.process.engine.state import ProcessState
+from narval.kinds.process.engine.state import NodeToken, ProcessState
 from narval.kinds.process.engine.tokens import flow
-from narval.kinds.process.engine.tokens.token import NodeToken
 from narval.kinds.process.language.definition import Arc, Node, Process
 
 ACCEPTED, DELAYED, DISCARDED = "AcceptToken", "DelayUntil", "DiscardToken"

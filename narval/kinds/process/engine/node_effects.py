@@ -10,8 +10,8 @@ from typing import Any
 from narval.core.engines.events import Plain
 from narval.kinds.process.engine.changes import EnvironmentSet
 from narval.kinds.process.engine.decision import NodeFault, OperationRefused, ProcessDecision
+from narval.kinds.process.engine.state import NodeToken
 from narval.kinds.process.engine.tokens import backtracking, environment, flow
-from narval.kinds.process.engine.tokens.token import NodeToken
 
 Effect = Mapping[str, Any]
 

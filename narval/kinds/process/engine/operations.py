@@ -12,8 +12,8 @@ from narval.core.errors import ElementError
 from narval.kinds.process.engine import completion, conditions, node_effects
 from narval.kinds.process.engine.changes import ListenerSet
 from narval.kinds.process.engine.decision import OperationRefused, ProcessDecision
+from narval.kinds.process.engine.state import NodeToken
 from narval.kinds.process.engine.tokens import backtracking, environment, flow
-from narval.kinds.process.engine.tokens.token import NodeToken
 from narval.kinds.process.language.code import mask_of
 
 Arguments = dict[str, Plain]

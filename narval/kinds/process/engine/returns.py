@@ -8,7 +8,7 @@ from narval.core.definitions.prototype import Prototype
 from narval.core.definitions.remote_calls import limit_of_remote
 from narval.core.elements.element import Element
 from narval.core.engines import commands
-from narval.core.engines.calls.backoff import wait
+from narval.core.engines.calls.backoff import retry_wait
 from narval.core.engines.calls.outputs import judge
 from narval.core.engines.events import Failure, Produced, Returned
 from narval.kinds.process.engine import calls, conditions, node_effects
@@ -16,8 +16,8 @@ from narval.kinds.process.engine.calls import WITH_PROTOTYPE
 from narval.kinds.process.engine.changes import NodeCallBack, NodeTokenExecuted, NodeTokenRetried
 from narval.kinds.process.engine.decision import NodeFault, ProcessDecision
 from narval.kinds.process.engine.node_types import NESTED, given_by
+from narval.kinds.process.engine.state import NodeToken
 from narval.kinds.process.engine.tokens import flow
-from narval.kinds.process.engine.tokens.token import NodeToken
 from narval.kinds.process.language.definition import Node
 
 ERROR_ARC = "error"
@@ -184,7 +184,7 @@ def _try_again(
     retries = calls.seconds(node, "retries")
     if retries is None or token.tries >= retries or problem.final:
         return False
-    pause = wait(calls.seconds(node, "backoff"), token.tries + 1, decision.event.id)
+    pause = retry_wait(calls.seconds(node, "backoff"), token.tries + 1, decision.event.id)
     until, wake = decision.event.at + pause, decision.identifier()
     asked, reserved = decision.view.pending_call(call), decision.state.reserved.get(call, ())
     if call:

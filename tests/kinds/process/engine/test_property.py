@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from narval.kinds.process.engine.tokens.token import FORWARD
+from narval.kinds.process.engine.state import FORWARD
 from tests.core.engines.dialogue import Dialogue, Refusal
 from tests.examples import examples
 

@@ -14,8 +14,8 @@ from narval.core.definitions.parsing import parse
 from narval.core.engines.events import Event, Returned, Signalled, Started, TimerFired
 from narval.core.source.text import Source
 from narval.kinds.process.engine import engine
+from narval.kinds.process.engine.state import Line
 from narval.kinds.process.engine.tokens.flow import LAPS, MOVED_AT_ONCE
-from narval.kinds.process.engine.tokens.token import Line
 from tests.core.engines.dialogue import decided
 from tests.counting import CountedCalls
 

@@ -19,10 +19,9 @@ from heapq import heappop, heappush
 from narval.core.errors import InternalError
 from narval.kinds.process.engine import calls, changes
 from narval.kinds.process.engine.decision import NodeFault, OperationRefused, ProcessDecision
-from narval.kinds.process.engine.state import ProcessState
+from narval.kinds.process.engine.state import ArcToken, ExecutionType, NodeToken, ProcessState
 from narval.kinds.process.engine.tokens import flow
 from narval.kinds.process.engine.tokens.rubric import ask_hook
-from narval.kinds.process.engine.tokens.token import ArcToken, ExecutionType, NodeToken
 from narval.kinds.process.engine.tokens.traversal import traverse
 from narval.kinds.process.language.definition import Arc
 

@@ -9,10 +9,10 @@ from narval.kinds.process.engine import calls, changes, conditions
 from narval.kinds.process.engine.completion import complete_if_done
 from narval.kinds.process.engine.decision import NodeFault, ProcessDecision
 from narval.kinds.process.engine.node_types import NODE, WAIT
+from narval.kinds.process.engine.state import ArcToken, NodeToken
 from narval.kinds.process.engine.tokens import joins
 from narval.kinds.process.engine.tokens.guards import Response, respond
 from narval.kinds.process.engine.tokens.joins import Joined
-from narval.kinds.process.engine.tokens.token import ArcToken, NodeToken
 from narval.kinds.process.language.definition import Arc, Node
 
 MOVED_AT_ONCE = 1_000

@@ -10,8 +10,8 @@ from narval.core.engines.events import Plain
 from narval.kinds.process.engine.conditions import bindings
 from narval.kinds.process.engine.decision import NodeFault, ProcessDecision
 from narval.kinds.process.engine.node_types import hooks
+from narval.kinds.process.engine.state import NodeToken
 from narval.kinds.process.engine.tokens.rubric import ask_hook, moment, result_of
-from narval.kinds.process.engine.tokens.token import NodeToken
 from narval.kinds.process.language.definition import BUILT_IN, MemoryGuard, Node
 from narval.kinds.process.language.statements import Accept, DelayUntil, Discard, Result, Skip
 

@@ -7,8 +7,8 @@ from heapq import merge
 import msgspec
 
 from narval.kinds.process.engine.decision import ProcessDecision
+from narval.kinds.process.engine.state import ArcToken, place
 from narval.kinds.process.engine.tokens.rubric import true_of
-from narval.kinds.process.engine.tokens.token import ArcToken, place
 from narval.kinds.process.language.definition import Arc, Node
 from narval.kinds.process.language.statements import ArcsRequired, NodeRequired, Requirement, SetRequired
 

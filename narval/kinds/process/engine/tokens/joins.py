@@ -9,9 +9,8 @@ import msgspec
 
 from narval.core.engines.events import Plain
 from narval.kinds.process.engine.decision import NodeFault, ProcessDecision
-from narval.kinds.process.engine.state import ProcessState
+from narval.kinds.process.engine.state import ArcToken, ProcessState, place, place_of
 from narval.kinds.process.engine.tokens.join_requirements import by_requirements
-from narval.kinds.process.engine.tokens.token import ArcToken, place, place_of
 from narval.kinds.process.engine.tokens.token_view import arc_token_told
 from narval.kinds.process.language.definition import Arc, Node
 

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from narval.core.definitions.reading.expressions import And, Expression, Not, Or, Predicate
 from narval.core.engines.events import Plain
 from narval.kinds.process.engine.decision import NodeFault, ProcessDecision
-from narval.kinds.process.engine.tokens.token import NodeToken
+from narval.kinds.process.engine.state import NodeToken
 from narval.kinds.process.language.code import Code
 from narval.kinds.process.language.definition import Node
 from narval.kinds.process.language.properties import statements

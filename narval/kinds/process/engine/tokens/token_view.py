@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from narval.kinds.process.engine.state import ProcessState
-from narval.kinds.process.engine.tokens.token import ArcToken, NodeToken
+from narval.kinds.process.engine.state import ArcToken, NodeToken, ProcessState
 from narval.kinds.process.language.definition import Node, Process
 
 

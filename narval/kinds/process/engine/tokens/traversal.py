@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from heapq import heappop, heappush
 from typing import Literal
 
-from narval.kinds.process.engine.state import ProcessState
-from narval.kinds.process.engine.tokens.token import ArcToken, NodeToken
+from narval.kinds.process.engine.state import ArcToken, NodeToken, ProcessState
 from narval.kinds.process.language.definition import Process
 
 Order = Literal["creation", "breadth", "depth"]
