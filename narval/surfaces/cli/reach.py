@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import click
+import msgspec
 
 from narval.ask.text import Row, WayIn, clean, counted, ways_in
+from narval.core.definitions.reading.durations import duration
 from narval.core.definitions.suggestions import closest
 from narval.core.definitions.telling.words import listed
-from narval.core.errors import RequestError
+from narval.core.engines.structure import Finding
+from narval.core.errors import Fault, RequestError
 from narval.core.trust.telling import who
+from narval.files.explore import ExplorationReport, explore_home
 from narval.surfaces.cli.session import Session
 
 _NO_RULES = """\
@@ -47,7 +54,7 @@ class ReachedCalls(NamedTuple):
             for row in of_one:
                 yield from self._of_call(row, told_at)
             yield ""
-        yield _summary(self.rows)
+        yield _counted_labels(self.rows)
         if not self.has_rules:
             yield _NO_RULES
 
@@ -128,8 +135,84 @@ def _ways(row: Row, told_at: dict[WayIn, str]) -> Iterator[str]:
 _VERBS = {"allowed": "allowed", "depends": "depending", "asks": "asking", "refused": "refused"}
 
 
-def _summary(rows: list[Row]) -> str:
+def _counted_labels(rows: list[Row]) -> str:
     """The numbers of calls, by the decision of the rules."""
     numbers = {word: sum(row["prospect"] == word for row in rows) for word in _VERBS}
     counts = ", ".join(f"{number} {_VERBS[word]}" for word, number in numbers.items() if number)
     return f"{counted(len(rows), 'call')} can go outside: {counts}"
+
+
+_CLEAR = "\r\x1b[K"
+"""Removes the line of progress."""
+
+
+def explore(
+    session: Session,
+    faults: list[Fault],
+    form: list[dict[str, Any]],
+    counted_faults: str,
+    paths: Iterable[Path],
+    states: int,
+    seconds: float,
+) -> bool:
+    """Write faults, and findings as they come; return True if all is well."""
+    for fault in () if session.as_json else faults:
+        click.echo(clean(fault))
+    watched = sys.stderr.isatty() and not session.as_json
+    progress = _progress if watched else lambda name, states: None
+    reports = []
+    for report in explore_home(session.home, paths, most=states, seconds=seconds, progress=progress):
+        if watched:
+            click.echo(_CLEAR, nl=False, err=True)
+        if not session.as_json:
+            for finding in report.findings:
+                click.echo(_lines(finding))
+        reports.append(report)
+    cannot = sum(finding.severity == "error" for report in reports for finding in report.findings)
+    if session.as_json:
+        session.give({"faults": form, **_form(reports)}, lambda _: None)
+    else:
+        click.echo(_counted_reports(counted_faults, cannot, reports), err=True)
+    return not cannot and all(fault.warning for fault in faults)
+
+
+def _lines(finding: Finding) -> str:
+    severity = "note: " if finding.severity == "note" else ""
+    head = f"{finding.path}:{finding.line}:{finding.column}: {severity}{finding.message}"
+    return "\n".join([clean(head), *(f"    {clean(line)}" for line in finding.story)])
+
+
+def _counted_reports(faults: str, cannot: int, reports: list[ExplorationReport]) -> str:
+    notes = sum(finding.severity == "note" for report in reports for finding in report.findings)
+    states, seconds = sum(report.states for report in reports), sum(report.seconds for report in reports)
+    walked = sum(report.walked for report in reports)
+    explored = f"{counted(walked, 'definition')}, {counted(states, 'state')}, {duration(seconds)}"
+    impossible = f"{counted(cannot, 'thing')} that cannot be" if cannot else "nothing that cannot be"
+    others = ", ".join(f"{report.kind} {clean(report.name)}" for report in reports if not report.walked)
+    left = f"; not walked through, its graph alone was looked at: {others}" if others else ""
+    return f"{explored}: {faults}, {impossible}, {counted(notes, 'note')}{left}"
+
+
+def _form(reports: list[ExplorationReport]) -> dict[str, Any]:
+    return {
+        "findings": [
+            {"definition": report.name, **msgspec.to_builtins(finding), "part": finding.part or None}
+            for report in reports
+            for finding in report.findings
+        ],
+        "explored": [
+            {
+                "definition": report.name,
+                "kind": report.kind,
+                "states": report.states,
+                "complete": report.complete,
+                "walked": report.walked,
+                "seconds": round(report.seconds, 3),
+            }
+            for report in reports
+        ],
+    }
+
+
+def _progress(name: str, states: int) -> None:
+    click.echo(f"{_CLEAR}{clean(name)}: {counted(states, 'state')} so far", nl=False, err=True)

@@ -110,7 +110,7 @@ def check(
 
     form = [{**json_forms.fault(fault), "warning": fault.warning} for fault in faults]
     if explore:
-        from narval.surfaces.cli.trials.explore import explore as explore_all
+        from narval.surfaces.cli.reach import explore as explore_all
 
         well = explore_all(session, faults, form, _count(faults), files, **limits)
         context.exit(0 if well else NOT_WELL)
