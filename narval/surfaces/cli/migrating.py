@@ -12,9 +12,9 @@ from narval.ask.text import Row, clean, counted
 from narval.core.errors import RequestError
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, command
-from narval.surfaces.cli.render.fates import fates_told
 from narval.surfaces.cli.session import Session
 from narval.surfaces.cli.telling import changed_lines
+from narval.surfaces.cli.trials.forked import fates_told
 from narval.surfaces.cli.trials.moments import read_moment
 
 if TYPE_CHECKING:
