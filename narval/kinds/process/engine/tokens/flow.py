@@ -11,8 +11,8 @@ from narval.kinds.process.engine.decision import NodeFault, ProcessDecision
 from narval.kinds.process.engine.node_types import NODE, WAIT
 from narval.kinds.process.engine.state import ArcToken, NodeToken
 from narval.kinds.process.engine.tokens import joins
-from narval.kinds.process.engine.tokens.guards import Response, respond
 from narval.kinds.process.engine.tokens.joins import Joined
+from narval.kinds.process.engine.tokens.rubric import Response, respond
 from narval.kinds.process.language.definition import Arc, Node
 
 MOVED_AT_ONCE = 1_000
