@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from narval.ask.text import counted
 
 
 def provenance(element: Mapping[str, Any]) -> dict[str, Any]:
@@ -33,7 +36,7 @@ def _graph(rows: list[dict[str, Any]]) -> dict[str, Any]:
         for before in row["from"]
         if before in ids
     ]
-    return laid_out([_part(row) for row in rows], arcs)
+    return laid_out([_element_part(row) for row in rows], arcs)
 
 
 def laid_out(
@@ -46,7 +49,7 @@ def laid_out(
     return drawn if apart is None else {**drawn, "apart": apart}
 
 
-def _part(node: Mapping[str, Any]) -> dict[str, Any]:
+def _element_part(node: Mapping[str, Any]) -> dict[str, Any]:
     """An element of a provenance; the displayed one has depth 0."""
     origin = node["origin"] or {}
     name = node["name"] or "forgotten"
@@ -65,6 +68,59 @@ def _part(node: Mapping[str, Any]) -> dict[str, Any]:
         "state": state,
         "tone": tone,
         "badge": "",
+        "shape": "box",
+        "frame": "",
+    }
+
+
+APART = 0.9
+"""The inches between agents, and between the two arcs of a pair, which have a text each."""
+
+
+def correspondence(
+    pairs: Sequence[Mapping[str, Any]], agents: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
+    """The parts and arcs of the pairs of `message_counts`, with each agent's row in `agents`; removed agents
+    have no part.
+    """
+    held = {row["name"]: row for row in agents}
+    named = [pair for pair in pairs if pair["from"] and pair["to"]]
+    waiting: Counter[str] = Counter()
+    for pair in named:
+        waiting[pair["to"]] += pair["open"]
+    names = dict.fromkeys(name for pair in named for name in (pair["from"], pair["to"]))
+    arcs = [
+        {
+            "id": f"{pair['from']}>{pair['to']}",
+            "from": pair["from"],
+            "to": pair["to"],
+            "text": f"{pair['sent']:,}" + (f", {_waiting(pair['open'])}" if pair["open"] else ""),
+            "state": "waiting" if pair["open"] else "plain",
+        }
+        for pair in named
+    ]
+    return laid_out([_agent_part(name, held.get(name, {}), waiting[name]) for name in names], arcs, APART)
+
+
+def _waiting(count: int) -> str:
+    return counted(count, "waits", "wait")
+
+
+def _agent_part(name: str, held: Mapping[str, Any], waiting: int) -> dict[str, Any]:
+    """An agent, with the numbers of its elements and runs, and of the messages that wait for it."""
+    numbers = [
+        counted(held[key], thing)
+        for key, thing in (("elements", "element"), ("runs", "run"))
+        if held.get(key) is not None
+    ]
+    return {
+        "id": name,
+        "kind": "agent",
+        "text": [name[:40], *([", ".join(numbers)] if numbers else [])],
+        "target": None,
+        "state": f"{counted(waiting, 'message')} waiting" if waiting else "nothing waits",
+        "tone": "waiting" if waiting else "idle",
+        "badge": f"{waiting:,}" if waiting else "",
         "shape": "box",
         "frame": "",
     }

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from narval.surfaces.http.page import EVERYBODY, Follows, Redirect, Shown, Visit, page, with_query
-from narval.surfaces.web.drawing.correspondence import correspondence
+from narval.surfaces.web.drawing.provenance import correspondence
 from narval.surfaces.web.pages.run import drawing_with
 
 LISTED = 100
