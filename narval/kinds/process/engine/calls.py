@@ -16,8 +16,7 @@ from narval.core.engines.decision import Inputs
 from narval.core.engines.events import Plain
 from narval.kinds.process.engine import conditions
 from narval.kinds.process.engine.changes import CodeQueued, NodeCallMade
-from narval.kinds.process.engine.decision import NodeFault, ProcessDecision
-from narval.kinds.process.engine.node_types import NESTED, SCRIPT, hooks
+from narval.kinds.process.engine.decision import NESTED, SCRIPT, NodeFault, ProcessDecision, hooks
 from narval.kinds.process.engine.state import NodeToken
 from narval.kinds.process.engine.tokens import environment
 from narval.kinds.process.engine.tokens.rubric import evaluated

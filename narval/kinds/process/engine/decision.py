@@ -12,7 +12,7 @@ from narval.core.engines.events import Plain, Returned
 from narval.core.errors import ActionError
 from narval.kinds.process.engine import changes
 from narval.kinds.process.engine.state import ArcToken, NodeToken, ProcessState
-from narval.kinds.process.language.definition import Arc, Node, Process
+from narval.kinds.process.language.definition import BUILT_IN, Arc, Node, Process
 
 
 class NodeFault(Exception):  # noqa: N818 - a fault of a node, not an error of narval
@@ -187,3 +187,21 @@ class ProcessDecision(Decision[Process, ProcessState, changes.ProcessChange], kw
         part = node.id if node is not None else ""
         where: dict[str, str | int | None] = {"token": token or None, "call": call}
         return self.add_error_element(kind, message, part, detail=detail, call=call, where=where)
+
+
+NODE = "node"
+NESTED = "nested"
+SCRIPT = "script"
+WAIT = "wait"
+
+
+def hooks(decision: ProcessDecision, node: Node) -> frozenset[str]:
+    """The hooks of the user's class for the type of a node; none if there is no such class."""
+    node_type = decision.view.definition("node-type", node.type) if node.type not in BUILT_IN else None
+    return node_type.hooks if node_type is not None else frozenset()
+
+
+def given_by(decision: ProcessDecision, node: Node) -> tuple[str, ...] | None:
+    """The names of the elements that the user's class for the type of a node may give; None: any."""
+    node_type = decision.view.definition("node-type", node.type) if node.type not in BUILT_IN else None
+    return node_type.gives if node_type is not None else None

@@ -17,9 +17,8 @@ from narval.core.engines import commands
 from narval.core.engines.events import Migrated
 from narval.core.engines.migration import Migration, MovedPart, NoPlace, copied, misnamed, renamed
 from narval.kinds.process.engine.changes import NodeTokenAccepted, ProcessMigrated
-from narval.kinds.process.engine.decision import ProcessDecision
+from narval.kinds.process.engine.decision import SCRIPT, ProcessDecision
 from narval.kinds.process.engine.explain import state_of
-from narval.kinds.process.engine.node_types import SCRIPT
 from narval.kinds.process.engine.state import NodeToken, ProcessState
 from narval.kinds.process.engine.tokens import flow
 from narval.kinds.process.language.definition import Arc, Node, Process

@@ -14,8 +14,7 @@ from narval.core.engines.events import Failure, Produced, Returned
 from narval.kinds.process.engine import calls, conditions, node_effects
 from narval.kinds.process.engine.calls import WITH_PROTOTYPE
 from narval.kinds.process.engine.changes import NodeCallBack, NodeTokenExecuted, NodeTokenRetried
-from narval.kinds.process.engine.decision import NodeFault, ProcessDecision
-from narval.kinds.process.engine.node_types import NESTED, given_by
+from narval.kinds.process.engine.decision import NESTED, NodeFault, ProcessDecision, given_by
 from narval.kinds.process.engine.state import NodeToken
 from narval.kinds.process.engine.tokens import flow
 from narval.kinds.process.language.definition import Node

@@ -14,8 +14,7 @@ import msgspec
 from narval.core.definitions.reading.expressions import And, Expression, Not, Or, Predicate
 from narval.core.engines.events import Plain
 from narval.kinds.process.engine.conditions import bindings
-from narval.kinds.process.engine.decision import NodeFault, ProcessDecision
-from narval.kinds.process.engine.node_types import hooks
+from narval.kinds.process.engine.decision import NodeFault, ProcessDecision, hooks
 from narval.kinds.process.engine.state import NodeToken
 from narval.kinds.process.language.code import Code
 from narval.kinds.process.language.definition import BUILT_IN, MemoryGuard, Node
