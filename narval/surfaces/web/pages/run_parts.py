@@ -9,8 +9,8 @@ from typing import Any
 from narval.ask.text import details
 from narval.core.errors import RequestError
 from narval.surfaces.http.page import Follows, Shown, Visit, page
+from narval.surfaces.web.drawing.figures import OUTCOMES, length, waterfall
 from narval.surfaces.web.drawing.svg import patches
-from narval.surfaces.web.drawing.waterfall import OUTCOMES, length, waterfall
 from narval.surfaces.web.pages.run import drawing_of, is_tabled
 
 LINES = 100
