@@ -142,8 +142,9 @@ def make_request(kind: str, name: str, path: str, needs: Iterable[str]) -> bytes
 
 
 def signal_element(run: int, name: str, attributes: Mapping[str, object], elements: Iterable[bytes]) -> bytes:
-    """The signal to a run, `<signal name="approve" run="12">`, with its contents. Raises ElementError if it is
-    too large or too deep.
+    """A signal to a run, as an element with these contents: `<signal name="approve" run="12">`.
+
+    Raises ElementError if it is too large or too deep.
     """
     root = etree.Element(SIGNAL, name=name, run=str(run))
     for key, value in attributes.items():

@@ -7,8 +7,14 @@ from collections.abc import Iterator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narval.core.engines.calls import assignment
-from narval.core.engines.calls.assignment import Assignment, Slot, assign
+from narval.core.engines.calls.assignment import (
+    Assignment,
+    Slot,
+    assign,
+    candidates_of,
+    in_five_passes,
+    uncontested,
+)
 from tests.examples import examples
 
 
@@ -282,9 +288,9 @@ def test_N17_the_missing_inputs_are_the_latest_ones_that_brute_force_must_leave_
 def test_N16_where_no_two_want_the_same_the_straight_way_comes_to_what_the_five_passes_do(
     slots: list[Slot],
 ) -> None:
-    passes = assignment.in_five_passes(slots, assignment.candidates_of(slots))
-    straight = assignment.uncontested(slots, assignment.candidates_of(slots))
+    passes = in_five_passes(slots, candidates_of(slots))
+    straight = uncontested(slots, candidates_of(slots))
     assert straight in (None, passes)
     assert assign(slots) == passes
     for slot in slots:
-        assert assign([slot]) == assignment.in_five_passes([slot], assignment.candidates_of([slot]))
+        assert assign([slot]) == in_five_passes([slot], candidates_of([slot]))

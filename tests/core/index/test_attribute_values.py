@@ -12,7 +12,7 @@ from lxml import etree
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import CONTROL, Element
 from narval.core.errors import ElementError
-from narval.core.index import attribute_values
+import narval.core.index.attribute_values as attribute_values_module
 from narval.core.index.attribute_values import ValueIndex, reader
 
 NAMES = ("a", "b", "aa", "xml:lang", "é", "eid", "xmlns", "xmlns:p", "p:a", "xmlns:al", "al:a", "a.b", "a-b")
@@ -90,7 +90,7 @@ def test_every_value_comes_back(given_attributes):
 
 
 def test_an_attribute_written_plainly_is_not_parsed(monkeypatch):
-    monkeypatch.setattr(attribute_values, "parse", None)
+    monkeypatch.setattr(attribute_values_module, "parse", None)
     xml = canonical('<mail from="anna@example.org" subject="é &gt;" to=""><mail cc="x"/></mail>')
     assert reader("from")(1, xml) == b"anna@example.org"
     assert reader("to")(1, xml) == b""

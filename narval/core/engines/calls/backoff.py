@@ -18,7 +18,7 @@ _GOLDEN = 0x9E3779B1
 """2**32 divided by the golden ratio: its multiples modulo 2**32 are spread evenly, in any order."""
 
 
-def wait(backoff: float | None, tries: int, chance: int) -> float:
+def retry_wait(backoff: float | None, tries: int, chance: int) -> float:
     """Seconds between attempt number `tries` and the next: doubled each time, plus up to half as much.
 
     The engine draws no random number: `chance` is the event's id, so that a replay decides the same.

@@ -9,7 +9,7 @@ from typing import Any
 
 from narval.core.elements.element import Element
 from narval.core.engines import commands
-from narval.core.engines.calls.backoff import wait
+from narval.core.engines.calls.backoff import retry_wait
 from narval.core.engines.events import Plain
 from narval.kinds.task.engine import changes, scripts
 from narval.kinds.task.engine.decision import InstanceDecision
@@ -283,7 +283,10 @@ def try_again(decision: InstanceDecision, fault: ScriptFault) -> bool:
     if rule is None or fault.final or frame.tries >= rule.retries:
         return False
     *outer, place = frame.position
-    wake, until = decision.identifier(), decision.event.at + wait(None, frame.tries + 1, decision.event.id)
+    wake, until = (
+        decision.identifier(),
+        decision.event.at + retry_wait(None, frame.tries + 1, decision.event.id),
+    )
     decision.change(changes.ScriptRested((*outer, place - 1), wake, until, fault.message))
     decision.command(commands.SetTimer(wake, until))
     return True

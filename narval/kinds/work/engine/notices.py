@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from narval.core.definitions.people.directory import CHAT, MAIL, WRITTEN
 from narval.core.engines import commands
-from narval.core.engines.calls import backoff
+from narval.core.engines.calls.backoff import retry_wait
 from narval.core.engines.commands import NOTICE
 from narval.core.engines.events import Failure, Plain, Returned, Signalled
 from narval.kinds.work.engine.changes import (
@@ -170,7 +170,7 @@ def returned(decision: WorkDecision, event: Returned) -> None:
         why = problem.message if problem is not None else "given up"
         decision.change(NoticeGivenUp(now, event.call, notice.to, why))
     else:
-        wait = backoff.wait(FIRST_WAIT, notice.tries, event.id)
+        wait = retry_wait(FIRST_WAIT, notice.tries, event.id)
         decision.change(NoticePutOff(now, event.call, now + wait))
 
 

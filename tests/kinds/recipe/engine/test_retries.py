@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from narval.core.definitions.action.definition import Input, Output
-from narval.core.engines.calls.backoff import LONGEST_BACKOFF, wait
+from narval.core.engines.calls.backoff import LONGEST_BACKOFF, retry_wait
 from narval.core.engines.commands import Call, CancelCall, CancelTimer, Finish, Release, Reserve, SetTimer
 from narval.core.engines.engine import Wait
 from narval.core.engines.events import Failure
@@ -76,16 +76,16 @@ def test_N29_without_a_backoff_it_is_a_second_and_none_is_at_once() -> None:
 
 
 def test_N29_jitter_is_drawn_from_the_event_and_spreads_those_that_failed_together() -> None:
-    waited = [wait(100.0, 1, event) for event in range(1, 2001)]
-    assert waited == [wait(100.0, 1, event) for event in range(1, 2001)]
+    waited = [retry_wait(100.0, 1, event) for event in range(1, 2001)]
+    assert waited == [retry_wait(100.0, 1, event) for event in range(1, 2001)]
     assert all(100 <= seconds <= 150 for seconds in waited)
     tenths = [sum(100 + 5 * n <= seconds < 105 + 5 * n for seconds in waited) for n in range(10)]
     assert min(tenths) > 100, tenths
 
 
 def test_N29_the_wait_does_not_grow_for_ever() -> None:
-    assert wait(1.0, 10_000, 7) <= LONGEST_BACKOFF * 1.5
-    assert 7200 <= wait(7200.0, 3, 7) <= 7200 * 1.5
+    assert retry_wait(1.0, 10_000, 7) <= LONGEST_BACKOFF * 1.5
+    assert 7200 <= retry_wait(7200.0, 3, 7) <= 7200 * 1.5
 
 
 def test_N29_an_action_that_returns_an_error_element_is_tried_again_and_what_else_it_gave_is_dropped() -> (

@@ -11,7 +11,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from narval.core.engines import commands
-from narval.core.engines.calls.backoff import SOURCE_REST, wait
+from narval.core.engines.calls.backoff import SOURCE_REST, retry_wait
 from narval.core.engines.events import Failure
 from narval.core.patterns.pattern import condition
 from narval.kinds.recipe.engine.changes import (
@@ -42,7 +42,9 @@ def try_again(decision: RecipeDecision, step: Step, identifier: str, problem: Fa
     target = decision.view.definition(step.kind, step.target)
     if not getattr(target, "is_tried_again", True):
         return False
-    return try_later(decision, call, identifier, problem, wait(step.backoff, call.tries, decision.event.id))
+    return try_later(
+        decision, call, identifier, problem, retry_wait(step.backoff, call.tries, decision.event.id)
+    )
 
 
 def try_later(
