@@ -20,12 +20,9 @@ from narval.surfaces.http.rendering import StaticFiles, environment
 from narval.surfaces.web.drawing.layout import Layouts
 from narval.surfaces.web.pages import (
     agents,
-    calendar,
     definitions,
-    errors,
     hooks,
     letters,
-    log,
     many_runs,
     memory,
     proposals,
@@ -43,7 +40,7 @@ _OF_KINDS = tuple(import_module(f"{kind.folder}.{kind.pages}") for kind in KINDS
 
 _MODULES = (
     agents, status, runs, many_runs, run, run_parts, run_acts, memory, definitions, simulation, proposals,
-    calendar, errors, log, search, letters, hooks, *_OF_KINDS,
+    search, letters, hooks, *_OF_KINDS,
 )  # fmt: skip
 
 PAGES = tuple(route for module in _MODULES for route in vars(module).values() if isinstance(route, PageRoute))
