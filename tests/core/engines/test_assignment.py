@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narval.core.engines.calls.assignment import (
+from narval.core.engines.assignment import (
     Assignment,
     Slot,
     assign,

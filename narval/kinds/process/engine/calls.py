@@ -11,7 +11,7 @@ from narval.core.definitions.prototype import Input, Prototype
 from narval.core.definitions.remote_calls import limit_of_remote
 from narval.core.elements.changes import MarkScope
 from narval.core.engines import commands
-from narval.core.engines.calls.assignment import Slot, assign
+from narval.core.engines.assignment import Slot, assign
 from narval.core.engines.decision import Inputs
 from narval.core.engines.events import Plain
 from narval.kinds.process.engine import conditions

@@ -19,7 +19,7 @@ from math import inf
 
 from narval.core.elements.element import Element
 from narval.core.elements.names import RUNS
-from narval.core.engines.calls.assignment import Candidates, Slot, assign
+from narval.core.engines.assignment import Candidates, Slot, assign
 from narval.core.engines.decision import Wanted
 from narval.core.patterns.pattern import Bound, named_one_of
 from narval.kinds.recipe.engine.decision import RecipeDecision
