@@ -21,8 +21,6 @@ from narval.surfaces.web.drawing.layout import Layouts
 from narval.surfaces.web.pages import (
     agents,
     definitions,
-    hooks,
-    letters,
     many_runs,
     memory,
     proposals,
@@ -40,7 +38,7 @@ _OF_KINDS = tuple(import_module(f"{kind.folder}.{kind.pages}") for kind in KINDS
 
 _MODULES = (
     agents, status, runs, many_runs, run, run_parts, run_acts, memory, definitions, simulation, proposals,
-    search, letters, hooks, *_OF_KINDS,
+    search, *_OF_KINDS,
 )  # fmt: skip
 
 PAGES = tuple(route for module in _MODULES for route in vars(module).values() if isinstance(route, PageRoute))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from narval.surfaces.http.page import EVERYBODY, Follows, Redirect, Shown, Visit, page, with_query
+from narval.core.errors import RequestError
+from narval.surfaces.http.page import EVERYBODY, Follows, Redirect, Shown, Visit, act, page, with_query
 from narval.surfaces.web.drawing.provenance import correspondence
 from narval.surfaces.web.pages.run import drawing_with
 
@@ -66,3 +67,59 @@ async def _messages(visit: Visit, listed: list[dict[str, Any]]) -> dict[str, Any
     is_drawn = graph["parts"] and not visit.live
     drawing = await drawing_with(visit, graph, Visit.address) if is_drawn else None
     return {"messages": answer, "drawn": graph, "drawing": drawing}
+
+
+LETTERS = 50
+"""Letters on a page."""
+
+ACTS = {"resend": "resend", "drop": "drop_letter"}
+"""The operations on a dead letter, by the last word of the address."""
+
+
+@page("/a/{agent}/letters", command="narval letters", options={"dead": "--dead!", "before": "--before"})
+async def letters_page(visit: Visit) -> Shown:
+    """List the letters that are not taken yet, or the dead ones."""
+    dead, before = visit.query.get("dead") == "yes", visit.query.get("before") or None
+    rows = await visit.ask("letters", dead=dead, limit=LETTERS + 1, before=before)
+    choice = "yes" if dead else ""
+    last = "letter" if dead else "message"
+    older = visit.url("/letters", dead=choice, before=rows[LETTERS - 1][last]) if len(rows) > LISTED else ""
+    others = await visit.ask("letters", dead=not dead, limit=LETTERS + 1)
+    values = {
+        "rows": rows[:LETTERS],
+        "dead": dead,
+        "others": f"more than {LETTERS}" if len(others) > LISTED else str(len(others)),
+        "older": older,
+        "newest": visit.url("/letters", dead=choice) if before is not None else "",
+        "here": "/memory",
+        "section": "/letters",
+    }
+    links = {"next": older} if older else {}
+    return Shown(
+        "letters.html", values, rows[:LETTERS], links=links, follows=Follows(runs=True, elements=True)
+    )
+
+
+@act("/a/{agent}/letters/{letter:int}/{what}")
+async def act_on_letter(visit: Visit) -> Redirect:
+    """Send a dead letter again, or delete it."""
+    what = str(visit.path["what"])
+    if what not in ACTS:
+        raise RequestError(f"there is no act {what!r:.40} on letters; there are resend and drop")
+    await visit.act(ACTS[what], letter=visit.path["letter"])
+    return Redirect(visit.url("/letters", dead="yes"))
+
+
+WHY_REFUSED = {
+    "400": "no body of its type", "401": "a wrong token", "408": "too slow", "413": "too long",
+    "415": "another type", "422": "refused by its schema", "429": "too many a minute",
+}  # fmt: skip
+"""The reasons for refusing a call, by status."""
+
+
+@page("/a/{agent}/hooks", command="narval hooks")
+async def hooks_page(visit: Visit) -> Shown:
+    """List the webhooks of the home."""
+    rows = await visit.ask("hooks")
+    values = {"rows": rows, "why_refused": WHY_REFUSED, "here": "/memory", "section": "/hooks"}
+    return Shown("hooks.html", values, rows, follows=Follows(elements=True, faults=True))
