@@ -15,9 +15,9 @@ from narval.core.elements.element import Element, Origin
 from narval.core.elements.own_elements import make_error, signal_element
 from narval.core.engines import commands
 from narval.core.engines.assignment import Bindings, CandidateSearch, Slot, assign
-from narval.core.engines.calls.outputs import Accepted
 from narval.core.engines.commands import Command, Outer
 from narval.core.engines.events import Event, Failure, Plain, Signalled
+from narval.core.engines.outputs import Accepted
 from narval.core.engines.run_state import RunChange, RunState
 from narval.core.engines.view import View
 from narval.core.patterns.pattern import Bound

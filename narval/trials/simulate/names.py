@@ -12,9 +12,9 @@ from narval.core.definitions.library import Library
 from narval.core.definitions.suggestions import closest
 from narval.core.definitions.transform.definition import Transform
 from narval.core.elements.element import parse
-from narval.core.engines.calls.outputs import judge
 from narval.core.engines.commands import FLOW
 from narval.core.engines.events import OutputElement
+from narval.core.engines.outputs import judge
 from narval.core.engines.registry import runnable
 from narval.core.engines.view import View
 from narval.core.errors import Fault

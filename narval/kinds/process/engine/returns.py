@@ -9,8 +9,8 @@ from narval.core.definitions.remote_calls import limit_of_remote
 from narval.core.elements.element import Element
 from narval.core.engines import commands
 from narval.core.engines.calls.backoff import retry_wait
-from narval.core.engines.calls.outputs import judge
 from narval.core.engines.events import Failure, Produced, Returned
+from narval.core.engines.outputs import judge
 from narval.kinds.process.engine import calls, conditions, node_effects
 from narval.kinds.process.engine.calls import WITH_PROTOTYPE
 from narval.kinds.process.engine.changes import NodeCallBack, NodeTokenExecuted, NodeTokenRetried

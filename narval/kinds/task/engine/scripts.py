@@ -15,8 +15,8 @@ from lxml import etree
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import Element
 from narval.core.engines import commands
-from narval.core.engines.calls.outputs import judge
 from narval.core.engines.events import Failure, Plain, Returned
+from narval.core.engines.outputs import judge
 from narval.core.engines.view import View
 from narval.core.errors import ElementError
 from narval.kinds.task.engine import changes

@@ -11,8 +11,8 @@ from narval.core.definitions.wall import in_utc, in_zone
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import Element
 from narval.core.engines import commands
-from narval.core.engines.calls.outputs import judge
 from narval.core.engines.events import Cancelled, OutputElement, Signalled
+from narval.core.engines.outputs import judge
 from narval.core.errors import ElementError
 from narval.kinds.work.engine import claims
 from narval.kinds.work.engine.changes import Expired, GivenUp, ItemAnswered, Withdrawn

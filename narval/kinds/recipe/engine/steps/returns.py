@@ -8,8 +8,8 @@ from narval.core.definitions.action.definition import Action
 from narval.core.elements.element import Element
 from narval.core.elements.own_elements import read_error
 from narval.core.engines import commands
-from narval.core.engines.calls.outputs import NOTHING, Verdict, judge
 from narval.core.engines.events import Failure, OutputElement, Produced, Returned
+from narval.core.engines.outputs import NOTHING, Verdict, judge
 from narval.kinds.recipe.engine.changes import CallReturned, StepDone
 from narval.kinds.recipe.engine.decision import RecipeDecision
 from narval.kinds.recipe.engine.state import CallRun, StepRun

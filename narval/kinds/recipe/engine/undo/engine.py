@@ -16,12 +16,12 @@ from lxml import etree
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.prototype import Prototype
 from narval.core.engines import commands
-from narval.core.engines.calls.outputs import judge
 from narval.core.engines.commands import Watch
 from narval.core.engines.decision import Decision
 from narval.core.engines.engine import Wait
 from narval.core.engines.events import UNDOES, Cancelled, Event, Returned, Started
 from narval.core.engines.graph import Graph, GraphEdge, GraphNode, Tone
+from narval.core.engines.outputs import judge
 from narval.core.engines.run_state import Moves, RunBegan, RunChange, RunState, add_caller, finished
 from narval.kinds.recipe.language.definition import Recipe
 
