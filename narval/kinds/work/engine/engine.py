@@ -2,6 +2,10 @@
 
 `table` says what each act does in each state, and `acts` does them, and counts the answers of several people.
 `claims` decides who has an item, `notices` writes to people, and `ending` ends items.
+
+One timer is set, for the next moment of an item (P22, P25, P32–P34). Moments that passed while no daemon was
+running are handled once. A deadline missed this way comes five minutes after the start, so that answers
+waiting in mailboxes and folders count.
 """
 
 from __future__ import annotations
@@ -164,11 +168,7 @@ _NOTES: Mapping[str, Callable[[WorkDecision, Signalled], None]] = {
 }
 
 
-# --- moments (P22, P25, P32–P34): lease, reminder, escalation, deadline, in this order --------------------
-#
-# One timer is set, for the next of them. Moments that passed while no daemon was running are handled once. A
-# deadline missed this way comes five minutes after the start, so that answers waiting in mailboxes and folders
-# count.
+# --- moments: lease, reminder, escalation, deadline, in this order ----------------------------------------
 
 
 def _set_timer(decision: WorkDecision) -> None:

@@ -236,7 +236,7 @@ def document_of(text: str) -> Document:
             continue
         if words in _SAID:
             document.said.append("\n".join(shown))
-        elif (match := _ELEMENT.fullmatch(words)) and (element := _element(match, "\n".join(shown))):
+        elif (match := _ELEMENT.fullmatch(words)) and (element := _shown_element(match, "\n".join(shown))):
             document.elements.append(element)
         elif shown:
             document.lines.append(Line(words.rstrip(":"), "\n".join(shown)))
@@ -260,7 +260,7 @@ def _groups(text: str) -> Iterator[tuple[str, list[str]]]:
         yield words, shown
 
 
-def _element(match: re.Match[str], xml: str) -> ShownElement | None:
+def _shown_element(match: re.Match[str], xml: str) -> ShownElement | None:
     """The element that is shown as `xml`; None if it cannot be parsed, and is shown unchanged."""
     try:
         tree = parse_untrusted(xml.encode())
