@@ -26,7 +26,6 @@ from narval.surfaces.web.pages import (
     proposals,
     run,
     run_acts,
-    run_parts,
     runs,
     search,
     simulation,
@@ -37,8 +36,8 @@ _OF_KINDS = tuple(import_module(f"{kind.folder}.{kind.pages}") for kind in KINDS
 """The modules in which kinds have pages of their own."""
 
 _MODULES = (
-    agents, status, runs, many_runs, run, run_parts, run_acts, memory, definitions, simulation, proposals,
-    search, *_OF_KINDS,
+    agents, status, runs, many_runs, run, run_acts, memory, definitions, simulation, proposals, search,
+    *_OF_KINDS,
 )  # fmt: skip
 
 PAGES = tuple(route for module in _MODULES for route in vars(module).values() if isinstance(route, PageRoute))

@@ -7,7 +7,7 @@ from typing import Any
 
 from narval.surfaces.http.page import Shown, Visit, Visitor
 from narval.surfaces.web.drawing.layout import Layouts
-from narval.surfaces.web.pages.run_parts import timeline_page
+from narval.surfaces.web.pages.run import timeline_page
 
 BEGUN = "2026-11-23T07:00:00+00:00"
 
