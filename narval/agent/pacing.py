@@ -18,8 +18,8 @@ from narval.agent.run import Run
 from narval.agent.run_table import RunTable
 from narval.agent.timers import Clockwork, StartRun
 from narval.core.elements.element import Origin
-from narval.core.engines.calls.backoff import restart_wait
 from narval.core.engines.commands import RESTART_PAUSE
+from narval.core.engines.dates import restart_wait
 from narval.core.memory.memory import Memory
 from narval.files.settings import CurrentSettings
 

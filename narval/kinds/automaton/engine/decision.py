@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from narval.core.engines import commands
-from narval.core.engines.calls.backoff import restart_wait
+from narval.core.engines.dates import restart_wait
 from narval.core.engines.decision import Decision
 from narval.core.engines.view import FileTimes
 from narval.kinds.automaton.engine.changes import AutomatonChange, Hold, RunMoved, StateHeld, StatesKilled

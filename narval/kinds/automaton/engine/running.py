@@ -8,8 +8,7 @@ from collections.abc import Callable, Collection
 
 from narval.core.definitions.remote_calls import limit_of_remote
 from narval.core.engines import commands
-from narval.core.engines.calls.backoff import retry_wait
-from narval.core.engines.dates import next_date
+from narval.core.engines.dates import next_date, retry_wait
 from narval.core.engines.events import Returned
 from narval.kinds.automaton.engine.changes import (
     CallFailed,

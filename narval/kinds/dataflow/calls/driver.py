@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from typing import Any, Protocol
 
-from narval.core.engines.calls.backoff import restart_wait
+from narval.core.engines.dates import restart_wait
 from narval.core.engines.events import Failure
 from narval.core.errors import ActionError
 from narval.kinds.dataflow.calls.performers.performing import MakePerformer, Performer

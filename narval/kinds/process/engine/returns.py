@@ -8,7 +8,7 @@ from narval.core.definitions.prototype import Prototype
 from narval.core.definitions.remote_calls import limit_of_remote
 from narval.core.elements.element import Element
 from narval.core.engines import commands
-from narval.core.engines.calls.backoff import retry_wait
+from narval.core.engines.dates import retry_wait
 from narval.core.engines.events import Failure, Produced, Returned
 from narval.core.engines.outputs import judge
 from narval.kinds.process.engine import calls, conditions, node_effects

@@ -9,7 +9,7 @@ from typing import Any
 
 from narval.core.elements.element import Element
 from narval.core.engines import commands
-from narval.core.engines.calls.backoff import retry_wait
+from narval.core.engines.dates import retry_wait
 from narval.core.engines.events import Plain
 from narval.kinds.task.engine import changes, scripts
 from narval.kinds.task.engine.decision import InstanceDecision

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from narval.core.definitions.people.directory import CHAT, MAIL, WRITTEN
 from narval.core.engines import commands
-from narval.core.engines.calls.backoff import retry_wait
 from narval.core.engines.commands import NOTICE
+from narval.core.engines.dates import retry_wait
 from narval.core.engines.events import Failure, Plain, Returned, Signalled
 from narval.kinds.work.engine.changes import (
     Delegated,

@@ -1,8 +1,8 @@
 """One call for each of several elements (N19, §1.3.2)."""
 
 from narval.core.definitions.action.definition import Input, Output
-from narval.core.engines.calls.backoff import SOURCE_REST
 from narval.core.engines.commands import Call, CancelCall
+from narval.core.engines.dates import SOURCE_REST
 from narval.core.engines.events import Produced
 from tests.core.engines.dialogue import Dialogue, action, recipe, step, transition
 

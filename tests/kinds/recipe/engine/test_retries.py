@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from narval.core.definitions.action.definition import Input, Output
-from narval.core.engines.calls.backoff import LONGEST_BACKOFF, retry_wait
 from narval.core.engines.commands import Call, CancelCall, CancelTimer, Finish, Release, Reserve, SetTimer
+from narval.core.engines.dates import LONGEST_BACKOFF, retry_wait
 from narval.core.engines.engine import Wait
 from narval.core.engines.events import Failure
 from narval.core.engines.registry import engine_of

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from narval.core.definitions.prototype import Input, Output
-from narval.core.engines.calls.backoff import SOURCE_REST
 from narval.core.engines.commands import CancelCall
+from narval.core.engines.dates import SOURCE_REST
 from tests.core.engines.dialogue import Dialogue, action, recipe, step
 
 WATCHES = action("m.a", [Input("address", "address")], [Output("mail", "mail", list=True)], source=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from narval.core.engines import commands
-from narval.core.engines.calls.backoff import SOURCE_REST, retry_wait
+from narval.core.engines.dates import SOURCE_REST, retry_wait
 from narval.core.engines.events import Failure
 from narval.core.patterns.pattern import condition
 from narval.kinds.recipe.engine.changes import (
