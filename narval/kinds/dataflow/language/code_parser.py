@@ -23,7 +23,7 @@ from narval.core.errors import Fault
 from narval.core.source.text import Source
 from narval.kinds.dataflow.language.bundle import declaration_of
 from narval.kinds.dataflow.language.code import DATAFLOW_CODE, DataflowCode, DataflowDeclaration
-from narval.kinds.dataflow.language.compiling.datatypes import STREAM
+from narval.kinds.dataflow.language.compiling.matching import STREAM
 from narval.kinds.dataflow.language.compiling.vocabulary import operator_of
 from narval.kinds.dataflow.language.grammar import read_units
 from narval.kinds.dataflow.language.operators import Operator, named

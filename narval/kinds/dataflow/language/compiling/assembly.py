@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from narval.kinds.dataflow.language.compiling.datatypes import (
+from narval.kinds.dataflow.language.compiling.exclusive import Conditions
+from narval.kinds.dataflow.language.compiling.inference import Inferred
+from narval.kinds.dataflow.language.compiling.matching import (
     FUNCTION,
     LIFTED,
     NUMBER,
     TEXT,
     UNKNOWN,
+    Match,
     fit,
 )
-from narval.kinds.dataflow.language.compiling.exclusive import Conditions
-from narval.kinds.dataflow.language.compiling.inference import Inferred
-from narval.kinds.dataflow.language.compiling.matching import Match
 from narval.kinds.dataflow.language.compiling.spilling import with_spilling
 from narval.kinds.dataflow.language.compiling.wiring import Wiring
 from narval.kinds.dataflow.language.definition import (

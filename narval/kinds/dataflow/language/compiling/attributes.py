@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from narval.core.definitions.suggestions import closest
-from narval.kinds.dataflow.language.compiling.datatypes import RELATION, STREAM, VALUES
-from narval.kinds.dataflow.language.compiling.matching import Match
+from narval.kinds.dataflow.language.compiling.matching import RELATION, STREAM, VALUES, Match
 from narval.kinds.dataflow.language.conditions import (
     AttributeTest,
     ColumnFold,

@@ -11,10 +11,18 @@ from typing import Any
 from narval.core.definitions.suggestions import closest
 from narval.kinds.dataflow.language.compiling.assembly import lifted_of
 from narval.kinds.dataflow.language.compiling.attributes import CallColumns, unknown_names
-from narval.kinds.dataflow.language.compiling.datatypes import LIFTED, TYPES, UNKNOWN, fit, type_named
 from narval.kinds.dataflow.language.compiling.exclusive import Conditions
 from narval.kinds.dataflow.language.compiling.inference import Inferred
-from narval.kinds.dataflow.language.compiling.matching import Match, other_orders, right_call
+from narval.kinds.dataflow.language.compiling.matching import (
+    LIFTED,
+    TYPES,
+    UNKNOWN,
+    Match,
+    fit,
+    other_orders,
+    right_call,
+    type_named,
+)
 from narval.kinds.dataflow.language.compiling.wiring import Producer, Wiring
 from narval.kinds.dataflow.language.operators import OPERATOR_TABLE, Port
 from narval.kinds.dataflow.language.syntax import Declared, PlanSource, Statement, Written

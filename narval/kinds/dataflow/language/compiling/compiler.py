@@ -16,10 +16,10 @@ from narval.core.definitions.reading.lexer import MOST_FAULTS
 from narval.core.errors import Fault
 from narval.kinds.dataflow.language.compiling import checking
 from narval.kinds.dataflow.language.compiling.assembly import assembled
-from narval.kinds.dataflow.language.compiling.datatypes import FUNCTION
 from narval.kinds.dataflow.language.compiling.exclusive import Conditions
 from narval.kinds.dataflow.language.compiling.inference import Inferred, infer
 from narval.kinds.dataflow.language.compiling.matching import (
+    FUNCTION,
     Match,
     MismatchError,
     flat,

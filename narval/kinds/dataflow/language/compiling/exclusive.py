@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from narval.kinds.dataflow.language.compiling.datatypes import LIFTED, RELATION, STREAM, fit
-from narval.kinds.dataflow.language.compiling.matching import Match
+from narval.kinds.dataflow.language.compiling.matching import LIFTED, RELATION, STREAM, Match, fit
 from narval.kinds.dataflow.language.operators import Operator, Port
 
 _NEEDS_ALL = ("join",)

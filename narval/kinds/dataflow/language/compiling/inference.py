@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 
 from narval.kinds.dataflow.language.compiling.attributes import VALUE, CallColumns, Columns, columns_of
-from narval.kinds.dataflow.language.compiling.datatypes import (
+from narval.kinds.dataflow.language.compiling.matching import (
     ENABLEMENT,
     UNKNOWN,
     VALUES,
+    Match,
     demanded,
     merged,
     output_types,
     type_named,
 )
-from narval.kinds.dataflow.language.compiling.matching import Match
 from narval.kinds.dataflow.language.compiling.wiring import CLAUSES, Wiring
 from narval.kinds.dataflow.language.operators import Operator
 from narval.kinds.dataflow.language.syntax import Declared, Written

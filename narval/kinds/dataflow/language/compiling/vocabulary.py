@@ -12,7 +12,7 @@ from narval.core.definitions.library import Library
 from narval.core.definitions.suggestions import closest
 from narval.kinds.dataflow.language.code import DataflowCode
 from narval.kinds.dataflow.language.compiling.attributes import Columns
-from narval.kinds.dataflow.language.compiling.datatypes import STREAM, type_named
+from narval.kinds.dataflow.language.compiling.matching import STREAM, type_named
 from narval.kinds.dataflow.language.names import FilePlace, PlanNames
 from narval.kinds.dataflow.language.operators import (
     NAMES,

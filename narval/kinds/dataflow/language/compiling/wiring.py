@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
-from narval.kinds.dataflow.language.compiling.datatypes import FUNCTION
-from narval.kinds.dataflow.language.compiling.matching import Match
+from narval.kinds.dataflow.language.compiling.matching import FUNCTION, Match
 from narval.kinds.dataflow.language.operators import Port
 from narval.kinds.dataflow.language.syntax import Declared, PlanSyntax, Written
 
