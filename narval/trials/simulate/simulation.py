@@ -38,8 +38,7 @@ from narval.store.store import Store
 from narval.system.clock import SimulatedClock, machine_zone
 from narval.trials.simulate.agents import AgentsAtPlay, agents_to_begin_with, snapshot_now
 from narval.trials.simulate.calls_known import CallsKnown
-from narval.trials.simulate.elsewhere import Elsewhere
-from narval.trials.simulate.executor import RecordedCall, SimulatedExecutor
+from narval.trials.simulate.executor import Elsewhere, RecordedCall, SimulatedExecutor
 from narval.trials.simulate.memory_copy import Remembered, SimulatedStore
 from narval.trials.simulate.report import Judged, SimulationReport, count_of
 from narval.trials.simulate.scenario import CannedAnswer, Expectation, Scenario, Scheduled
