@@ -10,9 +10,8 @@ from typing import Any
 
 from narval.core.definitions.suggestions import closest
 from narval.kinds.dataflow.language.compiling.assembly import lifted_of
-from narval.kinds.dataflow.language.compiling.attributes import CallColumns, unknown_names
 from narval.kinds.dataflow.language.compiling.exclusive import Conditions
-from narval.kinds.dataflow.language.compiling.inference import Inferred
+from narval.kinds.dataflow.language.compiling.inference import CallColumns, Inferred, unknown_names
 from narval.kinds.dataflow.language.compiling.matching import (
     LIFTED,
     TYPES,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from narval.kinds.dataflow.language.compiling.attributes import VALUE, CallColumns, Columns, columns_of
+from narval.core.definitions.suggestions import closest
 from narval.kinds.dataflow.language.compiling.matching import (
     ENABLEMENT,
+    RELATION,
+    STREAM,
     UNKNOWN,
     VALUES,
     Match,
@@ -19,7 +21,17 @@ from narval.kinds.dataflow.language.compiling.matching import (
     type_named,
 )
 from narval.kinds.dataflow.language.compiling.wiring import CLAUSES, Wiring
+from narval.kinds.dataflow.language.conditions import (
+    AttributeTest,
+    ColumnFold,
+    InlineTuples,
+    JoinTest,
+    TextFormat,
+    joined,
+    placed,
+)
 from narval.kinds.dataflow.language.operators import Operator
+from narval.kinds.dataflow.language.rules import ExtractRules
 from narval.kinds.dataflow.language.syntax import Declared, Written
 
 Told = Callable[[Written | Declared, str], None]
@@ -108,3 +120,203 @@ def _add_columns(columns: dict[str, Columns], found: Match, made: Mapping[str, C
     for port, written in found.produced:
         own = made.get(port.name) if port is not None else None
         columns[written.text] = own if columns.get(written.text, own) == own else None
+
+
+Columns = tuple[str, ...] | None
+"""The attributes of a stream, in order; None if they are only known in a run."""
+
+VALUE = ("value",)
+"""The attributes of a value."""
+
+
+class CallColumns:
+    """The arguments of a call: their attributes, and the constants among them."""
+
+    def __init__(self, match: Match, columns: Mapping[str, Columns], parsed: Mapping[str, Any]) -> None:
+        self.match, self.parsed = match, parsed
+        self._columns = columns
+
+    def constant(self, port: str) -> str | None:
+        """The text of an argument; None for a datum."""
+        argument = self.match.arguments.get(port)
+        is_constant = isinstance(argument, Written) and argument.kind in ("text", "number")
+        return argument.text if is_constant and isinstance(argument, Written) else None
+
+    def columns(self, port: str) -> Columns:
+        """The attributes of an argument."""
+        argument = self.match.arguments.get(port)
+        return self._columns.get(argument.text) if isinstance(argument, Written) else None
+
+    def each(self, port: str) -> list[tuple[Written, Columns]]:
+        """The arguments of a port that takes many, with the attributes of each."""
+        argument = self.match.arguments.get(port)
+        written = argument if isinstance(argument, tuple) else ()
+        return [(one, self._columns.get(one.text)) for one in written]
+
+    def single(self, *ports: str) -> list[tuple[Written, Columns]]:
+        """The arguments of ports that take one datum, with the attributes of each."""
+        found = [self.match.arguments.get(port) for port in ports]
+        return [(one, self._columns.get(one.text)) for one in found if isinstance(one, Written)]
+
+
+def columns_of(given: CallColumns) -> dict[str, Columns]:
+    """The attributes of a call's results, by output name."""
+    operator = given.match.operator
+    if operator is None:
+        return {}
+    known = _MADE[operator.name](given) if operator.name in _MADE and not operator.is_plan else None
+    found: dict[str, Columns] = {}
+    for port in operator.outputs:
+        if port.attributes is not None:
+            found[port.name] = port.attributes
+        elif port.type in VALUES:
+            found[port.name] = None if port.name == "head" else VALUE
+        elif port.type in (STREAM, RELATION):
+            found[port.name] = known
+    if operator.name == "remember":
+        found["changed"] = _changed(given)
+    return found
+
+
+def _of(port: str) -> Callable[[CallColumns], Columns]:
+    return lambda given: given.columns(port)
+
+
+def _all(given: CallColumns) -> Columns:
+    """The attributes of all inputs of a union, as far as they are known."""
+    sides = [columns for _, columns in given.each("in") if columns is not None]
+    return tuple(dict.fromkeys(name for columns in sides for name in columns)) if sides else None
+
+
+def _same(given: CallColumns) -> Columns:
+    """The attributes of merged streams, if they are the same."""
+    found = {columns for _, columns in given.each("in")}
+    return found.pop() if len(found) == 1 else None
+
+
+def _projected(given: CallColumns) -> Columns:
+    return given.parsed.get("cond")
+
+
+def _formatted(given: CallColumns) -> Columns:
+    columns, name = given.columns("in"), given.constant("attr")
+    if columns is None or name is None:
+        return None
+    return columns if name in columns else (*columns, name)
+
+
+def _pairs(given: CallColumns) -> Columns:
+    left, right, tests = given.columns("left"), given.columns("right"), given.parsed.get("cond")
+    return None if left is None or right is None or tests is None else joined(left, right, tests)
+
+
+def _named(given: CallColumns) -> Columns:
+    name = given.constant("attr")
+    return None if name is None else (name,)
+
+
+def _changed(given: CallColumns) -> Columns:
+    columns, key = given.columns("in"), given.parsed.get("key")
+    if columns is None or key is None:
+        return None
+    return (*columns, *(f"was_{name}" for name in columns if name not in key))
+
+
+def _extracted(given: CallColumns) -> Columns:
+    rules = given.parsed.get("rules")
+    return rules.attributes if isinstance(rules, ExtractRules) else None
+
+
+def _grouped(given: CallColumns) -> Columns:
+    by, values = given.parsed.get("by"), given.parsed.get("values")
+    return None if by is None or values is None else (*by, *[fold.name for fold in values])
+
+
+def _inline(given: CallColumns) -> Columns:
+    tuples = given.parsed.get("literal")
+    return tuples.attributes if isinstance(tuples, InlineTuples) else None
+
+
+_MADE: Mapping[str, Callable[[CallColumns], Columns]] = {
+    **dict.fromkeys(
+        (
+            "atleastone", "filter", "headtail", "partition", "accumulate", "namerelation", "select", "sort",
+            "stream", "remember",
+        ),
+        _of("in"),
+    ),
+    "difference": _of("universe"),
+    "merge": _same,
+    "union": _all,
+    "group": _grouped,
+    "project": _projected,
+    "relsprintf": _formatted,
+    "join": _pairs,
+    "formatrelation": _named,
+    "extract": _extracted,
+    "makestream2": _inline,
+}  # fmt: skip
+
+
+# --- unknown names ----------------------------------------------------------------------------------------
+
+
+def unknown_names(given: CallColumns, lifted: Sequence[str]) -> Iterator[tuple[Written, str, str]]:
+    """The attributes that a call names but its streams lack: the text, the name, the fault."""
+    yield from _lifted(given, lifted)
+    for port, side, names, any_case in _asked(given):
+        columns, argument = given.columns(side), given.match.arguments.get(port)
+        if columns is None or not isinstance(argument, Written):
+            continue
+        for name in names:
+            if placed(columns, name, any_case=any_case) is None:
+                yield argument, name, f"{side} has no attribute {name!r}{closest(name, columns)}"
+    if given.match.operator is not None and given.match.operator.name in ("union", "difference"):
+        yield from _different(given)
+
+
+def _asked(given: CallColumns) -> Iterator[tuple[str, str, Sequence[str], bool]]:
+    """The attributes that a call names: the argument, the stream, the names, and whether case is ignored."""
+    name = given.match.operator.name if given.match.operator is not None else ""
+    parsed = given.parsed
+    for port, value in parsed.items():
+        if isinstance(value, TextFormat) and name == "relsprintf":
+            yield port, "in", value.attributes, value.any_case
+        elif isinstance(value, tuple) and value and isinstance(value[0], AttributeTest):
+            yield port, "in", [test.attribute for test in value], False
+        elif isinstance(value, tuple) and value and isinstance(value[0], JoinTest):
+            yield port, "left", [test.left for test in value], False
+            yield port, "right", [test.right for test in value], False
+        elif isinstance(value, tuple) and value and isinstance(value[0], ColumnFold):
+            yield port, "in", [fold.column for fold in value if fold.column != "*"], False
+        elif isinstance(value, tuple):
+            yield port, "in", value, False
+    for port in {"sort": ("attr",), "aggregate": ("column",)}.get(name, ()):
+        text = given.constant(port)
+        if text is not None and not (text == "*" and given.constant("func") == "count"):
+            yield port, "in", (text,), False
+
+
+def _lifted(given: CallColumns, lifted: Sequence[str]) -> Iterator[tuple[Written, str, str]]:
+    """The streams that lift an operator but have several attributes, none with the parameter's name (TA7)."""
+    named = given.match.operator is not None and given.match.operator.name == "formatrelation"
+    for port in (*lifted, *(("in",) if named else ())):
+        columns, argument = given.columns(port), given.match.arguments[port]
+        if (
+            columns is not None
+            and len(columns) != 1
+            and port not in columns
+            and isinstance(argument, Written)
+        ):
+            cure = f"write project or relsprintf before it, or call one of them {port!r}"
+            message = f"expected one attribute, or {port!r}, in {argument.text!r}, found {', '.join(columns)}"
+            yield argument, "", f"{message}; {cure}"
+
+
+def _different(given: CallColumns) -> Iterator[tuple[Written, str, str]]:
+    sides = [*given.each("in"), *given.single("universe", "sample")]
+    inputs = [(written, columns) for written, columns in sides if columns is not None]
+    for written, columns in inputs[1:]:
+        if set(columns).isdisjoint(inputs[0][1] or ()):
+            first = f"{', '.join(inputs[0][1] or ())} in {inputs[0][0].text!r}"
+            yield written, "", f"expected inputs that share attributes: {first}, {', '.join(columns)} here"

@@ -11,7 +11,7 @@ import msgspec
 from narval.core.definitions.library import Library
 from narval.core.definitions.suggestions import closest
 from narval.kinds.dataflow.language.code import DataflowCode
-from narval.kinds.dataflow.language.compiling.attributes import Columns
+from narval.kinds.dataflow.language.compiling.inference import Columns
 from narval.kinds.dataflow.language.compiling.matching import STREAM, type_named
 from narval.kinds.dataflow.language.names import FilePlace, PlanNames
 from narval.kinds.dataflow.language.operators import (
