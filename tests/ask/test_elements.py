@@ -10,7 +10,7 @@ import narval
 from narval.ask.memory.listing import LOOK
 from narval.core.elements.element import Element
 from narval.core.errors import PatternError, RequestError
-from narval.core.index.attribute_values import ValueIndex
+from narval.core.index.element_index import ValueIndex
 from narval.core.memory.memory import Memory
 from narval.surfaces.python.agent import Agent
 from narval.system.clock import SimulatedClock

@@ -9,11 +9,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from lxml import etree
 
+import narval.core.index.element_index as attribute_values_module
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import CONTROL, Element
 from narval.core.errors import ElementError
-import narval.core.index.attribute_values as attribute_values_module
-from narval.core.index.attribute_values import ValueIndex, reader
+from narval.core.index.element_index import ValueIndex, reader
 
 NAMES = ("a", "b", "aa", "xml:lang", "é", "eid", "xmlns", "xmlns:p", "p:a", "xmlns:al", "al:a", "a.b", "a-b")
 ASKED = (*NAMES, "{http://www.w3.org/XML/1998/namespace}lang", "{urn:p}a", f"{{{CONTROL}}}a", "c")

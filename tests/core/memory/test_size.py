@@ -7,9 +7,9 @@ import tracemalloc
 
 import pytest
 
+import narval.core.index.element_index as attribute_values_module
 from narval.core.elements import changes
 from narval.core.elements.element import Element, Origin
-import narval.core.index.attribute_values as attribute_values_module
 from narval.core.memory import packed
 from narval.core.memory.memory import Memory
 from narval.core.memory.packed import TreeCache
