@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from narval.kinds.dataflow.language.compiling.exclusive import Conditions
 from narval.kinds.dataflow.language.compiling.inference import Inferred
 from narval.kinds.dataflow.language.compiling.matching import (
     FUNCTION,
@@ -17,7 +16,7 @@ from narval.kinds.dataflow.language.compiling.matching import (
     fit,
 )
 from narval.kinds.dataflow.language.compiling.spilling import with_spilling
-from narval.kinds.dataflow.language.compiling.wiring import Wiring
+from narval.kinds.dataflow.language.compiling.wiring import Conditions, Wiring
 from narval.kinds.dataflow.language.definition import (
     Argument,
     DataflowGraph,

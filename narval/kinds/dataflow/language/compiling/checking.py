@@ -10,7 +10,6 @@ from typing import Any
 
 from narval.core.definitions.suggestions import closest
 from narval.kinds.dataflow.language.compiling.assembly import lifted_of
-from narval.kinds.dataflow.language.compiling.exclusive import Conditions
 from narval.kinds.dataflow.language.compiling.inference import CallColumns, Inferred, unknown_names
 from narval.kinds.dataflow.language.compiling.matching import (
     LIFTED,
@@ -22,7 +21,7 @@ from narval.kinds.dataflow.language.compiling.matching import (
     right_call,
     type_named,
 )
-from narval.kinds.dataflow.language.compiling.wiring import Producer, Wiring
+from narval.kinds.dataflow.language.compiling.wiring import Conditions, Producer, Wiring
 from narval.kinds.dataflow.language.operators import OPERATOR_TABLE, Port
 from narval.kinds.dataflow.language.syntax import Declared, PlanSource, Statement, Written
 

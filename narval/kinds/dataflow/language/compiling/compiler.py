@@ -16,7 +16,6 @@ from narval.core.definitions.reading.lexer import MOST_FAULTS
 from narval.core.errors import Fault
 from narval.kinds.dataflow.language.compiling import checking
 from narval.kinds.dataflow.language.compiling.assembly import assembled
-from narval.kinds.dataflow.language.compiling.exclusive import Conditions
 from narval.kinds.dataflow.language.compiling.inference import Inferred, infer
 from narval.kinds.dataflow.language.compiling.matching import (
     FUNCTION,
@@ -28,7 +27,7 @@ from narval.kinds.dataflow.language.compiling.matching import (
     match,
 )
 from narval.kinds.dataflow.language.compiling.vocabulary import PlanVocabulary
-from narval.kinds.dataflow.language.compiling.wiring import Wiring
+from narval.kinds.dataflow.language.compiling.wiring import Conditions, Wiring
 from narval.kinds.dataflow.language.conditions import parse_text
 from narval.kinds.dataflow.language.definition import DataflowGraph
 from narval.kinds.dataflow.language.operators import NAMES
