@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-import narval.core.index.sorted_ints as sorted_ints_module
-from narval.core.index.sorted_ints import SortedInts, Span
+import narval.core.index.sorted as sorted_ints_module
+from narval.core.index.sorted import SortedInts, Span
 
 SMALL = st.integers(0, 60)
 STEPS = st.lists(st.tuples(st.booleans(), SMALL), max_size=120)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import narval.core.index.thresholds as thresholds_module
-from narval.core.index.thresholds import Thresholds
+import narval.core.index.sorted as thresholds_module
+from narval.core.index.sorted import Thresholds
 
 
 @dataclass(eq=False)
