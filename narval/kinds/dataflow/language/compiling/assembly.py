@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
+
 from narval.kinds.dataflow.language.compiling.inference import Inferred
 from narval.kinds.dataflow.language.compiling.matching import (
     FUNCTION,
@@ -15,9 +17,9 @@ from narval.kinds.dataflow.language.compiling.matching import (
     Match,
     fit,
 )
-from narval.kinds.dataflow.language.compiling.spilling import with_spilling
 from narval.kinds.dataflow.language.compiling.wiring import Conditions, Wiring
 from narval.kinds.dataflow.language.definition import (
+    STREAMED,
     Argument,
     DataflowGraph,
     DataRef,
@@ -146,3 +148,31 @@ def _datum(name: str, wiring: Wiring, inferred: Inferred) -> Datum:
 
 def _declared(datum: Datum, declared: Declared) -> Datum:
     return Datum(datum.name, datum.type, datum.attributes, declared.line, declared.column)
+
+
+def with_spilling(graph: DataflowGraph) -> DataflowGraph:
+    """Mark the calls of a graph that hold back a stream."""
+    sources = {datum.name: (datum.type == STREAMED) << at for at, datum in enumerate(graph.inputs)}
+    calls: list[OperatorCall] = []
+    for at, call in enumerate(graph.calls, len(graph.inputs)):
+        streams, gates = 0, 0
+        for port, _, datum in call.consumed:
+            if _holds_back(call, port):
+                gates |= sources.get(datum.name, 0)
+            else:
+                streams |= sources.get(datum.name, 0)
+        for waited in call.wait:
+            gates |= sources.get(waited.name, 0)
+        produced = [name for _, _, name in call.produced]
+        for name in (*produced, *call.enabled):
+            own = (graph.data[name].type == STREAMED) << at
+            sources[name] = sources.get(name, 0) | streams | gates | own
+        calls.append(msgspec.structs.replace(call, spills=bool(streams & gates)))
+    return msgspec.structs.replace(graph, calls=tuple(calls))
+
+
+def _holds_back(call: OperatorCall, name: str) -> bool:
+    """True for a parameter that must be present, or complete, before streams are taken."""
+    port = call.operator.input(name)
+    streams = port is not None and port.type in (STREAMED, "Relation")
+    return not streams or name in call.operator.waits_for

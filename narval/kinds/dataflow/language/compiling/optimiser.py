@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from narval.kinds.dataflow.language.compiling.spilling import with_spilling
+from narval.kinds.dataflow.language.compiling.assembly import with_spilling
 from narval.kinds.dataflow.language.conditions import AttributeTest, from_right
 from narval.kinds.dataflow.language.definition import (
     Argument,
