@@ -27,8 +27,8 @@ from narval.core.engines.commands import Call, Finish, Outer
 from narval.core.engines.events import Failure
 from narval.core.engines.registry import is_standing
 from narval.core.kinds import KNOWING_INPUTS
-from narval.core.memory.doubting import is_doubtful
 from narval.core.memory.labels import NONE, MadeOf
+from narval.core.memory.lineage import is_doubtful
 from narval.core.memory.retention import IdleTracker
 from narval.store.batch import Batch, MomentRow, Offer
 

@@ -18,7 +18,7 @@ from narval.core.elements import changes
 from narval.core.elements.element import Origin
 from narval.core.elements.names import is_sending
 from narval.core.elements.own_elements import CONFIRMED, WITHDRAWN, make_note
-from narval.core.memory.doubting import cleared_after, doubtful_after
+from narval.core.memory.lineage import cleared_after, doubtful_after
 from narval.core.memory.memory import Memory
 
 

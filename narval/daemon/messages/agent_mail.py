@@ -23,8 +23,8 @@ from narval.core.elements.names import CONTROLS
 from narval.core.engines.commands import Call
 from narval.core.engines.events import CallStarting, Failure, Produced, Returned
 from narval.core.errors import ActionError, RequestError, StoreAwayError, UnreadableError
-from narval.core.memory.doubting import is_source
 from narval.core.memory.labels import recorded
+from narval.core.memory.lineage import is_source
 from narval.daemon.messages.contract import OVERDUE, Refusal
 from narval.daemon.messages.envelope import ELEMENT, RECEIPT, UNDELIVERED, Envelope, Outgoing, seal, unseal
 from narval.daemon.messages.kinds import KINDS
