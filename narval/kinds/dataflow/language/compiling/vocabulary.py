@@ -13,7 +13,6 @@ from narval.core.definitions.suggestions import closest
 from narval.kinds.dataflow.language.code import DataflowCode
 from narval.kinds.dataflow.language.compiling.inference import Columns
 from narval.kinds.dataflow.language.compiling.matching import STREAM, type_named
-from narval.kinds.dataflow.language.names import FilePlace, PlanNames
 from narval.kinds.dataflow.language.operators import (
     NAMES,
     OPERATOR_TABLE,
@@ -22,7 +21,14 @@ from narval.kinds.dataflow.language.operators import (
     Port,
     named,
 )
-from narval.kinds.dataflow.language.syntax import Declared, OperatorSyntax, PlanSource, Statement
+from narval.kinds.dataflow.language.syntax import (
+    Declared,
+    FilePlace,
+    OperatorSyntax,
+    PlanNames,
+    PlanSource,
+    Statement,
+)
 
 KIND = "dataflow"
 
