@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from narval.core.patterns.lexer import ExpressionError
-from narval.core.patterns.number import number
 from narval.core.patterns.syntax import BinaryOperation, Expression, Literal, parse, walk
+from narval.core.patterns.xpath1 import number
 
 _BY_VALUE = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 """The operators by which XPath 1.0 compares only numbers, and those of XPath 3.1 that compare texts too."""

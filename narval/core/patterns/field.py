@@ -11,8 +11,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from narval.core.elements.element import Tree
-from narval.core.patterns.number import number
-from narval.core.patterns.xpath1 import compiled, string_of
+from narval.core.patterns.xpath1 import compiled, number, string_of
 
 Prefixes = tuple[tuple[str, str], ...]
 """Namespaces as declared by a pattern: (prefix, namespace), in a fixed order."""

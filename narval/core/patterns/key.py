@@ -15,8 +15,7 @@ from lxml import etree
 from msgspec.structs import replace
 
 from narval.core.patterns.field import Facts, Field
-from narval.core.patterns.number import number
-from narval.core.patterns.xpath1 import string_of
+from narval.core.patterns.xpath1 import number, string_of
 
 NAN = float("nan")
 MOST_CLAUSES = 128

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from narval.core.patterns.number import EXACT_DIGITS, number
+from narval.core.patterns.xpath1 import EXACT_DIGITS, number
 from narval.core.source.tokens import Token, scan
 
 _NAME_CHAR = r"[^\x00-,/:-@\[-^`{-\x7f]"

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import msgspec
 
 from narval.core.patterns.lexer import ExpressionError, tokens
-from narval.core.patterns.number import number
+from narval.core.patterns.xpath1 import number
 from narval.core.source.tokens import END, Token, TokenCursor
 
 

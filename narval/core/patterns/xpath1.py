@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from lxml import etree
@@ -37,3 +38,26 @@ def literal(value: str) -> str:
         return f'"{value}"'
     pieces = ', "\'", '.join(f"'{piece}'" for piece in value.split("'"))
     return f"concat({pieces})"
+
+
+EXACT_DIGITS = 15
+"""The most digits of an integer that is a double without rounding."""
+
+_WORTH_KEEPING = 40
+_NUMBER = etree.XPath("number($text)")
+_NOWHERE = etree.Element("nowhere")
+
+
+def number(text: str) -> float:
+    """The result of XPath 1.0's `number()` for a string; NaN if it is not a number."""
+    size = len(text)
+    if size <= EXACT_DIGITS and text.isdecimal() and text.isascii():
+        return float(text)
+    return _remembered(text) if size <= _WORTH_KEEPING else _by_libxml2(text)
+
+
+def _by_libxml2(text: str) -> float:
+    return float(_NUMBER(_NOWHERE, text=text))
+
+
+_remembered = lru_cache(maxsize=4096)(_by_libxml2)

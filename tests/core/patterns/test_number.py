@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from narval.core.patterns.number import number
+from narval.core.patterns.xpath1 import number
 
 written = st.one_of(
     st.integers(-(10**20), 10**20).map(str),
