@@ -21,10 +21,10 @@ from narval.core.definitions.reading.python import (
 from narval.core.elements.own_elements import xml_safe
 from narval.core.errors import Fault
 from narval.core.source.text import Source
-from narval.kinds.dataflow.language.bundle import declaration_of
 from narval.kinds.dataflow.language.code import DATAFLOW_CODE, DataflowCode, DataflowDeclaration
 from narval.kinds.dataflow.language.compiling.matching import STREAM
 from narval.kinds.dataflow.language.compiling.vocabulary import operator_of
+from narval.kinds.dataflow.language.composition import declaration_of
 from narval.kinds.dataflow.language.grammar import read_units
 from narval.kinds.dataflow.language.operators import Operator, named
 from narval.kinds.dataflow.language.rules import TextError, value_type

@@ -13,7 +13,6 @@ from narval.core.definitions.reading import vocabulary
 from narval.core.errors import Fault
 from narval.core.source.text import Source
 from narval.core.source.xml import XmlNode
-from narval.kinds.dataflow.language.bundle import BUNDLE, parts_of
 from narval.kinds.dataflow.language.code import DataflowCode
 from narval.kinds.dataflow.language.compiling.compiler import Compiled, compile_plans
 from narval.kinds.dataflow.language.compiling.vocabulary import (
@@ -21,7 +20,7 @@ from narval.kinds.dataflow.language.compiling.vocabulary import (
     names_in,
     operator_of,
 )
-from narval.kinds.dataflow.language.composition import completed
+from narval.kinds.dataflow.language.composition import BUNDLE, completed, parts_of
 from narval.kinds.dataflow.language.definition import DataflowDefinition, DataflowGraph
 from narval.kinds.dataflow.language.grammar import read_units
 from narval.kinds.dataflow.language.operators import OPERATOR_TABLE, named
