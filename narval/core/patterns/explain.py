@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 from lxml import etree
 
 from narval.core.patterns import syntax
-from narval.core.patterns.doubts import never_holds
-from narval.core.patterns.functions import type_of
+from narval.core.patterns.functions import never_holds, type_of
 from narval.core.patterns.lexer import ExpressionError
 from narval.core.patterns.xpath1 import compiled, string_of
 

@@ -12,7 +12,7 @@ from narval.core.definitions.reading.xml import Entry, Reading
 from narval.core.definitions.suggestions import closest
 from narval.core.definitions.unique import check_unique
 from narval.core.errors import PatternError
-from narval.core.patterns.doubts import doubts_of
+from narval.core.patterns.functions import doubts_of
 from narval.core.patterns.pattern import Condition, Pattern, compile_pattern
 
 
