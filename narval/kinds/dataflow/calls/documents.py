@@ -30,13 +30,13 @@ from narval.kinds.dataflow.engine.network.batches import (
     FlowError,
     Relation,
     Row,
+    RowsInMemory,
     Schema,
     TupleBatch,
     batch_of,
     text_of,
 )
 from narval.kinds.dataflow.engine.network.requests import OperatorRequest
-from narval.kinds.dataflow.engine.network.spilling import RowsInMemory
 from narval.kinds.dataflow.engine.state import UnreadNumbers
 from narval.kinds.dataflow.language.definition import DataflowDefinition, Datum
 

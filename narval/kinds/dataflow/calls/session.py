@@ -15,14 +15,13 @@ from narval.kinds.dataflow.calls.performers.performing import Performer
 from narval.kinds.dataflow.calls.performers.recording import Recorded, WorkRecord
 from narval.kinds.dataflow.calls.performers.small import Elements, Fetch, Notify, Print, Sleep
 from narval.kinds.dataflow.calls.performers.tools import FlowTools
-from narval.kinds.dataflow.engine.network.batches import FlowError, Relation
+from narval.kinds.dataflow.engine.network.batches import FlowError, MemoryAlone, Relation, Spill
 from narval.kinds.dataflow.engine.network.requests import (
     FlowListener,
     FlowSettings,
     OperatorRequest,
     TransactionOver,
 )
-from narval.kinds.dataflow.engine.network.spilling import MemoryAlone, Spill
 from narval.kinds.dataflow.engine.network.transaction import Network
 from narval.kinds.dataflow.language.definition import DataflowDefinition
 

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from narval.kinds.dataflow.calls import spill as spilling
 from narval.kinds.dataflow.calls.spill import CHUNK, DiskSpill
-from narval.kinds.dataflow.engine.network.batches import TupleBatch
+from narval.kinds.dataflow.engine.network.batches import MemoryAlone, Spill, TupleBatch
 from narval.kinds.dataflow.engine.network.requests import FlowSettings
-from narval.kinds.dataflow.engine.network.spilling import MemoryAlone, Spill
 from tests.examples import examples
 from tests.kinds.dataflow.engine.flows import FlowDriver, flow
 

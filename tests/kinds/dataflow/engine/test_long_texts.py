@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from narval.kinds.dataflow.engine.network import batches
+from narval.kinds.dataflow.engine.network.batches import RowsInMemory
 from narval.kinds.dataflow.engine.network.operators import values
 from narval.kinds.dataflow.engine.network.requests import OutputTuples
-from narval.kinds.dataflow.engine.network.spilling import RowsInMemory
 from tests.kinds.dataflow.engine.flows import FlowDriver
 from tests.kinds.dataflow.engine.test_firing import plan
 

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narval.kinds.dataflow.engine.network.batches import Relation
+from narval.kinds.dataflow.engine.network.batches import Relation, RowsInMemory
 from narval.kinds.dataflow.engine.network.operators import relations
 from narval.kinds.dataflow.engine.network.requests import FlowSettings, OutputValue
-from narval.kinds.dataflow.engine.network.spilling import RowsInMemory
 from narval.kinds.dataflow.engine.network.transaction import Network
 from narval.kinds.dataflow.engine.network.wiring import FlowPlan
 from tests.examples import examples

@@ -8,13 +8,14 @@ from typing import Any, Literal, Protocol
 
 from narval.kinds.dataflow.engine.network.batches import (
     VALUE,
+    Kept,
     Relation,
     Row,
     Schema,
+    Spill,
     TupleBatch,
     placed_rows,
 )
-from narval.kinds.dataflow.engine.network.spilling import Kept, Spill
 from narval.kinds.dataflow.language.definition import STREAMED
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from narval.core.engines.events import Failure
 from narval.kinds.dataflow.engine.network import channels
+from narval.kinds.dataflow.engine.network.batches import Spill
 from narval.kinds.dataflow.engine.network.firing import Gate, Inlet, Key
 from narval.kinds.dataflow.engine.network.machine import Machine
 from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator
@@ -22,7 +23,6 @@ from narval.kinds.dataflow.engine.network.requests import (
     OperatorMoved,
     OperatorRequest,
 )
-from narval.kinds.dataflow.engine.network.spilling import Spill
 from narval.kinds.dataflow.engine.network.wiring import CONTROL, GraphWiring, is_outside
 from narval.kinds.dataflow.language.definition import OperatorCall
 

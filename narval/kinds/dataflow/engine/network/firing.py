@@ -17,11 +17,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, Protocol
 
 from narval.core.engines.events import Failure
-from narval.kinds.dataflow.engine.network.batches import VALUE, FlowError, Relation, TupleBatch
+from narval.kinds.dataflow.engine.network.batches import VALUE, FlowError, Relation, Spill, TupleBatch
 from narval.kinds.dataflow.engine.network.channels import ENDED, AnyOutlet, Ended, GateClauses, Life, Passing
 from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator, Handler, Steps
 from narval.kinds.dataflow.engine.network.operators.table import INNER_OPERATORS
-from narval.kinds.dataflow.engine.network.spilling import Spill
 from narval.kinds.dataflow.language.definition import FixedValue, OperatorCall
 
 Key = tuple[str, int]

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from narval.core.engines.events import Failure
-from narval.kinds.dataflow.engine.network.batches import TupleBatch
-from narval.kinds.dataflow.engine.network.spilling import MemoryAlone, Spill
+from narval.kinds.dataflow.engine.network.batches import MemoryAlone, Spill, TupleBatch
 from narval.kinds.dataflow.language.definition import OperatorCall
 
 Phase = Literal["run", "batch", "eos"]

@@ -11,16 +11,17 @@ from collections.abc import Callable
 from typing import Any
 
 from narval.kinds.dataflow.engine.network.batches import (
+    Kept,
     Relation,
     Row,
     Schema,
+    Spill,
     TupleBatch,
     placed_rows,
     widened,
 )
 from narval.kinds.dataflow.engine.network.channels import Consumer, Passing
 from narval.kinds.dataflow.engine.network.machine import Machine
-from narval.kinds.dataflow.engine.network.spilling import Kept, Spill
 from narval.kinds.dataflow.engine.network.wiring import GraphWiring
 
 

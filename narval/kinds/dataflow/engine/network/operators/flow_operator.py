@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from narval.kinds.dataflow.engine.network.batches import FlowError, Row, Schema, TupleBatch
-from narval.kinds.dataflow.engine.network.spilling import Spill
+from narval.kinds.dataflow.engine.network.batches import FlowError, Row, Schema, Spill, TupleBatch
 from narval.kinds.dataflow.language.conditions import parse_text
 from narval.kinds.dataflow.language.definition import OperatorCall
 from narval.kinds.dataflow.language.rules import TextError

@@ -11,10 +11,9 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, Protocol
 
-from narval.kinds.dataflow.engine.network.batches import FlowError, TupleBatch, text_of
+from narval.kinds.dataflow.engine.network.batches import FlowError, Spill, TupleBatch, text_of
 from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator, Handler, Outlet
 from narval.kinds.dataflow.engine.network.requests import FlowSettings, Phase
-from narval.kinds.dataflow.engine.network.spilling import Spill
 from narval.kinds.dataflow.language.definition import OperatorCall
 
 Asked = tuple[Phase, Mapping[str, Any], str, int, TupleBatch | None]

@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Protocol
 
-from narval.kinds.dataflow.engine.network.batches import FlowError, TupleBatch
+from narval.kinds.dataflow.engine.network.batches import FlowError, Spill, TupleBatch
 from narval.kinds.dataflow.engine.network.channels import Passing
 from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator, Handler, Outlet, Steps
 from narval.kinds.dataflow.engine.network.operators.outside import lifted_ports, lifted_values
-from narval.kinds.dataflow.engine.network.spilling import Spill
 from narval.kinds.dataflow.language.definition import OperatorCall
 
 

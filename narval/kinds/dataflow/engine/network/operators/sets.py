@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from narval.kinds.dataflow.engine.network import batches
+from narval.kinds.dataflow.engine.network.batches import Parts, Spill
 from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator, Handler, Steps
-from narval.kinds.dataflow.engine.network.spilling import Parts, Spill
 
 
 class _Once(FlowOperator):
