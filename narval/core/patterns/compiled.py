@@ -21,9 +21,8 @@ from narval.core.patterns.budget.held import Term, terms
 from narval.core.patterns.field import Prefixes
 from narval.core.patterns.functions import check, check_focus
 from narval.core.patterns.key import Clause
-from narval.core.patterns.lexer import ExpressionError, check_depth, lift
 from narval.core.patterns.monotone import growing
-from narval.core.patterns.syntax import Expression, parse, variables
+from narval.core.patterns.syntax import Expression, ExpressionError, check_depth, lift, parse, variables
 from narval.core.patterns.terms import ShapeSource
 from narval.core.patterns.xpath1 import compiled
 

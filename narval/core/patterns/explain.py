@@ -15,7 +15,7 @@ from lxml import etree
 
 from narval.core.patterns import syntax
 from narval.core.patterns.functions import never_holds, type_of
-from narval.core.patterns.lexer import ExpressionError
+from narval.core.patterns.syntax import ExpressionError
 from narval.core.patterns.xpath1 import compiled, string_of
 
 _LONGEST_VALUE = 80

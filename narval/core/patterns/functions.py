@@ -12,8 +12,7 @@ from typing import Literal as Word
 from typing import NamedTuple, TypeAlias, assert_never
 
 from narval.core.patterns import syntax
-from narval.core.patterns.lexer import ExpressionError
-from narval.core.patterns.syntax import BinaryOperation, Expression, Literal, parse, walk
+from narval.core.patterns.syntax import BinaryOperation, Expression, ExpressionError, Literal, parse, walk
 from narval.core.patterns.xpath1 import number
 
 Type: TypeAlias = Word["nodes", "string", "number", "boolean"]

@@ -22,8 +22,7 @@ from narval.core.patterns.explain import Mismatch as Mismatch
 from narval.core.patterns.field import Facts, Prefixes
 from narval.core.patterns.functions import Doubt, doubts_of
 from narval.core.patterns.key import Key, Variables, conjunction
-from narval.core.patterns.lexer import ExpressionError
-from narval.core.patterns.syntax import parse
+from narval.core.patterns.syntax import ExpressionError, parse
 from narval.core.patterns.terms import ShapeSource, term_of
 
 _DOUBTFUL = etree.QName(DOUBTFUL).localname

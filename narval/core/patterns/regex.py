@@ -18,7 +18,7 @@ from elementpath.regex import RegexError as ClassError
 from elementpath.regex.character_classes import CharacterClass
 
 from narval.core.patterns.budget.work import Work
-from narval.core.patterns.lexer import ExpressionError
+from narval.core.patterns.syntax import ExpressionError
 
 _MEMORY = 4 * 1024 * 1024
 """The most bytes RE2 keeps for one expression: enough for all states of a light one."""

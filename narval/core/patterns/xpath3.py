@@ -23,8 +23,8 @@ from elementpath.xpath_tokens import XPathFunction
 from lxml import etree
 
 from narval.core.patterns.budget.work import Work, WorkError
-from narval.core.patterns.lexer import ExpressionError
 from narval.core.patterns.metered import REGEX_FUNCTIONS, MeteredContext, meter, regex_of
+from narval.core.patterns.syntax import ExpressionError
 
 Token: TypeAlias = Any
 

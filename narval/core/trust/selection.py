@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from narval.core.patterns import syntax
-from narval.core.patterns.lexer import ExpressionError
+from narval.core.patterns.syntax import ExpressionError
 from narval.core.trust.paths import TEXT, is_within
 
 

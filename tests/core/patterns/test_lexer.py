@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from narval.core.elements.element import Element, Tree
-from narval.core.patterns.lexer import MOST_DEPTH, ExpressionError, check_depth, lift, tokens
+from narval.core.patterns.syntax import MOST_DEPTH, ExpressionError, check_depth, lift, tokens
 from tests.core.patterns.expressions import NAMESPACES, elements, patterns
 from tests.examples import examples
 

@@ -9,8 +9,8 @@ import pytest
 from elementpath.regex import RegexError, translate_pattern
 
 from narval.core.patterns.budget.work import MOST_WORK, Work, WorkError
-from narval.core.patterns.lexer import ExpressionError
 from narval.core.patterns.regex import Regex
+from narval.core.patterns.syntax import ExpressionError
 
 
 def matches(regex: str, text: str, flags: str = "") -> bool:

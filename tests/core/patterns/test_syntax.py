@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from lxml import etree
 
 from narval.core.patterns.functions import check, type_of
-from narval.core.patterns.lexer import ExpressionError
 from narval.core.patterns.syntax import (
     BinaryOperation,
     Expression,
+    ExpressionError,
     Filter,
     FunctionCall,
     Literal,

@@ -20,8 +20,7 @@ from narval.core.definitions.reading.durations import length_of
 from narval.core.definitions.reading.times import interval, weekdays
 from narval.core.definitions.wall import zone_named
 from narval.core.patterns.functions import Signature
-from narval.core.patterns.lexer import ExpressionError
-from narval.core.patterns.syntax import Expression, Filter, FunctionCall, Literal, Path, walk
+from narval.core.patterns.syntax import Expression, ExpressionError, Filter, FunctionCall, Literal, Path, walk
 from narval.core.patterns.xpath1 import string_of
 
 VALUE_FUNCTIONS: Mapping[str, Signature] = {

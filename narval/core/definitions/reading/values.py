@@ -29,7 +29,7 @@ from narval.core.errors import ElementError, PatternError
 from narval.core.patterns import syntax
 from narval.core.patterns.budget.cost import Limits, limits
 from narval.core.patterns.functions import FUNCTIONS, check, check_focus, type_of
-from narval.core.patterns.lexer import ExpressionError, check_depth
+from narval.core.patterns.syntax import ExpressionError, check_depth
 from narval.core.patterns.terms import ShapeSource, term_of
 from narval.core.patterns.xpath1 import compiled, string_of
 

@@ -14,8 +14,8 @@ from narval.core.elements.element import CONTROL
 from narval.core.errors import NarvalError
 from narval.core.patterns import syntax
 from narval.core.patterns.functions import type_of
-from narval.core.patterns.lexer import ExpressionError
 from narval.core.patterns.pattern import Condition, Pattern
+from narval.core.patterns.syntax import ExpressionError
 
 UNNAMED = {"plan": "this run", "each": "the element at hand", "now": "this moment"}
 """The words for variables that narval defines."""

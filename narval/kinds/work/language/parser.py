@@ -16,8 +16,8 @@ from narval.core.definitions.reading.xml import Entry, Reading
 from narval.core.definitions.suggestions import closest
 from narval.core.elements.element import local_name
 from narval.core.errors import PatternError
-from narval.core.patterns.lexer import ExpressionError
 from narval.core.patterns.pattern import Condition
+from narval.core.patterns.syntax import ExpressionError
 from narval.core.source.text import Source
 from narval.core.source.xml import XmlNode
 from narval.kinds.work.language.definition import (
