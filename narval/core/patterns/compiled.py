@@ -7,7 +7,7 @@ neither is refused, with the error of the reader that got further.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -15,13 +15,13 @@ from functools import cached_property, lru_cache
 from lxml import etree
 
 from narval.core.errors import PatternError
+from narval.core.patterns import syntax
 from narval.core.patterns.analysis import clauses
 from narval.core.patterns.budget.cost import Limits, limits
 from narval.core.patterns.budget.held import Term, terms
 from narval.core.patterns.field import Prefixes
-from narval.core.patterns.functions import check, check_focus
+from narval.core.patterns.functions import check, check_focus, type_of
 from narval.core.patterns.key import Clause
-from narval.core.patterns.monotone import growing
 from narval.core.patterns.syntax import Expression, ExpressionError, check_depth, lift, parse, variables
 from narval.core.patterns.terms import ShapeSource
 from narval.core.patterns.xpath1 import compiled
@@ -166,3 +166,61 @@ def _refusal(text: str, namespaces: Mapping[str, str]) -> PatternError:
             if read is check_depth:
                 break
     return PatternError(text, fault.message, fault.offset + 1)
+
+
+def growing(tree: syntax.Expression) -> frozenset[str]:
+    """The variables in which the truth of an expression is monotone."""
+    return frozenset(name for name in syntax.variables(tree) if _holds_on(tree, name))
+
+
+def _holds_on(node: syntax.Expression, name: str) -> bool:
+    """True if a true expression stays true when the variable gets more nodes."""
+    if name not in syntax.variables(node):
+        return True
+    match node:
+        case syntax.BinaryOperation(operator="and" | "or", operands=operands):
+            return all(_holds_on(operand, name) for operand in operands)
+        case syntax.BinaryOperation(operator=operator, operands=operands) if operator in syntax.COMPARISONS:
+            return all(_is_comparable(operand, name) for operand in operands)
+        case syntax.FunctionCall(name="boolean", arguments=(inner,)):
+            return _holds_on(inner, name)
+    return _nodes_grow(node, name)
+
+
+def _is_comparable(node: syntax.Expression, name: str) -> bool:
+    """True for a side of a comparison that is growing nodes, or a value without the variable."""
+    if name in syntax.variables(node):
+        return _nodes_grow(node, name)
+    return type_of(node) != "boolean"
+
+
+def _nodes_grow(node: syntax.Expression, name: str) -> bool:
+    """True if an expression selects nodes, and keeps all of them when the variable gets more."""
+    if name not in syntax.variables(node):
+        return type_of(node) == "nodes"
+    match node:
+        case syntax.Variable():
+            return True
+        case syntax.BinaryOperation(operator="|", operands=operands):
+            return all(_nodes_grow(operand, name) for operand in operands)
+        case syntax.Filter(primary=primary, predicates=predicates):
+            return _nodes_grow(primary, name) and _all_select(predicates, name)
+        case syntax.Path(origin=origin, steps=steps):
+            begins = origin is None or isinstance(origin, str) or _nodes_grow(origin, name)
+            return begins and all(_all_select(step.predicates, name) for step in steps)
+    return False
+
+
+def _all_select(predicates: Iterable[syntax.Expression], name: str) -> bool:
+    """True if predicates judge each node independently of the others."""
+    return all(not _counts(predicate) and _holds_on(predicate, name) for predicate in predicates)
+
+
+def _counts(predicate: syntax.Expression) -> bool:
+    """True if a predicate depends on a position."""
+    asks = (
+        part.name in ("position", "last")
+        for part in syntax.walk(predicate)
+        if isinstance(part, syntax.FunctionCall)
+    )
+    return type_of(predicate) == "number" or any(asks)
