@@ -33,7 +33,7 @@ from narval.core.elements.canonical import canonical, elements_of
 from narval.core.elements.element import Element, Tree
 from narval.core.engines.events import Failure, OutputElement
 from narval.core.errors import ElementError, NarvalError, PatternError
-from narval.core.patterns.budget.work import WorkError
+from narval.core.patterns.budget import WorkError
 from narval.core.patterns.pattern import condition
 from narval.core.source.text import Source
 from narval.daemon.daemon import Daemon

@@ -17,7 +17,7 @@ from lxml import etree
 from narval.core.errors import PatternError
 from narval.core.patterns import syntax
 from narval.core.patterns.analysis import clauses
-from narval.core.patterns.budget.cost import Limits, limits
+from narval.core.patterns.budget import Limits, limits
 from narval.core.patterns.field import Prefixes
 from narval.core.patterns.functions import check, check_focus, type_of
 from narval.core.patterns.held import Term, terms

@@ -7,16 +7,18 @@ from typing import NamedTuple
 
 from narval.core.elements.element import Element, Tree
 from narval.core.patterns import syntax
-from narval.core.patterns.budget.cost import (
+from narval.core.patterns.budget import (
+    DOWN,
+    IN_TEXT,
     JOINED,
     LOOKED_ONCE,
     LOOKS,
+    NARROW,
     PARENTS,
     TEXT,
     TEXT_IN_TEXT,
     TEXT_OF_EACH,
 )
-from narval.core.patterns.budget.joins import DOWN, IN_TEXT, NARROW
 
 _BLIND = frozenset(
     ("count", "not", "boolean", "position", "last", "name", "local-name", "namespace-uri", "id")

@@ -14,7 +14,7 @@ from elementpath.sequences import xlist
 from elementpath.xpath_nodes import AttributeNode, DocumentNode, ElementNode, XPathNode
 from lxml import etree
 
-from narval.core.patterns.budget.work import Work
+from narval.core.patterns.budget import Work
 from narval.core.patterns.regex import Regex, regex
 
 Token: TypeAlias = Any

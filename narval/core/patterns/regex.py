@@ -17,7 +17,7 @@ import re2
 from elementpath.regex import RegexError as ClassError
 from elementpath.regex.character_classes import CharacterClass
 
-from narval.core.patterns.budget.work import Work
+from narval.core.patterns.budget import Work
 from narval.core.patterns.syntax import ExpressionError
 
 _MEMORY = 4 * 1024 * 1024

@@ -22,7 +22,7 @@ from elementpath.xpath_nodes import XPathNode
 from elementpath.xpath_tokens import XPathFunction
 from lxml import etree
 
-from narval.core.patterns.budget.work import Work, WorkError
+from narval.core.patterns.budget import Work, WorkError
 from narval.core.patterns.metered import REGEX_FUNCTIONS, MeteredContext, meter, regex_of
 from narval.core.patterns.syntax import ExpressionError
 

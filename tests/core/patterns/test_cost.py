@@ -8,7 +8,7 @@ import pytest
 
 from narval.core.elements.element import Element, Tree
 from narval.core.errors import PatternError
-from narval.core.patterns.budget.cost import degree
+from narval.core.patterns.budget import degree
 from narval.core.patterns.pattern import condition
 
 ONCE = [

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from elementpath.regex import RegexError, translate_pattern
 
-from narval.core.patterns.budget.work import MOST_WORK, Work, WorkError
+from narval.core.patterns.budget import MOST_WORK, Work, WorkError
 from narval.core.patterns.regex import Regex
 from narval.core.patterns.syntax import ExpressionError
 

@@ -11,8 +11,8 @@ from typing import Any, Literal
 import msgspec
 
 from narval.core.definitions.reading.values import TextTemplate
-from narval.core.patterns.budget.work import Work as Effort
-from narval.core.patterns.budget.work import WorkError
+from narval.core.patterns.budget import Work as Effort
+from narval.core.patterns.budget import WorkError
 from narval.core.patterns.pattern import Condition
 from narval.core.source.number_forms import BLANKS, NumberForm
 
