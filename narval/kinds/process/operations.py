@@ -27,8 +27,7 @@ from narval.daemon.daemon import Daemon
 from narval.kinds.process.calls.token import MOST_MEMBERS
 from narval.kinds.process.engine.explain import arc_row, node_row
 from narval.kinds.process.engine.state import NodeToken
-from narval.kinds.process.engine.tokens import traversal
-from narval.kinds.process.engine.tokens.traversal import Direction, Order
+from narval.kinds.process.engine.tokens.token_view import Direction, Order, walk
 from narval.kinds.process.language.attribute_types import kept
 
 _REFUSALS: dict[str, type[TokenError]] = {
@@ -111,7 +110,7 @@ async def traverse(
     definition, state = definition_and_state(daemon, _process(daemon, run), at)
     if token not in state.nodes and token not in state.arcs:
         raise refusal("no-token", f"process {run} has no token {token}")
-    tokens = traversal.traverse(state, token, order, direction)
+    tokens = walk(state, token, order, direction)
     rows = (
         node_row(definition, state, one) if isinstance(one, NodeToken) else arc_row(definition, state, one)
         for one in tokens

@@ -23,8 +23,7 @@ from narval.kinds.process.calls import execution
 from narval.kinds.process.calls.execution import NodeHook
 from narval.kinds.process.calls.transient import Transients
 from narval.kinds.process.engine.state import NodeToken
-from narval.kinds.process.engine.tokens import traversal
-from narval.kinds.process.engine.tokens.token_view import brief_view
+from narval.kinds.process.engine.tokens.token_view import brief_view, nearest_token, walk
 from narval.kinds.process.language.code import Code
 from narval.system.scripts.interpreters import monty_program
 
@@ -135,13 +134,13 @@ def nearest(run: Run, token: int, node: str) -> dict[str, Any] | None:
     """The nearest token on a node of that name, as plain data: the given token or one it descends from."""
     if token not in run.state.nodes:
         return None
-    match = traversal.nearest(run.definition, run.state, token, node)
+    match = nearest_token(run.definition, run.state, token, node)
     return None if match is None else _token_view(run, match.id)
 
 
 def _near(run: Run, token: int) -> list[dict[str, Any]]:
     """A token and the earlier ones that code in a worker may read, in brief, nearest first."""
-    tokens = traversal.traverse(run.state, token, "breadth", "back")
+    tokens = walk(run.state, token, "breadth", "back")
     near = islice((one for one in tokens if isinstance(one, NodeToken)), ANCESTORS)
     return [brief_view(run.definition, run.state, one) for one in near if not one.backtracked]
 

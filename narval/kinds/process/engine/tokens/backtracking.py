@@ -22,7 +22,7 @@ from narval.kinds.process.engine.decision import NodeFault, OperationRefused, Pr
 from narval.kinds.process.engine.state import ArcToken, ExecutionType, NodeToken, ProcessState
 from narval.kinds.process.engine.tokens import flow
 from narval.kinds.process.engine.tokens.rubric import ask_hook
-from narval.kinds.process.engine.tokens.traversal import traverse
+from narval.kinds.process.engine.tokens.token_view import walk
 from narval.kinds.process.language.definition import Arc
 
 _ORDINARY = frozenset({"Forward", "ForwardBacktracked"})
@@ -74,7 +74,7 @@ def take_ways_back(decision: ProcessDecision) -> None:
 
 def _before(decision: ProcessDecision, token: NodeToken, arc: Arc) -> NodeToken | None:
     """The nearest ancestor of a token on the node at the end of an arc."""
-    for visited in traverse(decision.state, token.id, "breadth", "back"):
+    for visited in walk(decision.state, token.id, "breadth", "back"):
         if not isinstance(visited, NodeToken) or visited is token or visited.backtracked:
             continue
         if visited.node == arc.end.id:
@@ -178,7 +178,7 @@ class _Survey:
         """Arc tokens that have not reached their node."""
         self.turned: dict[int, int] = {}
         """The arc tokens that have turned round, by their roots."""
-        for token in traverse(self._state, destination.id, follow=self._follows):
+        for token in walk(self._state, destination.id, follow=self._follows):
             if isinstance(token, NodeToken):
                 self._visit(token)
             elif token.child is None:

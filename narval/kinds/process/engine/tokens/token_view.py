@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from heapq import heappop, heappush
+from typing import Any, Literal
 
 from narval.kinds.process.engine.state import ArcToken, NodeToken, ProcessState
 from narval.kinds.process.language.definition import Node, Process
@@ -80,3 +82,75 @@ def arc_token_told(process: Process, token: ArcToken) -> dict[str, Any]:
     """An arc token as the user's join class sees it."""
     arc = process.arcs[token.arc]
     return {"id": token.id, "arc": arc.name, "from": arc.start.name, "parent": token.parent}
+
+
+Order = Literal["creation", "breadth", "depth"]
+Direction = Literal["forward", "back"]
+
+_RANKS: Mapping[str, Callable[[int, int], int]] = {
+    "creation": lambda number, place: number,
+    "breadth": lambda number, place: place,
+    "depth": lambda number, place: -place,
+}
+"""The rank by which tokens are taken, from a token's number and its place among all found."""
+
+
+def walk(
+    state: ProcessState,
+    start: int,
+    order: Order = "creation",
+    direction: Direction = "forward",
+    follow: Callable[[ArcToken], bool] = lambda token: True,
+) -> Iterator[NodeToken | ArcToken]:
+    """Tokens of both kinds from a token on, itself first: forward, or back over its ancestors.
+
+    They come in the order in which they were made (going back, the newest first), level by level, or one
+    branch after another; each is met once. `follow` is asked about an arc token after the node token that it
+    leads on from has been met.
+    """
+    forward, rank = direction == "forward", _RANKS[order]
+    waiting, seen, count = [(0, start)], set[int](), 0
+    while waiting:
+        _, number = heappop(waiting)
+        if number in seen:
+            continue
+        seen.add(number)
+        token = state.nodes.get(number) or state.arcs[number]
+        yield token
+        if isinstance(token, NodeToken):
+            arcs = token.children if forward else token.parents
+            beyond = [arc for arc in arcs if follow(state.arcs[arc])]
+        else:
+            end = token.child if forward else token.parent
+            beyond = [] if end is None else [end]
+        for next_one in reversed(beyond) if order == "depth" else beyond:
+            count += 1
+            heappush(waiting, (rank(next_one if forward else -next_one, count), next_one))
+
+
+def nearest_token(process: Process, state: ProcessState, start: int, node: str) -> NodeToken | None:
+    """The nearest token on a node of that name, or id, that was not backtracked: the token itself, or an
+    ancestor; None if there is none.
+    """
+    named = {other.id for other in process.named(node)}
+    for token in walk(state, start, "breadth", "back"):
+        if isinstance(token, NodeToken) and token.node in named and not token.backtracked:
+            return token
+    return None
+
+
+def sources(state: ProcessState, token: NodeToken) -> list[int]:
+    """The node tokens whose attributes a token has copied, in order; later ones won.
+
+    The reverse of a token copies from the parents of that token.
+    """
+    like = token if token.reverses is None else state.nodes[token.reverses]
+    return [_source(state, like, state.arcs[number]) for number in like.parents]
+
+
+def _source(state: ProcessState, token: NodeToken, arc: ArcToken) -> int:
+    """The node token behind an arc token. One that turned round at a dead end stands for the token that it
+    reverses.
+    """
+    turned = arc.execution_type == "UTurn" and state.nodes[arc.parent].node == token.node
+    return state.arcs[arc.reverses].parent if turned and arc.reverses is not None else arc.parent
