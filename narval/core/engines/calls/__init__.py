@@ -1,1 +1,0 @@
-"""Calls of any kind: the elements given, the elements returned, and the wait before another attempt."""

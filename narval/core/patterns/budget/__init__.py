@@ -1,1 +1,0 @@
-"""Budgets: how long a pattern may occupy the loop, whatever the element and the variables contain."""
