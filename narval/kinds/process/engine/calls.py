@@ -18,7 +18,6 @@ from narval.kinds.process.engine import conditions
 from narval.kinds.process.engine.changes import CodeQueued, NodeCallMade
 from narval.kinds.process.engine.decision import NESTED, SCRIPT, NodeFault, ProcessDecision, hooks
 from narval.kinds.process.engine.state import NodeToken
-from narval.kinds.process.engine.tokens import environment
 from narval.kinds.process.engine.tokens.rubric import evaluated
 from narval.kinds.process.language.definition import Node
 
@@ -115,7 +114,7 @@ def _call_run(decision: ProcessDecision, node: Node, token: NodeToken, kind: str
     nearby = conditions.around(decision, token).nearby
     arguments: dict[str, Plain] | None = None
     if kind == "process":
-        arguments = {"environment": environment.full(decision.state, token), "token": token.id}
+        arguments = {"environment": decision.state.environment_of(token), "token": token.id}
     made = NodeCallMade(token.id, decision.identifier())
     _send(decision, made, kind, target.full_name, node, nearby=nearby, payload=arguments)
 
@@ -129,7 +128,7 @@ def _call_remote(decision: ProcessDecision, node: Node, token: NodeToken, kind: 
     produced = tuple(eid for rank in conditions.around(decision, token).nearby for eid in rank)
     payload: dict[str, Plain] | None = None
     if kind == "process":
-        payload = {"environment": environment.full(decision.state, token)}
+        payload = {"environment": decision.state.environment_of(token)}
     made = NodeCallMade(token.id, decision.identifier())
     _send(decision, made, kind, name, node, elements=produced, payload=payload, agent=node.agent)
     decision.command(commands.SetTimer(made.call, decision.event.at + limit))

@@ -11,7 +11,8 @@ from narval.core.engines.events import Plain
 from narval.kinds.process.engine.changes import EnvironmentSet
 from narval.kinds.process.engine.decision import NodeFault, OperationRefused, ProcessDecision
 from narval.kinds.process.engine.state import NodeToken
-from narval.kinds.process.engine.tokens import backtracking, environment, flow
+from narval.kinds.process.engine.tokens import backtracking, flow
+from narval.kinds.process.language.attribute_types import to_text
 
 Effect = Mapping[str, Any]
 
@@ -87,13 +88,13 @@ def with_set(decision: ProcessDecision, token: NodeToken, names: tuple[str, ...]
     if not isinstance(attributes, dict) or not isinstance(members, dict):
         raise OperationRefused("bad-argument", "expected the attributes of a token set by name")
     lists = {name: value if isinstance(value, list) else [value] for name, value in members.items()}
-    try:
-        texts = environment.texts(attributes)
-        spread = environment.spread(lists, count)
-    except TypeError as error:
-        raise OperationRefused("bad-argument", str(error)) from None
-    shared = {name: text for name, text in texts.items() if text is not None}
-    return flow.complete_with_set(decision, token, names, str(made.get("name") or ""), count, shared, spread)
+    shared = {name: text for name, value in attributes.items() if (text := _text(value)) is not None}
+    own: dict[int, dict[str, str]] = {}  # values beyond `count` are left out
+    for name, values in lists.items():
+        for index, value in enumerate(values[:count]):
+            if (text := _text(value)) is not None:
+                own.setdefault(index, {})[name] = text
+    return flow.complete_with_set(decision, token, names, str(made.get("name") or ""), count, shared, own)
 
 
 def write(
@@ -107,9 +108,14 @@ def write(
     """Write attributes; None removes one. Raises OperationRefused."""
     if index is not None and token_set is not None and not 0 <= index < decision.state.sets[token_set].count:
         raise OperationRefused("no-set-member", f"token set {token_set} has no member {index}")
+    if values:
+        texts = {name: _text(value) for name, value in values.items()}
+        decision.change(EnvironmentSet(texts, token, token_set, index))
+
+
+def _text(value: Any) -> str | None:
+    """A value as it is stored. Raises OperationRefused for one that has no text."""
     try:
-        texts = environment.texts(values)
+        return to_text(value)
     except TypeError as error:
         raise OperationRefused("bad-argument", str(error)) from None
-    if texts:
-        decision.change(EnvironmentSet(texts, token, token_set, index))

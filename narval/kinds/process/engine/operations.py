@@ -13,7 +13,7 @@ from narval.kinds.process.engine import completion, conditions, node_effects
 from narval.kinds.process.engine.changes import ListenerSet
 from narval.kinds.process.engine.decision import OperationRefused, ProcessDecision
 from narval.kinds.process.engine.state import NodeToken
-from narval.kinds.process.engine.tokens import backtracking, environment, flow
+from narval.kinds.process.engine.tokens import backtracking, flow
 from narval.kinds.process.language.code import mask_of
 
 Arguments = dict[str, Plain]
@@ -180,7 +180,7 @@ def _environment(decision: ProcessDecision, arguments: Arguments) -> Value:
     if set_name is not None:
         return _of_set(decision, token, str(set_name), index, values)
     node_effects.write(decision, values, token=token.id if token is not None else None)
-    shown = environment.full(decision.state, token) if token is not None else decision.state.environment
+    shown = decision.state.environment_of(token) if token is not None else decision.state.environment
     return {"environment": dict(shown)}
 
 
