@@ -27,7 +27,7 @@ from narval.daemon.daemon import Daemon
 from narval.kinds.process.calls.token import MOST_MEMBERS
 from narval.kinds.process.engine.explain import arc_row, node_row
 from narval.kinds.process.engine.state import NodeToken
-from narval.kinds.process.engine.tokens.token_view import Direction, Order, walk
+from narval.kinds.process.engine.tokens.views import Direction, Order, walk
 from narval.kinds.process.language.attribute_types import kept
 
 _REFUSALS: dict[str, type[TokenError]] = {

@@ -23,7 +23,7 @@ from narval.kinds.process.calls import execution
 from narval.kinds.process.calls.execution import NodeHook
 from narval.kinds.process.calls.transient import Transients
 from narval.kinds.process.engine.state import NodeToken
-from narval.kinds.process.engine.tokens.token_view import brief_view, nearest_token, walk
+from narval.kinds.process.engine.tokens.views import brief_view, nearest_token, walk
 from narval.kinds.process.language.code import Code
 from narval.system.scripts.interpreters import monty_program
 

@@ -12,7 +12,7 @@ from typing import Any
 from narval.agent.run import Run
 from narval.core.engines.commands import Call
 from narval.core.errors import RequestError
-from narval.kinds.process.engine.tokens.token_view import sources
+from narval.kinds.process.engine.tokens.views import sources
 
 PROCESS = 0
 """The key of the process's own attributes among those of its tokens."""

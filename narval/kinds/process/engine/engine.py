@@ -35,7 +35,7 @@ from narval.kinds.process.engine.migrating import migrated as migrated
 from narval.kinds.process.engine.state import ProcessState
 from narval.kinds.process.engine.structure import unreachable as unreachable
 from narval.kinds.process.engine.tokens import backtracking, flow
-from narval.kinds.process.engine.tokens.token_view import token_view as token_view
+from narval.kinds.process.engine.tokens.views import token_view as token_view
 from narval.kinds.process.language.attribute_types import kept
 
 kind = "process"

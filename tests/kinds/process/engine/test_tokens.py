@@ -13,7 +13,7 @@ from narval.core.engines.registry import engine_of
 from narval.core.errors import InternalError
 from narval.kinds.process.engine.changes import EVENT_OF_CHANGE, ProcessChange, ProcessCompleted
 from narval.kinds.process.engine.engine import token_view
-from narval.kinds.process.engine.tokens.token_view import full
+from narval.kinds.process.engine.tokens.views import full
 from narval.kinds.process.language.code import ALL_EVENTS
 from tests.core.engines.dialogue import Dialogue, Refusal, decided
 

@@ -22,7 +22,7 @@ from narval.kinds.process.engine.decision import NodeFault, OperationRefused, Pr
 from narval.kinds.process.engine.state import ArcToken, ExecutionType, NodeToken, ProcessState
 from narval.kinds.process.engine.tokens import flow
 from narval.kinds.process.engine.tokens.rubric import ask_hook
-from narval.kinds.process.engine.tokens.token_view import walk
+from narval.kinds.process.engine.tokens.views import walk
 from narval.kinds.process.language.definition import Arc
 
 _ORDINARY = frozenset({"Forward", "ForwardBacktracked"})

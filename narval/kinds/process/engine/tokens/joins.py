@@ -12,7 +12,7 @@ from narval.core.engines.events import Plain
 from narval.kinds.process.engine.decision import NodeFault, ProcessDecision
 from narval.kinds.process.engine.state import ArcToken, ProcessState, place, place_of
 from narval.kinds.process.engine.tokens.rubric import true_of
-from narval.kinds.process.engine.tokens.token_view import arc_token_told
+from narval.kinds.process.engine.tokens.views import arc_token_told
 from narval.kinds.process.language.definition import Arc, Node
 from narval.kinds.process.language.statements import ArcsRequired, NodeRequired, Requirement, SetRequired
 

@@ -1,4 +1,4 @@
-"""Tokens as plain data, for the user's code."""
+"""Views of tokens: plain data for the user's code, and walks over their ancestors and descendants (section 12)."""
 
 from __future__ import annotations
 
