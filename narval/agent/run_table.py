@@ -10,7 +10,7 @@ from narval.agent.run import Run
 from narval.core.elements.element import Element
 from narval.core.engines.events import Failure
 from narval.core.engines.registry import is_standing
-from narval.core.index.sorted import SortedInts
+from narval.core.index.sorted_numbers import SortedInts
 from narval.core.kinds import ASKS
 from narval.core.memory.memory import Memory
 from narval.files.settings import CurrentSettings

@@ -14,7 +14,7 @@ import narval
 from narval.agent.run_table import RunTable
 from narval.ask.operations import invoke
 from narval.core.elements.changes import Forgotten
-import narval.core.index.element_index as element_index_module
+from narval.core.index import element_index
 from narval.core.memory.memory import Memory
 from narval.core.memory.packed import ElementTable
 from narval.core.patterns.pattern import condition
@@ -41,7 +41,7 @@ class Looks:
 
         def read(table: ElementTable, eids: Any) -> Iterator[tuple[int, bytes]]:
             eids = list(eids)
-            self.now += len(eids) // element_index_module.PIECE
+            self.now += len(eids) // element_index.PIECE
             return documents(table, eids)
 
         monkeypatch.setattr(ElementTable, "documents", read)
@@ -82,7 +82,7 @@ def agent() -> Iterator[Agent]:
 
 @pytest.fixture
 def looks(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> Looks:
-    monkeypatch.setattr(element_index_module, "PIECE", 32)
+    monkeypatch.setattr(element_index, "PIECE", 32)
     agent.add_all([f"<note n='{number}'/>" for number in range(1200)])
     agent.start_each("t.fails", ["<x/>"] * 30)
     agent.start_each("t.ends", ["<x/>"] * 30)

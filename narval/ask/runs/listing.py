@@ -18,7 +18,7 @@ from narval.ask.turn_index import up_to_date
 from narval.ask.withholding import Secrets, run_told
 from narval.core.engines.registry import listed_kinds
 from narval.core.errors import RequestError
-from narval.core.index.sorted import SortedInts, Span, descending, snapshot
+from narval.core.index.sorted_numbers import SortedInts, Span, descending, snapshot
 from narval.daemon.daemon import Daemon
 from narval.store.page import RunsPage
 from narval.system.time_slice import TimeSlice

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from math import inf, isfinite, nextafter
 from typing import Any
 
-from narval.core.index.sorted import Thresholds
+from narval.core.index.sorted_numbers import Thresholds
 from narval.core.patterns.field import Facts, Field
 from narval.core.patterns.key import Test
 

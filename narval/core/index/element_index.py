@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from narval.core.elements.element import CONTROL, SIGNAL, Element, parse
 from narval.core.index.result_sets import ResultSet, ResultSets
-from narval.core.index.sorted import SortedInts, Span, ascending, descending, snapshot
+from narval.core.index.sorted_numbers import SortedInts, Span, ascending, descending, snapshot
 from narval.core.memory.packed import ElementTable
 from narval.core.patterns.pattern import Bound
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Container, Hashable, Iterable
 
 from narval.core.elements.changes import MarkScope
 from narval.core.elements.element import Element, Tree
-from narval.core.index.sorted import SortedInts
+from narval.core.index.sorted_numbers import SortedInts
 from narval.core.patterns.pattern import Bound
 
 MOST = 64

@@ -9,10 +9,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from lxml import etree
 
-import narval.core.index.element_index as attribute_values_module
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import CONTROL, Element
 from narval.core.errors import ElementError
+from narval.core.index import element_index
 from narval.core.index.element_index import ValueIndex, reader
 
 NAMES = ("a", "b", "aa", "xml:lang", "é", "eid", "xmlns", "xmlns:p", "p:a", "xmlns:al", "al:a", "a.b", "a-b")
@@ -90,7 +90,7 @@ def test_every_value_comes_back(given_attributes):
 
 
 def test_an_attribute_written_plainly_is_not_parsed(monkeypatch):
-    monkeypatch.setattr(attribute_values_module, "parse", None)
+    monkeypatch.setattr(element_index, "parse", None)
     xml = canonical('<mail from="anna@example.org" subject="é &gt;" to=""><mail cc="x"/></mail>')
     assert reader("from")(1, xml) == b"anna@example.org"
     assert reader("to")(1, xml) == b""

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-import narval.core.index.sorted as sorted_ints_module
-from narval.core.index.sorted import SortedInts, Span
+from narval.core.index import sorted_numbers
+from narval.core.index.sorted_numbers import SortedInts, Span
 
 SMALL = st.integers(0, 60)
 STEPS = st.lists(st.tuples(st.booleans(), SMALL), max_size=120)
@@ -18,7 +18,7 @@ STEPS = st.lists(st.tuples(st.booleans(), SMALL), max_size=120)
 @pytest.fixture(autouse=True, scope="module")
 def _chunks_of_four():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sorted_ints_module, "MOST", 4)
+        patch.setattr(sorted_numbers, "MOST", 4)
         yield
 
 
@@ -74,7 +74,7 @@ def test_all_of_64_bits_is_a_number():
 
 
 def test_a_number_takes_little_more_than_eight_bytes(monkeypatch):
-    monkeypatch.setattr(sorted_ints_module, "MOST", 1024)
+    monkeypatch.setattr(sorted_numbers, "MOST", 1024)
     tracemalloc.start()
     try:
         ours = SortedInts()

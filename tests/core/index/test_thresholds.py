@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import narval.core.index.sorted as thresholds_module
-from narval.core.index.sorted import Thresholds
+from narval.core.index import sorted_numbers
+from narval.core.index.sorted_numbers import Thresholds
 
 
 @dataclass(eq=False)
@@ -29,7 +29,7 @@ coming_and_going = st.lists(
 @given(moves=coming_and_going, chance=st.randoms(use_true_random=False), most=st.sampled_from((2, 4, 1024)))
 def test_thresholds_are_a_sorted_list(moves: list[float | None], chance: random.Random, most: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(thresholds_module, "_MOST", most)
+        patch.setattr(sorted_numbers, "MOST", most)
         order, kept = Thresholds[Item](), list[Item]()
         for serial, number in enumerate(moves):
             if number is not None:

@@ -7,9 +7,9 @@ import tracemalloc
 
 import pytest
 
-import narval.core.index.element_index as attribute_values_module
 from narval.core.elements import changes
 from narval.core.elements.element import Element, Origin
+from narval.core.index import element_index
 from narval.core.memory import packed
 from narval.core.memory.memory import Memory
 from narval.core.memory.packed import TreeCache
@@ -61,7 +61,7 @@ def test_neither_an_index_nor_a_further_element_in_it_parses_anything(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     memory = filled(500)
-    monkeypatch.setattr(attribute_values_module, "parse", None)
+    monkeypatch.setattr(element_index, "parse", None)
     monkeypatch.setattr(TreeCache, "of", None)
     for bound in ASKED:
         assert list(memory.select(bound)) == []

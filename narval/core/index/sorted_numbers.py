@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Generic, Protocol, TypeVar
 
 MOST = 1024
-"""The most numbers in a chunk: moving 8 KB costs less than searching among more chunks."""
+"""The most numbers or items in a chunk: moving 8 KB costs less than searching among more chunks."""
 
 
 class SortedInts:
@@ -184,8 +184,6 @@ class Numbered(Protocol):
 
 Item = TypeVar("Item", bound=Numbered)
 
-_MOST = 1024
-"""The most items in a chunk: moving them costs less than iterating over more chunks."""
 _serial = attrgetter("serial")
 
 
@@ -238,7 +236,7 @@ class Thresholds(_Chunk[Item]):
         position = chunk.position(number, item)
         chunk.numbers.insert(position, number)
         chunk.items.insert(position, item)
-        if len(chunk.items) > _MOST:
+        if len(chunk.items) > MOST:
             self._rest = (*self._rest[:at], chunk.split(), *self._rest[at:])
 
     def delete(self, number: float, item: Item) -> None:
