@@ -107,7 +107,7 @@ class Sort(FlowOperator):
             yield
         if pieces:
             heads = -(-size // len(pieces))  # together they are as long as one piece
-            yield from self._merged([_by(heads, piece) for piece in pieces], kept)
+            yield from self._merged([batches.slices(piece, heads) for piece in pieces], kept)
         return kept
 
     def _sorted(self, rows: list[batches.Row]) -> list[batches.Row]:
@@ -159,12 +159,6 @@ class Sort(FlowOperator):
             else:
                 high = middle
         return low
-
-
-def _by(count: int, rows: list[batches.Row]) -> Iterator[list[batches.Row]]:
-    """The rows, `count` at a time."""
-    for at in range(0, len(rows), count):
-        yield rows[at : at + count]
 
 
 class FormatRelation(FlowOperator):

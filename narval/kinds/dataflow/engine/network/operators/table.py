@@ -4,30 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from narval.kinds.dataflow.engine.network.operators import aggregates, join, relations, rows, sets, values
+from narval.kinds.dataflow.engine.network.operators.aggregates import Aggregate, Group
 from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator
+from narval.kinds.dataflow.engine.network.operators.join import Join
+from narval.kinds.dataflow.engine.network.operators.relations import (
+    Accumulate,
+    FormatRelation,
+    NameRelation,
+    Sort,
+    Stream,
+)
+from narval.kinds.dataflow.engine.network.operators.rows import (
+    AtLeastOne,
+    HeadTail,
+    Merge,
+    Project,
+    RelationFormat,
+    Select,
+)
+from narval.kinds.dataflow.engine.network.operators.sets import Difference, Union
+from narval.kinds.dataflow.engine.network.operators.values import (
+    Compare,
+    ConstructFunction,
+    InlineStream,
+    Noop,
+    TextOfValues,
+)
 
 INNER_OPERATORS: Mapping[str, type[FlowOperator]] = {
-    "accumulate": relations.Accumulate,
-    "aggregate": aggregates.Aggregate,
-    "atleastone": rows.AtLeastOne,
-    "compare": values.Compare,
-    "constructfunction": values.ConstructFunction,
-    "difference": sets.Difference,
-    "formatrelation": relations.FormatRelation,
-    "group": aggregates.Group,
-    "headtail": rows.HeadTail,
-    "join": join.Join,
-    "makestream2": values.InlineStream,
-    "merge": rows.Merge,
-    "namerelation": relations.NameRelation,
-    "noop": values.Noop,
-    "project": rows.Project,
-    "relsprintf": rows.RelationFormat,
-    "select": rows.Select,
-    "sort": relations.Sort,
-    "sprintf": values.TextOfValues,
-    "stream": relations.Stream,
-    "union": sets.Union,
+    "accumulate": Accumulate,
+    "aggregate": Aggregate,
+    "atleastone": AtLeastOne,
+    "compare": Compare,
+    "constructfunction": ConstructFunction,
+    "difference": Difference,
+    "formatrelation": FormatRelation,
+    "group": Group,
+    "headtail": HeadTail,
+    "join": Join,
+    "makestream2": InlineStream,
+    "merge": Merge,
+    "namerelation": NameRelation,
+    "noop": Noop,
+    "project": Project,
+    "relsprintf": RelationFormat,
+    "select": Select,
+    "sort": Sort,
+    "sprintf": TextOfValues,
+    "stream": Stream,
+    "union": Union,
 }
 """The operators by name."""
