@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from narval.kinds.dataflow.engine.network.operators.aggregates import Aggregate, Group
 from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator
-from narval.kinds.dataflow.engine.network.operators.join import Join
+from narval.kinds.dataflow.engine.network.operators.join import Difference, Join, Union
 from narval.kinds.dataflow.engine.network.operators.relations import (
     Accumulate,
     FormatRelation,
@@ -22,7 +22,6 @@ from narval.kinds.dataflow.engine.network.operators.rows import (
     RelationFormat,
     Select,
 )
-from narval.kinds.dataflow.engine.network.operators.sets import Difference, Union
 from narval.kinds.dataflow.engine.network.operators.values import (
     Compare,
     ConstructFunction,
