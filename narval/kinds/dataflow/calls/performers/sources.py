@@ -24,7 +24,7 @@ from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, in_bat
 from narval.kinds.dataflow.calls.performers.tools import FlowTools
 from narval.kinds.dataflow.calls.web import charset_of_file, text_of_page
 from narval.kinds.dataflow.engine.network.batches import FlowError, Row, Schema, TupleBatch, batch_of, slices
-from narval.kinds.dataflow.engine.network.operators.conditions import chooser
+from narval.kinds.dataflow.engine.network.operators.flow_operator import chooser
 from narval.kinds.dataflow.engine.network.requests import OperatorRequest
 from narval.kinds.dataflow.language.code import DATAFLOW_CODE, DataflowDeclaration
 from narval.kinds.dataflow.language.conditions import parse_text

@@ -8,8 +8,7 @@ from typing import Any
 
 from narval.kinds.dataflow.engine.network import batches
 from narval.kinds.dataflow.engine.network.batches import Parts
-from narval.kinds.dataflow.engine.network.operators.conditions import no_order
-from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator
+from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator, no_order
 from narval.kinds.dataflow.language.conditions import ColumnFold
 
 

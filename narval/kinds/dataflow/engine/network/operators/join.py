@@ -13,8 +13,12 @@ from typing import Any
 
 from narval.kinds.dataflow.engine.network import batches
 from narval.kinds.dataflow.engine.network.batches import Kept, Parts, Spill
-from narval.kinds.dataflow.engine.network.operators.conditions import pair_chooser
-from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator, Handler, Steps
+from narval.kinds.dataflow.engine.network.operators.flow_operator import (
+    FlowOperator,
+    Handler,
+    Steps,
+    pair_chooser,
+)
 from narval.kinds.dataflow.language.conditions import JoinTest
 
 Table = dict[Any, list[batches.Row]]

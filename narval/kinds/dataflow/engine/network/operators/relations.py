@@ -8,8 +8,7 @@ from typing import Any
 
 from narval.kinds.dataflow.engine.network import batches
 from narval.kinds.dataflow.engine.network.batches import Kept
-from narval.kinds.dataflow.engine.network.operators.conditions import no_order
-from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator
+from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator, no_order
 
 PIECE, MOST_PIECES = 8192, 64
 """The rows sorted in one step, and the most sorted pieces merged at once."""

@@ -6,8 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from narval.kinds.dataflow.engine.network import batches
-from narval.kinds.dataflow.engine.network.operators.conditions import Chooser, chooser
-from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator, Handler
+from narval.kinds.dataflow.engine.network.operators.flow_operator import (
+    Chooser,
+    FlowOperator,
+    Handler,
+    chooser,
+)
 from narval.kinds.dataflow.language.conditions import AttributeTest, TextFormat, placed
 
 

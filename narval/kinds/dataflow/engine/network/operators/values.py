@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from narval.kinds.dataflow.engine.network import batches
-from narval.kinds.dataflow.engine.network.operators.conditions import holds
-from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator
+from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator, holds
 from narval.kinds.dataflow.language.conditions import InlineTuples, TextFormat
 
 
