@@ -7,9 +7,14 @@ try.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, Literal, Protocol
 
+from msgspec.structs import replace
+
+from narval.core.engines.events import Failure
+from narval.kinds.dataflow.engine.network import channels
 from narval.kinds.dataflow.engine.network.batches import (
     Kept,
     Relation,
@@ -21,8 +26,237 @@ from narval.kinds.dataflow.engine.network.batches import (
     widened,
 )
 from narval.kinds.dataflow.engine.network.channels import Consumer, Passing
+from narval.kinds.dataflow.engine.network.firing import Gate, Inlet, Key
 from narval.kinds.dataflow.engine.network.machine import Machine
-from narval.kinds.dataflow.engine.network.wiring import GraphWiring
+from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator
+from narval.kinds.dataflow.engine.network.operators.outside import Asked, Outside
+from narval.kinds.dataflow.engine.network.operators.plans import ChildFrame, Control, EachTuple, PlanCall
+from narval.kinds.dataflow.engine.network.operators.table import INNER_OPERATORS
+from narval.kinds.dataflow.engine.network.requests import (
+    DataArrived,
+    FlowListener,
+    OperatorMoved,
+    OperatorRequest,
+)
+from narval.kinds.dataflow.engine.network.wiring import CONTROL, GraphWiring, is_outside
+from narval.kinds.dataflow.language.definition import OperatorCall
+
+
+class Owner(Protocol):
+    """The frame that this is a try of."""
+
+    id: str
+    depth: int
+
+    @property
+    def asked(self) -> dict[int, Gate]:
+        """The pending requests, and their gates."""
+
+    def make_frame(self, gate: Gate, tag: str) -> ChildFrame:
+        """Make a frame for a call, without starting it."""
+
+    def control(self, call: OperatorCall) -> None:
+        """Carry out an operator that acts on its transaction."""
+
+    def forget(self, requests: Iterable[int]) -> None:
+        """Withdraw requests."""
+
+    def count(self, epoch: Epoch) -> None:
+        """Count what passed in an ended try."""
+
+    def failed(self, failure: Failure) -> None:
+        """Handle the failure of an operator."""
+
+    def over(self) -> None:
+        """Handle the end of all operators."""
+
+    def hand_over(self, gate: Gate) -> None:
+        """Hand the outputs over to the last call, if nothing else is left to do (T36)."""
+
+
+class Epoch:
+    """One try of a frame."""
+
+    def __init__(self, owner: Owner, machine: Machine, wiring: GraphWiring, number: int) -> None:
+        self.number, self.wiring = number, wiring
+        self.is_over = False
+        self._owner, self._machine = owner, machine
+        self.enter, self.leave = machine.enter, machine.leave
+        self.channels = {
+            name: channels.Channel(type, self, wiring.producers[name]) for name, type in wiring.types.items()
+        }
+        for name in wiring.checked:
+            self.channels[name].check()
+        self.gates = [
+            Gate(self, call, streams, *self._ends(call))
+            for call, streams in zip(wiring.graph.calls, wiring.streams, strict=True)
+        ]
+        for name, consumers in wiring.consumers.items():
+            inlets: Iterable[channels.Consumer] = [Inlet(self.gates[at], key) for at, key in consumers]
+            if machine.settings.listener is not None:
+                inlets = [
+                    HeardInlet(
+                        inlet, partial(self._hear_data, machine.settings.listener, self.gates[at], key)
+                    )
+                    for inlet, (at, key) in zip(inlets, consumers, strict=True)
+                ]
+            self.channels[name].consumers.extend(inlets)
+        self._open = len(self.gates)
+
+    def _ends(self, call: OperatorCall) -> tuple[dict[Key, channels.AnyOutlet], channels.GateClauses]:
+        spill = self._machine.settings.spill
+        outlets: dict[Key, channels.AnyOutlet] = {}
+        named = {(port, at): name for port, at, name in call.produced}
+        for port in call.operator.outputs:
+            given = call.outputs.get(port.name)
+            for at in range(len(given) if isinstance(given, tuple) else not port.many):
+                name = named.get((port.name, at))
+                channel = self.channels[name] if name is not None else channels.Channel(port.type, self)
+                outlets[port.name, at] = channels.outlet_of(channel, spill)
+        for key, name in named.items():
+            if key not in outlets:
+                outlets[key] = channels.outlet_of(self.channels[name], spill)
+        started, enable, on_error = (
+            [channels.outlet_of(self.channels[name], spill) for name in names]
+            for names in (call.started, call.enable, call.on_error)
+        )
+        return outlets, channels.GateClauses(started, enable, on_error)
+
+    @property
+    def spill(self) -> Spill:
+        """Storage for waiting rows."""
+        return self._machine.settings.spill
+
+    def attach(self, name: str, receiver: channels.Consumer) -> None:
+        """Connect a receiver to a datum."""
+        self.channels[name].consumers.append(receiver)
+
+    def start(self) -> None:
+        """Fire the operators that need no input."""
+        for gate in self.gates:
+            gate.go()
+
+    def shut(self) -> list[FlowOperator]:
+        """Drop all pending work; return the operators that were running."""
+        if not self.is_over:
+            self._owner.count(self)
+        self.is_over = True
+        return [gate.running for gate in self.gates if gate.running is not None and gate.is_at_work]
+
+    # --- listeners ------------------------------------------------------------------------------------------
+
+    def _hear_data(
+        self, listener: FlowListener, gate: Gate, key: Key, kind: channels.Passing, item: Any
+    ) -> None:
+        plan, (port, at) = self.wiring.graph.full_name, key
+        listener(DataArrived(plan, self._owner.id, gate.call, port, at, item, _KINDS[kind]))
+
+    def _hear_gate(self, listener: FlowListener, gate: Gate, state: str) -> None:
+        listener(OperatorMoved(self.wiring.graph.full_name, self._owner.id, gate.call, state))
+
+    # --- the host of its gates ------------------------------------------------------------------------------
+
+    def make(self, gate: Gate) -> FlowOperator:
+        """The operator of a gate that fires."""
+        if self._machine.settings.listener is not None:
+            self._hear_gate(self._machine.settings.listener, gate, "fired")
+        call, machine = gate.call, self._machine
+        spill, settings = machine.settings.spill, machine.settings
+        name = call.operator.name
+        if call.plan:
+            make, fed = partial(self._owner.make_frame, gate), partial(self.last_left, gate)
+            return PlanCall(call, gate.outlets, spill, make, fed, settings.concurrency)
+        if name in CONTROL:
+            return Control(call, gate.outlets, spill, partial(self._owner.control, call))
+        if is_outside(call):
+            desk = _Desk(self._owner, machine, gate, self.number)
+            return Outside(call, gate.outlets, spill, desk, settings)
+        if call.lifted:
+            return EachTuple(call, gate.outlets, spill, INNER_OPERATORS[name])
+        return INNER_OPERATORS[name](call, gate.outlets, spill)
+
+    def is_crowded_behind(self, gate: Gate) -> bool:
+        """Test whether an operator downstream of a gate is overloaded."""
+        behind = self.wiring.behind(self.gates.index(gate))
+        return any(self._machine.has_crowd(self.gates[place]) for place in behind)
+
+    def schedule(self, gate: Gate) -> None:
+        """Schedule a gate."""
+        self._machine.schedule(gate)
+
+    def go_on(self, gate: Gate, steps: Iterator[None]) -> None:
+        """Schedule the rest of a piece of work."""
+        self._machine.go_on(gate, steps)
+
+    def failed(self, gate: Gate, failure: Failure) -> None:
+        """Handle the failure of an operator, adding its place to the failure."""
+        if not failure.detail:
+            where = f"in {gate.call.key} of {self.wiring.graph.full_name}, line {gate.call.line}"
+            failure = replace(failure, detail=where)
+        self._owner.failed(failure)
+
+    def closed(self, gate: Gate) -> None:
+        """Handle the end of a gate."""
+        if self._machine.settings.listener is not None:
+            self._hear_gate(self._machine.settings.listener, gate, gate.state)
+        self._machine.move()
+        self._open -= 1
+        if self._open == 0:
+            self._owner.over()
+        elif self._open == 1:
+            for last in [one for one in self.gates if one.state not in channels.ENDED]:
+                self.last_left(last)
+
+    def last_left(self, gate: Gate) -> None:
+        """Hand over to a call that has all its inputs, if nothing else is left."""
+        if self._open == 1 and gate.call.tail and gate.state == "finishing":
+            self._owner.hand_over(gate)
+
+
+class HeardInlet:
+    """An input of a gate with a listener."""
+
+    __slots__ = ("_hear", "_inlet")
+
+    def __init__(self, inlet: channels.Consumer, hear: Callable[[channels.Passing, Any], None]) -> None:
+        self._inlet, self._hear = inlet, hear
+
+    def deliver(self, kind: channels.Passing, item: Any) -> None:
+        """Tell the listener, then the gate."""
+        self._hear(kind, item)
+        self._inlet.deliver(kind, item)
+
+
+_KINDS: Mapping[channels.Passing, Literal["tuples", "value", "end", "cancelled"]] = {
+    channels.Passing.TUPLES: "tuples",
+    channels.Passing.GIVEN: "value",
+    channels.Passing.EOS: "end",
+    channels.Passing.CANCEL: "cancelled",
+}
+
+
+class _Desk:
+    """The desk through which an operator requests outside work."""
+
+    def __init__(self, owner: Owner, machine: Machine, gate: Gate, epoch: int) -> None:
+        self._owner, self._machine, self._gate, self._epoch = owner, machine, gate, epoch
+
+    def ask(self, asked: Asked) -> int:
+        number = self._machine.number()
+        owner, gate = self._owner, self._gate
+        owner.asked[number] = gate
+        phase, arguments, port, at, batch = asked
+        request = OperatorRequest(
+            number, owner.id, owner.depth, self._epoch, gate.call, phase, arguments, port, at, batch
+        )
+        self._machine.tell(request)
+        return number
+
+    def crowd(self, is_full: bool) -> None:
+        self._machine.crowd(self._gate, is_full)
+
+    def forget(self, requests: Iterable[int]) -> None:
+        self._owner.forget(requests)
 
 
 class Log:
