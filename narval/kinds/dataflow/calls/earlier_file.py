@@ -14,7 +14,6 @@ from pathlib import Path
 
 import msgspec
 
-from narval.kinds.dataflow.calls.pages import pages_file
 from narval.kinds.dataflow.calls.results import (
     DONE,
     SIGHTS,
@@ -24,6 +23,7 @@ from narval.kinds.dataflow.calls.results import (
     row_of,
     told_scope,
 )
+from narval.kinds.dataflow.calls.web import pages_file
 from narval.store.batch import ResultRow
 from narval.store.store import AgentStore
 

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from narval.core.errors import ActionError
-from narval.kinds.dataflow.calls.pages import KeptPage, PageCache
-from narval.kinds.dataflow.calls.web import AT_ONCE, TRIES, Web
+from narval.kinds.dataflow.calls.web import AT_ONCE, TRIES, KeptPage, PageCache, Web
 from tests.kinds.dataflow.calls.driving import drive, enter
 from tests.local_site import Answer, LocalSite, local_site, page
 
