@@ -12,9 +12,8 @@ from narval.files.outside.sources import FlowLimits
 from narval.kinds.dataflow.calls.driver import FlowDriver, FlowInput, Show
 from narval.kinds.dataflow.calls.performers.functions import CodeOperator, FunctionOperator
 from narval.kinds.dataflow.calls.performers.performing import Performer
-from narval.kinds.dataflow.calls.performers.recording import Recorded, WorkRecord
 from narval.kinds.dataflow.calls.performers.small import Elements, Fetch, Notify, Print, Sleep
-from narval.kinds.dataflow.calls.performers.tools import FlowTools
+from narval.kinds.dataflow.calls.performers.tools import FlowTools, Recorded, WorkRecord
 from narval.kinds.dataflow.engine.network.batches import FlowError, MemoryAlone, Relation, Spill
 from narval.kinds.dataflow.engine.network.requests import (
     FlowListener,

@@ -10,8 +10,7 @@ import msgspec
 
 from narval.core.definitions.reading.durations import read_duration
 from narval.kinds.dataflow.calls.performers.performing import FlowAnswer
-from narval.kinds.dataflow.calls.performers.recording import WorkRecord
-from narval.kinds.dataflow.calls.performers.tools import FlowTools
+from narval.kinds.dataflow.calls.performers.tools import FlowTools, WorkRecord
 from narval.kinds.dataflow.calls.results import SeenItem, encoded
 from narval.kinds.dataflow.engine.network.batches import (
     FlowError,

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
+from contextlib import aclosing
+from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from narval.files.outside.sources import FlowSource
 from narval.kinds.dataflow.calls.documents import NumberReader
-from narval.kinds.dataflow.calls.performers.performing import UserCode
-from narval.kinds.dataflow.calls.results import SessionResults
+from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, Performer, UserCode
+from narval.kinds.dataflow.calls.results import MOST_KEPT, SessionResults, encoded
 from narval.kinds.dataflow.calls.sending import Sender
 from narval.kinds.dataflow.calls.web import Web
+from narval.kinds.dataflow.engine.network.batches import Relation
+from narval.kinds.dataflow.engine.network.requests import OperatorRequest
+from narval.kinds.dataflow.engine.state import UnreadNumbers
 
 
 class FlowTools(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,3 +44,71 @@ class FlowTools(msgspec.Struct, frozen=True, kw_only=True):
     """The labels of everything the session has received from outside and from memory."""
     numbers: NumberReader = msgspec.field(default_factory=NumberReader)
     """Reads the numbers of the session."""
+
+
+class WorkRecord:
+    """The record of work for a session, in one instance of an operator."""
+
+    def __init__(self, results: SessionResults, request: OperatorRequest) -> None:
+        self._results = results
+        self._place = f"{request.frame} {request.call.key}"
+        self._before: Counter[str] = Counter()
+
+    def key(self, *given: Any) -> str:
+        """The key of the next piece of work with this input."""
+        text = msgspec.json.encode([self._place, *given])
+        digest = blake2b(text, digest_size=16).hexdigest()
+        self._before[digest] += 1
+        return f"{digest}.{self._before[digest]}"
+
+    async def answers(self, key: str) -> list[FlowAnswer] | None:
+        """The answers of finished work; None if it is not finished."""
+        return (await self._results.done([key])).get(key)
+
+    async def unread(self, key: str) -> list[UnreadNumbers]:
+        """The texts that finished work could not read as numbers."""
+        return await self._results.unread(key)
+
+    async def done(
+        self, key: str, answers: Iterable[bytes] = (), unread: Collection[UnreadNumbers] = ()
+    ) -> None:
+        """Record finished work, with its answers as `encoded`, and the texts it could not read."""
+        await self._results.record(key, answers, unread)
+
+
+class Recorded:
+    """A performer that records its answers and unreadable texts, and repeats them if known."""
+
+    def __init__(self, performer: Performer, record: WorkRecord, numbers: NumberReader) -> None:
+        self._performer, self._record, self._numbers = performer, record, numbers
+
+    async def perform(self, request: OperatorRequest) -> AsyncGenerator[FlowAnswer]:
+        """Answer from the record, or perform and record."""
+        rows = request.batch.rows if request.batch is not None else []
+        arguments = {name: _plain(value) for name, value in request.arguments.items()}
+        key = self._record.key(request.phase, request.port, request.at, sorted(arguments.items()), rows)
+        known = await self._record.answers(key)
+        if known is not None:
+            self._numbers.put(key, await self._record.unread(key))
+            for answer in known:
+                yield answer
+            return
+        kept, size = list[bytes](), 0
+        async with aclosing(self._performer.perform(request)) as answers:
+            async for answer in answers:
+                part = encoded(answer)
+                size += len(part)
+                if size <= MOST_KEPT:
+                    kept.append(part)
+                else:
+                    kept.clear()  # an endless stream is not collected
+                yield answer
+        if size <= MOST_KEPT:
+            await self._record.done(key, kept, self._numbers.take(request.id, key))
+
+
+def _plain(value: Any) -> Any:
+    """An argument in the form used in keys."""
+    if isinstance(value, Relation):
+        return [(batch.schema, batch.rows) for batch in value.batches()]
+    return value if isinstance(value, str | int | float | None) else str(value)
