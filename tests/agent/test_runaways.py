@@ -6,7 +6,7 @@ from pathlib import Path
 
 from narval.ask.memory.changing import add
 from narval.ask.runs.acts import start
-from narval.ask.runs.parts import show
+from narval.ask.runs.listing import show
 from narval.ask.why import why
 from narval.core.engines.commands import RESTART_PAUSE
 from narval.daemon.daemon import Daemon

@@ -15,10 +15,11 @@ import pytest
 from bench.measure import home
 from narval.ask.daemon import status
 from narval.ask.memory import changing, listing
-from narval.ask.runs import acts, parts
+from narval.ask.runs import acts
 from narval.ask.runs.drawing import graph
 from narval.ask.runs.history import history
 from narval.ask.runs.listing import runs as list_runs
+from narval.ask.runs.listing import show, xml
 from narval.ask.why import why
 from narval.core.errors import NarvalError, StoreError
 from narval.daemon.daemon import Daemon
@@ -98,7 +99,7 @@ async def asked(daemon: Daemon) -> None:
     await status.status(daemon)
     await listing.memory(daemon)
     for run in await list_runs(daemon):
-        for operation in (parts.show, parts.xml, graph, history, why):
+        for operation in (show, xml, graph, history, why):
             with suppress(NarvalError):
                 await operation(daemon, run["eid"])
 

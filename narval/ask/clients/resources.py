@@ -15,7 +15,7 @@ from narval.ask.json_forms import element as element_form
 from narval.ask.json_forms import run as run_form
 from narval.ask.memory.listing import LOOK, elements
 from narval.ask.registry import Form, operation
-from narval.ask.runs.parts import show
+from narval.ask.runs.listing import show
 from narval.ask.text import json_bytes
 from narval.ask.withholding import is_withheld
 from narval.core.errors import RequestError

@@ -1,4 +1,4 @@
-"""The operations `runs` and `runs_about`: the list of runs, and the elements that identify them."""
+"""The operations that list runs, by the elements that identify them too, or show one run."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from functools import partial
 from typing import Any
 
 from narval.agent.agent import AgentState
+from narval.agent.history import past
+from narval.agent.relying import undoing_told
 from narval.ask import json_forms
 from narval.ask.element_titles import title
+from narval.ask.lookup import definition_and_state, find_run, newer_code
 from narval.ask.paging import eids_of, gathered, moment_from
 from narval.ask.registry import operation
 from narval.ask.runs.figures import RunEnds
 from narval.ask.runs.notices import TELLING
 from narval.ask.runs.waiting import WaitingRuns, check_sort, waits_for
 from narval.ask.turn_index import up_to_date
-from narval.ask.withholding import Secrets, run_told
+from narval.ask.withholding import Secrets, is_withheld, run_told
+from narval.core.elements.element import Element
 from narval.core.engines.registry import listed_kinds
 from narval.core.errors import RequestError
 from narval.core.index.sorted_numbers import SortedInts, Span, descending, snapshot
@@ -142,3 +146,37 @@ def _erred(error: dict[str, Any] | None, type: str | None, text: str | None) -> 
         return True
     named = error is not None and type in (None, error["type"])
     return named and (text or "").casefold() in str(error["message"] if error else "").casefold()
+
+
+@operation("read")
+async def show(daemon: Daemon, run: int, at: int | None = None, secrets: Secrets = None) -> dict[str, Any]:
+    """One run: its steps, transitions, context, errors; with `at`, as it was after that line of its history.
+
+    With `secrets`, a run that holds any other secret is returned as by `runs`. For an active dataflow, also
+    what its operators have taken and emitted so far, and what it printed.
+    """
+    found, agent = find_run(daemon, run), daemon.agent
+    if secrets is not None and is_withheld(agent, run, secrets):
+        return run_told(agent, json_forms.run(agent, found), secrets)
+    if at is not None:
+        return json_forms.past(agent, found, past(agent, found, at))
+    definition, state = definition_and_state(daemon, found)
+    context = tuple(agent.memory.contexts.of(run))
+    form = json_forms.run_in_full(agent, found, definition, state, context, found.calls.values())
+    if undoing := undoing_told(agent, found):
+        form["undoing"] = undoing
+    if code := newer_code(agent, found):
+        form["newer_code"] = code
+    return form
+
+
+@operation("read")
+async def xml(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]:
+    """One run as its element in memory, or as that was after line `at` of its history."""
+    found = find_run(daemon, run)
+    if at is not None:
+        before = past(daemon.agent, found, at)
+        rendered = found.engine.render(before.definition, before.state, before.context)
+        return {"xml": Element(run, rendered).with_eid().decode("utf-8")}
+    element = daemon.agent.memory.element(found.eid)
+    return {"xml": element.with_eid().decode("utf-8") if element is not None else ""}

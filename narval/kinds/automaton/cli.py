@@ -54,7 +54,8 @@ async def _run(file: Path, output: int | None) -> tuple[dict[str, Any], bool]:
     """Run a file to its end; return the run, and whether it was interrupted. Raises DefinitionError."""
     import asyncio
 
-    from narval.ask.runs import acts, parts
+    from narval.ask.runs import acts
+    from narval.ask.runs.listing import show
     from narval.daemon.daemon import Daemon
 
     daemon = await Daemon.open(None)
@@ -72,7 +73,7 @@ async def _run(file: Path, output: int | None) -> tuple[dict[str, Any], bool]:
         for number in _ENDING:
             loop.add_signal_handler(number, end, number)
         await acts.wait(daemon, run)
-        return await parts.show(daemon, run), bool(received)
+        return await show(daemon, run), bool(received)
     finally:
         await daemon.close()
 

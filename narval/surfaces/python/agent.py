@@ -17,10 +17,10 @@ from narval.ask.asker import PROGRAM, PYTHON, Asker, person_name
 from narval.ask.daemon import letters
 from narval.ask.memory import changing, listing
 from narval.ask.operations import invoke
-from narval.ask.runs import acts, parts, retrying
-from narval.ask.runs import acts as on_signals
+from narval.ask.runs import acts, retrying
 from narval.ask.runs.history import history
 from narval.ask.runs.listing import runs as list_runs
+from narval.ask.runs.listing import show as show_run
 from narval.ask.why import why
 from narval.core.elements.canonical import canonical, elements_of
 from narval.core.elements.element import Element
@@ -231,7 +231,7 @@ class Agent(OfMessages, OfKinds):
 
     # --- runs -----------------------------------------------------------------------------------------
 
-    run = forward(parts.show)
+    run = forward(show_run)
     runs = forward(list_runs)
     wait = forward(acts.wait)
     cancel = forward(acts.cancel)
@@ -289,7 +289,7 @@ class Agent(OfMessages, OfKinds):
     def signal(self, run: int, name: str, *elements: Given, **arguments: str) -> dict[str, Any]:
         """Send a signal to a run under a name, with elements and attributes; returns its answer."""
         xml = [_bytes(element) for element in elements]
-        return ask(self, on_signals.signal, run, name, xml, arguments)
+        return ask(self, acts.signal, run, name, xml, arguments)
 
     def ask(self, operation: str, **arguments: Any) -> Any:
         """Ask any operation by name; returns the form of the command line's `--json`."""

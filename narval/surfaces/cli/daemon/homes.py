@@ -1,4 +1,7 @@
-"""Commands on the files of a home: check, service."""
+"""Commands on the files of a home: check, service.
+
+A service is a unit of the user's systemd as narval ships it, with the paths filled in.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,6 @@ import click
 
 from narval.ask.text import clean, counted
 from narval.files.home import Home
-from narval.files.shipped import shipped
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, command
 from narval.surfaces.cli.session import Session
@@ -222,7 +224,6 @@ def service(session: Session, web: bool, standby: bool) -> None:
     Then `systemctl --user daemon-reload` and `systemctl --user enable --now narval` start it, now and at each
     login; with `loginctl enable-linger` it runs without one.
     """
-
     if web and standby:
         raise click.UsageError("--web and --standby are units of their own: one of them")
     command, options = ("web", ()) if web else ("run", ("--standby",) if standby else ())
@@ -238,6 +239,8 @@ SERVICE_UNITS = {"run": "narval.service", "web": "narval-web.service"}
 
 def unit(home: Home, command: str = "run", *, options: Sequence[str] = ()) -> str:
     """The text of the unit of a command for a home, with options of that command."""
+    from narval.files.shipped import shipped
+
     text = (shipped() / "etc" / SERVICE_UNITS[command]).read_text(encoding="utf-8")
     words = (sys.executable, "-m", "narval", "--home", str(home.path), command, *options)
     started = "ExecStart=" + " ".join(map(_quoted, words))
