@@ -6,7 +6,7 @@ import pytest
 
 from narval.kinds.dataflow.engine.network import batches
 from narval.kinds.dataflow.engine.network.batches import RowsInMemory
-from narval.kinds.dataflow.engine.network.operators import values
+from narval.kinds.dataflow.engine.network.operators.rows import shown
 from narval.kinds.dataflow.engine.network.requests import OutputTuples
 from tests.kinds.dataflow.engine.flows import FlowDriver
 from tests.kinds.dataflow.engine.test_firing import plan
@@ -47,7 +47,7 @@ def test_a_relation_as_a_text_fails_at_its_bound() -> None:
     kept = RowsInMemory()
     kept.add([(n,) for n in range(2_000)])
     with pytest.raises(batches.FlowError):
-        values.shown(batches.Relation(("a",), kept))
+        shown(batches.Relation(("a",), kept))
 
 
 def test_a_tuple_as_a_text_fails_at_its_bound() -> None:

@@ -16,17 +16,15 @@ from narval.kinds.dataflow.engine.network.operators.relations import (
 )
 from narval.kinds.dataflow.engine.network.operators.rows import (
     AtLeastOne,
+    Compare,
+    ConstructFunction,
     HeadTail,
+    InlineStream,
     Merge,
+    Noop,
     Project,
     RelationFormat,
     Select,
-)
-from narval.kinds.dataflow.engine.network.operators.values import (
-    Compare,
-    ConstructFunction,
-    InlineStream,
-    Noop,
     TextOfValues,
 )
 
