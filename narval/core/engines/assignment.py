@@ -1,4 +1,21 @@
-"""Assignment."""
+"""Assignment: which element goes to which input or condition, by rank (N15, N16, §1.4.2).
+
+A *slot* is an input of a call or a condition of a transition. Slots compete for elements, each of which goes
+to one slot at most, so this is a matching in a bipartite graph, not a first-come loop. Five passes decide it;
+each keeps the decisions of those before:
+
+1. every mandatory slot is seated somewhere, by augmenting paths; if that is impossible, nothing is given;
+2. mandatory slots, in declaration order, move to the nearest candidate that still leaves all others a seat; a
+   list fixes its rank and keeps any seat within it;
+3. optional plain slots, in declaration order, do the same with what is free;
+4. mandatory lists fix their seat, then take the rest of their rank;
+5. optional lists, in declaration order, take the rest of the nearest rank that has any left.
+
+Candidates are read only as far as needed. A slot looks past a candidate only when another slot holds it, so
+with k slots it reads at most k of them (and the rest of one rank, for a list): the last rank is all of
+memory, and is rarely read to its end. The search for candidates is the same for inputs and conditions; only
+the nearest ranks differ.
+"""
 
 from __future__ import annotations
 
@@ -230,11 +247,13 @@ class _Seating:
         self.held[index] = eid
 
 
+# --- the search for candidates ----------------------------------------------------------------------------
+
 Bindings = Mapping[str, Sequence[Element]]
 
 
 class CandidateSearch:
-    """The search for elements around one step or transition of a run.
+    """The search for elements around one step or transition of a run: the ranks of N15, nearest first.
 
     `arguments` are elements not in memory yet (their eids are negative). `context` is the `context` node,
     which promotes what it selects to rank 1. `nearby` are the eids of the ranks between that and the run's

@@ -1,5 +1,5 @@
-"""Dates that a run of any kind waits for (N25, A10), including appointments: when the next one comes, and
-whether it has come.
+"""The moments that a run of any kind waits for: dates (N25, A10), including appointments, and another attempt
+after a failure.
 
 The runtime reports when a date is due, and does so early when the clock was set back or the time zone of the
 home has changed: then the date is computed again.
@@ -118,6 +118,8 @@ def _named(eids: Eids) -> str:
     return f"element {', '.join(map(str, eids))}" if eids else "no element"
 
 
+# --- attempts ---------------------------------------------------------------------------------------------
+
 USUAL_BACKOFF = 1.0
 """Seconds before the second attempt of a step with `retries` and no `backoff`."""
 LONGEST_BACKOFF = 3600.0
@@ -135,7 +137,8 @@ _GOLDEN = 0x9E3779B1
 
 
 def retry_wait(backoff: float | None, tries: int, chance: int) -> float:
-    """Seconds between attempt number `tries` and the next: doubled each time, plus up to half as much.
+    """Seconds between attempt number `tries` of a call and the next (N29, A7): doubled each time, plus up to
+    half as much.
 
     The engine draws no random number: `chance` is the event's id, so that a replay decides the same.
     """
@@ -145,5 +148,5 @@ def retry_wait(backoff: float | None, tries: int, chance: int) -> float:
 
 
 def restart_wait(attempt: int) -> float:
-    """Seconds between a failed run and the next one, after `attempt` earlier failures in a row."""
+    """Seconds between a failed run and the next one (N28, A18), after `attempt` earlier failures in a row."""
     return min(LONGEST_RESTART, 2.0 ** min(attempt, _DOUBLINGS))

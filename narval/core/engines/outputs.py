@@ -1,4 +1,4 @@
-"""The check of outputs."""
+"""The check of a call's outputs against its prototype (N7, N20, N37)."""
 
 from __future__ import annotations
 

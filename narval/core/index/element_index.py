@@ -1,7 +1,9 @@
 """ElementIndex: the eids that may satisfy a condition, by root name and by attribute value.
 
 Fast path, measured by `make bench ONLY=W8`: names are indexed as elements arrive, the values of an attribute
-when a pattern first needs them.
+when a pattern first needs them. `canonical` wrote the bytes, so an attribute nearly always appears as `
+name="value"`, and reading it costs a quarter of parsing the element. An element is parsed if the reader is
+not sure that an attribute is absent, or what its value is.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Sorted numbers."""
+"""Sorted numbers in chunks: SortedInts, integers of eight bytes each, and Thresholds, items sorted by a
+number.
+
+Fast path, measured by `make bench ONLY=W8` and `ONLY=W3`: a dictionary spends 42 bytes on a key and 32 on the
+number. Here bare numbers are in chunks of a sorted list, so adding or removing one moves the numbers of one
+chunk. One search finds all conditions `@size > N` that a number meets.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Lineage: an element and those that it replaced, one after another."""
+"""Lineage: an element, those that it replaced, one after another, and those that it was made from; and doubt,
+where these sources are withdrawn, or doubtful themselves.
+"""
 
 from __future__ import annotations
 
@@ -82,6 +84,9 @@ def made_from(memory: Memory, eid: int) -> tuple[int, ...]:
     """The eids that an element was made from; none if it is forgotten or its origin is unknown."""
     element = memory.element(eid)
     return element.origin.inputs if element is not None and element.origin is not None else ()
+
+
+# --- doubt ------------------------------------------------------------------------------------------------
 
 
 def is_doubtful(

@@ -168,6 +168,14 @@ def _refusal(text: str, namespaces: Mapping[str, str]) -> PatternError:
     return PatternError(text, fault.message, fault.offset + 1)
 
 
+# --- growing variables ------------------------------------------------------------------------------------
+
+# XPath compares node sets by looking for one pair that compares, so `@host = $first/@host` matches with
+# several elements what it matches with one of them. `not()`, `count()`, a position and the text of the first
+# of several nodes do not: with more nodes they may match less. Only XPath 1.0 is analysed, and what is not
+# understood is treated as not monotone.
+
+
 def growing(tree: syntax.Expression) -> frozenset[str]:
     """The variables in which the truth of an expression is monotone."""
     return frozenset(name for name in syntax.variables(tree) if _holds_on(tree, name))

@@ -1,7 +1,8 @@
-"""Functions and types of XPath 1.0, and a check for errors that lxml would only find on evaluation.
+"""Functions and types of XPath 1.0, and checks for errors that lxml would only find on evaluation, or never.
 
 lxml silently compiles unknown functions, undeclared prefixes and impossible arguments. A pattern that can
-never be evaluated is an author's mistake, to be reported when it is loaded.
+never be evaluated, or has a comparison that can never hold, is an author's mistake, to be reported when it is
+loaded.
 """
 
 from __future__ import annotations

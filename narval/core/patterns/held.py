@@ -1,4 +1,10 @@
-"""x"""
+"""The cost of variables' contents: `$step/…` may be large too, and from a stranger.
+
+`budget` limits the element on which a pattern of XPath 1.0 is evaluated. The contents of its variables are
+visited too, once or for each of many nodes: `//b[@x = $list/@y]` takes the nodes of the element times those
+of the list. So the syntax tree tells how often they are visited, joined and read, in powers of the nodes on
+either side.
+"""
 
 from __future__ import annotations
 

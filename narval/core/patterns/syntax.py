@@ -1,6 +1,12 @@
-"""The syntax tree of an XPath 1.0 expression; every node knows its offsets in the text.
+"""The syntax of an XPath 1.0 expression: its tokens, the literals that can be lifted out of it, and its tree;
+every node knows its offsets in the text.
 
-lxml has accepted the text (or left it to XPath 3.1), so this parser need not refuse every invalid text: it
+Fast path, measured by `make bench ONLY=W3`: lifting replaces each string and number by a variable, so that
+ten thousand conditions that differ only in a subject share one *shape*, one syntax tree and one compiled
+expression. It runs for every registered pattern, so it is a single regular expression; a number that might be
+part of a name stays in place.
+
+lxml has accepted the text (or left it to XPath 3.1), so the parser need not refuse every invalid text: it
 must never misread a valid one. XPath 3.1 text that fits the same grammar is parsed too, since its structure
 then means the same.
 """
@@ -91,6 +97,9 @@ def check_depth(text: str) -> None:
         depth += 1 if match[0] in "[({" else -1
         if depth > MOST_DEPTH:
             raise ExpressionError(f"brackets nested deeper than {MOST_DEPTH}", match.start())
+
+
+# --- the tree ---------------------------------------------------------------------------------------------
 
 
 class _Node(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,9 @@
-"""XPath 1.0, compiled by lxml."""
+"""XPath 1.0 as lxml and libxml2 have it: compiled expressions, string values, and the number in a string.
+
+Fast path, measured by `make bench ONLY=W3`: the index decides comparisons that lxml would otherwise evaluate,
+so both must agree to the last bit. XPath 1.0 has neither exponent nor plus sign, but libxml2 parses an
+exponent, and rounds long fractions in its own way: short plain integers are parsed here, all else by lxml.
+"""
 
 from __future__ import annotations
 
