@@ -1,4 +1,8 @@
-"""The web for dataflows: pages are requested politely, and only where the settings allow it."""
+"""The web for dataflows: pages are requested politely, and only where the settings allow it.
+
+A page that the server can compare is kept, and fetched again only if it has changed. The cache is an SQLite
+file in `var/` of the home. Deleting it costs only time.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,14 @@
 """Composition: adds to dataflows the graphs of plans in other files that they call, and operators of modules.
 
 Whenever a library is made, dataflows that need other parts of it are compiled again. So a dataflow that calls
-a changed plan is a new version. Its `xml` contains everything that it needs, which makes it whole.
+a changed plan is a new version. Its `xml` contains everything that it needs, which makes it whole: a bundle,
+the text that the store keeps and memory shows (N2).
+
+    // a dataflow and all that it calls
+    // file 120 recipes/flats.plan
+    PLAN HomeSeekers {…}
+
+The number is the count of characters after its line. The first plan is the one that runs.
 """
 
 from __future__ import annotations

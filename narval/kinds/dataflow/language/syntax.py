@@ -1,4 +1,10 @@
-"""Syntax of a dataflow file: the written parts, with the place of each, before they are interpreted."""
+"""Syntax of a dataflow file: the written parts, with the place of each, before they are interpreted.
+
+Plans are named by folders below `recipes`, files in them, and plans in those (T15, TA29, TA30). A plan of the
+file `recipes/amazon/popular.plan` is `/amazon/Books`, or in full `/amazon/popular/Books`. It is started by
+the name of its group, as `popular.Books`. A reference is resolved from the folder of its plan; a plan of the
+same file comes first.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The tools that performers of outside operators use."""
+"""The tools that outside operators are given, and the record of their work.
+
+Work that is finished is not done again (T23, TA22, TA23). A piece of work is identified by the frame, the
+operator, its input, and the number of equal pieces before it. So two equal values are two messages, but a
+retry, or a restart after a crash, sends none.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The outputs of a frame through all its tries, and what arrived on its inputs (T35, T43).
+"""The tries of a frame: the channels and gates of one, until it ends or is void (TA27, TA28); and what
+outlives it.
 
-What a void try has given is not given again. What it should not have given is undone by voiding the parent's
-try.
+That is what arrived on the frame's inputs, and its outputs (T35, T43). What a void try has given is not given
+again. What it should not have given is undone by voiding the parent's try.
 """
 
 from __future__ import annotations
@@ -257,6 +258,9 @@ class _Desk:
 
     def forget(self, requests: Iterable[int]) -> None:
         self._owner.forget(requests)
+
+
+# --- what outlives a try --------------------------------------------------------------------------------
 
 
 class Log:

@@ -1,4 +1,8 @@
-"""Assembly: the graph of a plan without faults."""
+"""Assembly: the graph of a plan without faults.
+
+Calls that hold back a stream while they wait for data from the same source are marked (TA41): bounded queues
+could fill up there before that data is complete, so their streams may go to disk.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Inference: the types and attributes of all data of a plan, as far as they are known (T7, TA31)."""
+"""Inference: the types and attributes of all data of a plan, as far as it fixes them (T7, TA31).
+
+If a plan does not fix attributes, the names in its texts are looked up when tuples arrive.
+"""
 
 from __future__ import annotations
 

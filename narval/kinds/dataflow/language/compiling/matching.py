@@ -2,6 +2,9 @@
 
 Arguments are in the order of the table of operators. In a file of example aliases, names in capitals have the
 order of the examples, and groups need no parentheses.
+
+Arguments fit by the types of data (T6, T9, TA31). A relation fits where a stream is expected, as a stream
+that ends. A stream given for a text or a number lifts the operator: it runs once for each tuple (TA7).
 """
 
 from __future__ import annotations
@@ -212,6 +215,9 @@ def _outputs(statement: Statement, operator: Operator) -> Slots:
         else:
             slots[port.name] = one
     return slots
+
+
+# --- types of data --------------------------------------------------------------------------------------
 
 
 STREAM, RELATION, TEXT, NUMBER = "TupleStream", "Relation", "String", "Number"

@@ -1,4 +1,10 @@
-"""Wiring: the producers and consumers of each datum of a plan, and the order of its calls (T1, T13)."""
+"""Wiring: the producers and consumers of each datum of a plan, the order of its calls (T1, T13), its
+branches.
+
+Branches exclude each other by what must have happened for a call to fire, or a datum to arrive (TA3, TA5,
+TA34). Each such condition is a bit: an output of a conditional operator was chosen, an operator was done or
+failed, a stream of WAIT had a tuple. A call has the conditions of everything it needs.
+"""
 
 from __future__ import annotations
 
@@ -146,6 +152,9 @@ def _circle(left: Sequence[int], after: Mapping[int, set[int]]) -> list[int]:
     found = list(way)[way[at] :][::-1]
     first = found.index(min(found))
     return [*found[first:], *found[:first]]
+
+
+# --- exclusive branches ---------------------------------------------------------------------------------
 
 
 _NEEDS_ALL = ("join",)

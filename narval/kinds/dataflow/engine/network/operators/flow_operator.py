@@ -3,6 +3,8 @@
 An operator gets `on_init` with its values, `on_PORT(batch)` for each batch of a stream, `on_PORT_eos()` at
 its end, and `finish()` when all streams have ended. Its results go into its outlets. A method with much
 output is a generator: each step gives a batch, and the driver of the network decides when it continues.
+
+Operators share the comparisons of values at the end.
 """
 
 from __future__ import annotations
@@ -103,6 +105,11 @@ class FlowOperator:
         except TextError as error:
             raise FlowError("wrong-text", f"{port}, character {error.at + 1}: {error.message}") from None
 
+
+# --- comparisons -----------------------------------------------------------------------------------------
+#
+# There is one comprehension for each, so a batch costs what a filter in Python does. A comparison with no
+# value is false, even `<>`; a text and a number are never equal, and have no order.
 
 Chooser = Callable[[list[Row]], list[Row]]
 """A function that keeps some of the rows."""

@@ -1,7 +1,8 @@
-"""The operator `join`: symmetric, with a hash table for equalities, so a pair is given as soon as its second
-tuple arrives.
+"""Operators that match tuples of several streams: join, union, difference (TA13).
 
-Tuples beyond the limit are spilled by key, and paired when both sides have ended (TA41).
+A join is symmetric, with a hash table for equalities, so a pair is given as soon as its second tuple arrives.
+Union and difference give no tuple twice; an attribute that a tuple lacks is no value in it. Tuples beyond the
+limit are spilled by key or digest, and processed when the inputs have ended (TA41).
 """
 
 from __future__ import annotations
@@ -224,6 +225,9 @@ def _blocks(kept: Kept, spill: Spill) -> Iterator[list[batches.Row]]:
             block = []
     if block:
         yield block
+
+
+# --- tuples given once ----------------------------------------------------------------------------------
 
 
 class _Once(FlowOperator):

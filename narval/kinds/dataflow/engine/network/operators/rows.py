@@ -1,4 +1,4 @@
-"""Operators that process one batch at a time: select, project, merge, headtail and others."""
+"""Operators on values, and on one batch at a time: select, project, merge, headtail and others."""
 
 from __future__ import annotations
 
