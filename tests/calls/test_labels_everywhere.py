@@ -364,7 +364,7 @@ DECISIONS = {
     "kinds/dataflow/engine/engine:_nearest": HOLDS,
     "core/engines/decision:Decision.keep": "what it finds is replaced by an output that is made",
     "kinds/process/engine/conditions:concerns": HOLDS,
-    "kinds/process/engine/tokens/guards:respond": a_guard_of_a_process,
+    "kinds/process/engine/tokens/rubric:respond": a_guard_of_a_process,
     "kinds/recipe/engine/engine:_concerns": HOLDS,
     "kinds/recipe/engine/undo/engine:UndoDecision._inputs": "it finds only what the run was given and made",
     "kinds/recipe/engine/steps/inputs:InputSearch.fitting": HOLDS,

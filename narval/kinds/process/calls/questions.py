@@ -32,10 +32,11 @@ from narval.calls.of_kinds import FunctionOf
 from narval.core.engines.engine import tokens_of
 from narval.core.engines.events import Plain
 from narval.core.errors import ActionError
-from narval.kinds.process.calls.tasks import SCRIPT, nearest, script_of, script_target
+from narval.kinds.process.calls.tasks import nearest, script_of, script_target
 from narval.kinds.process.calls.token import Arrival, Delay, Nearest, ProcessEvent, Token
 from narval.kinds.process.calls.transient import Transients
 from narval.kinds.process.language.code import BUILT_IN_DATE, Code
+from narval.kinds.process.language.definition import SCRIPT
 from narval.kinds.process.language.properties import made
 from narval.kinds.process.language.statements import Accept, Discard, Skip
 from narval.system.scripts.interpreters import Script, ScriptAnswer

@@ -25,10 +25,8 @@ from narval.kinds.process.calls.transient import Transients
 from narval.kinds.process.engine.state import NodeToken
 from narval.kinds.process.engine.tokens.views import brief_view, nearest_token, walk
 from narval.kinds.process.language.code import Code
+from narval.kinds.process.language.definition import SCRIPT
 from narval.system.scripts.interpreters import monty_program
-
-SCRIPT = "script"
-"""The type of nodes whose code is in their definition."""
 
 SCRIPT_TIME = 10.0
 """Seconds of processor time that a script may take."""

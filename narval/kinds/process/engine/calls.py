@@ -16,10 +16,10 @@ from narval.core.engines.decision import Inputs
 from narval.core.engines.events import Plain
 from narval.kinds.process.engine import conditions
 from narval.kinds.process.engine.changes import CodeQueued, NodeCallMade
-from narval.kinds.process.engine.decision import NESTED, SCRIPT, NodeFault, ProcessDecision, hooks
+from narval.kinds.process.engine.decision import NodeFault, ProcessDecision, hooks
 from narval.kinds.process.engine.state import NodeToken
 from narval.kinds.process.engine.tokens.rubric import evaluated
-from narval.kinds.process.language.definition import Node
+from narval.kinds.process.language.definition import NESTED, SCRIPT, Node
 
 WITH_PROTOTYPE = frozenset({"action", "transform"})
 """The kinds of targets that declare inputs and outputs; a run answers for any other."""

@@ -1,4 +1,4 @@
-"""One advance of a process: listeners, the user's answers, and waits that end."""
+"""One advance of a process: listeners, the user's answers, waits that end; and what nodes of each type do."""
 
 from __future__ import annotations
 
@@ -187,12 +187,6 @@ class ProcessDecision(Decision[Process, ProcessState, changes.ProcessChange], kw
         part = node.id if node is not None else ""
         where: dict[str, str | int | None] = {"token": token or None, "call": call}
         return self.add_error_element(kind, message, part, detail=detail, call=call, where=where)
-
-
-NODE = "node"
-NESTED = "nested"
-SCRIPT = "script"
-WAIT = "wait"
 
 
 def hooks(decision: ProcessDecision, node: Node) -> frozenset[str]:

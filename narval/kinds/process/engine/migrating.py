@@ -17,11 +17,11 @@ from narval.core.engines import commands
 from narval.core.engines.events import Migrated
 from narval.core.engines.migration import Migration, MovedPart, NoPlace, copied, misnamed, renamed
 from narval.kinds.process.engine.changes import NodeTokenAccepted, ProcessMigrated
-from narval.kinds.process.engine.decision import SCRIPT, ProcessDecision
+from narval.kinds.process.engine.decision import ProcessDecision
 from narval.kinds.process.engine.explain import state_of
 from narval.kinds.process.engine.state import NodeToken, ProcessState
 from narval.kinds.process.engine.tokens import flow
-from narval.kinds.process.language.definition import Arc, Node, Process
+from narval.kinds.process.language.definition import SCRIPT, Arc, Node, Process
 
 ACCEPTED, DELAYED, DISCARDED = "AcceptToken", "DelayUntil", "DiscardToken"
 

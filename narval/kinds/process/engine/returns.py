@@ -14,10 +14,10 @@ from narval.core.engines.outputs import judge
 from narval.kinds.process.engine import calls, conditions, node_effects
 from narval.kinds.process.engine.calls import WITH_PROTOTYPE
 from narval.kinds.process.engine.changes import NodeCallBack, NodeTokenExecuted, NodeTokenRetried
-from narval.kinds.process.engine.decision import NESTED, NodeFault, ProcessDecision, given_by
+from narval.kinds.process.engine.decision import NodeFault, ProcessDecision, given_by
 from narval.kinds.process.engine.state import NodeToken
 from narval.kinds.process.engine.tokens import flow
-from narval.kinds.process.language.definition import Node
+from narval.kinds.process.language.definition import NESTED, Node
 
 ERROR_ARC = "error"
 """The name of the arc by which a token leaves a node whose call failed, if there is one."""

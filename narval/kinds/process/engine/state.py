@@ -1,4 +1,4 @@
-"""The state of a process (section 1).
+"""The state of a process: its tokens, their sets, and the lines in which they wait (sections 1 and 7).
 
 A process     created → executing → pending-completion → completed
               executing → pending-cancel → cancelled      any not ended → failed: narval cannot continue

@@ -11,12 +11,9 @@ from collections.abc import Iterator
 
 from narval.core.definitions.library import Library
 from narval.core.engines.structure import Finding
-from narval.kinds.process.language.definition import Arc, MemoryGuard, Node, Process
+from narval.kinds.process.language.definition import NODE, Arc, MemoryGuard, Node, Process
 from narval.kinds.process.language.rubric import results
 from narval.kinds.process.language.statements import Accept, Discard, Skip
-
-AT_ONCE = "node"
-"""The type of nodes that complete by themselves, on the default arcs."""
 
 
 def unreachable(process: Process, library: Library) -> list[Finding]:
@@ -108,5 +105,5 @@ class _Reach:
         if any(isinstance(result, Skip) and result.arc == arc.name for result in said):
             return True
         accepted = any(isinstance(result, Accept) for result in said)
-        by_itself = node.type == AT_ONCE and own is None and not self._listened
+        by_itself = node.type == NODE and own is None and not self._listened
         return accepted and (not arc.name or not by_itself)

@@ -28,8 +28,14 @@ CALLS: Mapping[str, str] = {
 }
 """The node types that call a definition, named as `target` in `custom`, and its kind."""
 
-BUILT_IN = ("node", "wait", "script", "nested", *CALLS)
-"""The node types that need no user's class."""
+NODE, WAIT, SCRIPT, NESTED = "node", "wait", "script", "nested"
+BUILT_IN = (NODE, WAIT, SCRIPT, NESTED, *CALLS)
+"""The node types that need no user's class (sections 2 and 10).
+
+A node of the type `node` completes on the default arc, and so does one of any undefined type. `wait` waits to
+be completed, or for memory. The others call something: an action, a transform, a run or a script; and so does
+a type with the user's class.
+"""
 
 
 SCRIPTS = ("execute", "backtrack", "allowBacktrack")
@@ -55,7 +61,7 @@ class Node(msgspec.Struct, eq=False):
     """
     name: str
     """The name in its own process."""
-    type: str = "node"
+    type: str = NODE
     """The type: one that is built in, or a node type of the library."""
     join: JoinType = "or"
     """The kind of join."""
@@ -107,7 +113,7 @@ class Node(msgspec.Struct, eq=False):
     @property
     def target(self) -> tuple[str, str] | None:
         """Kind and name of the definition that the node calls, if its type calls one."""
-        if self.type == "nested":
+        if self.type == NESTED:
             return Process.kind, self.text_of("graphName")
         kind = CALLS.get(self.type)
         return (kind, self.text_of("target")) if kind is not None else None
@@ -262,7 +268,7 @@ class Process(RunDefinition, frozen=True, eq=False, kw_only=True):
     def scripts(self) -> Iterator[ScriptText]:
         """The scripts of its own nodes (`HasScripts`)."""
         for node in self.nodes.values() if self.draft is None else self.draft.nodes:
-            if node.type == "script" and not node.external:
+            if node.type == SCRIPT and not node.external:
                 for name in SCRIPTS:
                     place = node.places.get(name, (node.line, 1))
                     language = node.text_of(f"{name}Type")

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from narval.core.engines import commands
 from narval.kinds.process.engine import calls, changes, conditions
 from narval.kinds.process.engine.completion import complete_if_done
-from narval.kinds.process.engine.decision import NODE, WAIT, NodeFault, ProcessDecision
+from narval.kinds.process.engine.decision import NodeFault, ProcessDecision
 from narval.kinds.process.engine.state import ArcToken, NodeToken
 from narval.kinds.process.engine.tokens import joins
 from narval.kinds.process.engine.tokens.joins import Joined
 from narval.kinds.process.engine.tokens.rubric import Response, respond
-from narval.kinds.process.language.definition import Arc, Node
+from narval.kinds.process.language.definition import NODE, WAIT, Arc, Node
 
 MOVED_AT_ONCE = 1_000
 """The most arc tokens moved in one advance; then other runs have their turn before it continues."""

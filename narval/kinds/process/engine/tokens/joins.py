@@ -1,4 +1,4 @@
-"""Joins: when a node token is made where an arc token arrives (sections 5 and 7)."""
+"""Joins: when a node token is made where an arc token arrives (sections 5, 6 and 7)."""
 
 from __future__ import annotations
 
@@ -97,59 +97,7 @@ def _of_sets(state: ProcessState, node: Node, chosen: list[int]) -> Joined | Non
     return Joined(tuple(tokens), frozenset(chosen))
 
 
-# --- joins of the user ----------------------------------------------------------------------------------
-
-
-def _by_requirements(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
-    target = merge_target(decision.state, node)
-    outcome = by_requirements(decision, node, token, target is None)
-    if outcome is None:
-        return None
-    tokens, merges = outcome
-    return Joined(tokens, into=target if merges else None)
-
-
-def _by_class(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
-    """Ask the user's join class, which receives all tokens that wait at the node."""
-    state, target = decision.state, merge_target(decision.state, node)
-    waiting = sorted(number for arc in node.ins for number in state.standing_in(place(arc.index)))
-    payload: dict[str, Plain] = {
-        "node": node.name,
-        "arc_token": token.id,
-        "waiting": [arc_token_told(decision.definition, state.arcs[number]) for number in waiting],
-        "target": target,
-    }
-    answer = decision.ask_code(f"join:{node.join_text}", payload, token.parent, node)
-    if answer is None:
-        return None
-    said: dict[str, Any] = answer if isinstance(answer, dict) else {}
-    named = said.get("merge" if "merge" in said else "join")
-    tokens = tuple(dict.fromkeys(named)) if isinstance(named, list) else ()
-    into = said.get("into", target) if "merge" in said else None
-    if (
-        not tokens
-        or not set(waiting).issuperset(tokens)
-        or ("merge" in said and not _may_merge(state, node, into))
-    ):
-        message = f"join {node.join_text}: expected tokens that wait at {node.id}, to join or merge, got: "
-        raise NodeFault("bad-answer", f"{message}{answer!r}", node)
-    return Joined(tokens, into=into)
-
-
-def _may_merge(state: ProcessState, node: Node, into: Any) -> bool:
-    existing = state.nodes.get(into) if isinstance(into, int) else None
-    return existing is not None and existing.node == node.id and not existing.backtracked
-
-
-_JOINS: dict[str, Callable[[ProcessDecision, Node, ArcToken], Joined | None]] = {
-    "first": _first,
-    "and": _and,
-    "labelAnd": _label_and,
-    "tokenSet": _token_set,
-    "tokenSetOr": _token_set,
-    "joinlang": _by_requirements,
-    "class": _by_class,
-}
+# --- JoinLang -------------------------------------------------------------------------------------------
 
 
 class Gathered(msgspec.Struct, frozen=True):
@@ -160,33 +108,29 @@ class Gathered(msgspec.Struct, frozen=True):
     applies: bool
 
 
-def by_requirements(
-    decision: ProcessDecision, node: Node, token: ArcToken, first: bool
-) -> tuple[tuple[int, ...], bool] | None:
-    """The tokens that join, and whether they merge into the existing node token; None if none join. `first`
-    is True if there is no token to merge into.
-    """
-    parent = decision.state.nodes[token.parent]
+def _by_requirements(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
+    """The tokens that the first set of requirements joins that is met."""
+    parent, target = decision.state.nodes[token.parent], merge_target(decision.state, node)
     for requirements in node.joinlang:
         gathered = []
-        for requirement in requirements:
-            applies = requirement.when is None or true_of(decision, node, parent, requirement.when, first)
-            tokens, satisfied = _gather(decision, node, token, requirement)
-            gathered.append(Gathered(tokens, satisfied, applies))
-        outcome = _decide(gathered, token.id, first)
-        if outcome is not None:
-            return outcome
+        for required in requirements:
+            applies = required.when is None or true_of(decision, node, parent, required.when, target is None)
+            gathered.append(Gathered(*_gather(decision, node, token, required), applies))
+        joined = _decide(gathered, token.id, target)
+        if joined is not None:
+            return joined
     return None
 
 
-def _decide(gathered: list[Gathered], token: int, first: bool) -> tuple[tuple[int, ...], bool] | None:
+def _decide(gathered: list[Gathered], token: int, target: int | None) -> Joined | None:
+    """The tokens that join, into a new node token or the existing `target`; None if none do."""
     applicable = [part for part in gathered if part.applies]
     if any(token in part.tokens for part in applicable) and all(part.satisfied for part in applicable):
-        return tuple(dict.fromkeys(one for part in gathered for one in part.tokens)), False
-    if first:
+        return Joined(tuple(dict.fromkeys(one for part in gathered for one in part.tokens)))
+    if target is None:
         return None
     others = tuple(dict.fromkeys(one for part in gathered if not part.applies for one in part.tokens))
-    return (others, True) if token in others else None
+    return Joined(others, into=target) if token in others else None
 
 
 def _gather(
@@ -232,3 +176,49 @@ def _of_set(decision: ProcessDecision, node: Node, name: str) -> tuple[tuple[int
         return (), False
     token_set = state.sets[chosen]
     return (tuple(token_set.arcs), True) if token_set.all_at(node.id) else ((), False)
+
+
+# --- joins of the user ----------------------------------------------------------------------------------
+
+
+def _by_class(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
+    """Ask the user's join class, which receives all tokens that wait at the node."""
+    state, target = decision.state, merge_target(decision.state, node)
+    waiting = sorted(number for arc in node.ins for number in state.standing_in(place(arc.index)))
+    payload: dict[str, Plain] = {
+        "node": node.name,
+        "arc_token": token.id,
+        "waiting": [arc_token_told(decision.definition, state.arcs[number]) for number in waiting],
+        "target": target,
+    }
+    answer = decision.ask_code(f"join:{node.join_text}", payload, token.parent, node)
+    if answer is None:
+        return None
+    said: dict[str, Any] = answer if isinstance(answer, dict) else {}
+    named = said.get("merge" if "merge" in said else "join")
+    tokens = tuple(dict.fromkeys(named)) if isinstance(named, list) else ()
+    into = said.get("into", target) if "merge" in said else None
+    if (
+        not tokens
+        or not set(waiting).issuperset(tokens)
+        or ("merge" in said and not _may_merge(state, node, into))
+    ):
+        message = f"join {node.join_text}: expected tokens that wait at {node.id}, to join or merge, got: "
+        raise NodeFault("bad-answer", f"{message}{answer!r}", node)
+    return Joined(tokens, into=into)
+
+
+def _may_merge(state: ProcessState, node: Node, into: Any) -> bool:
+    existing = state.nodes.get(into) if isinstance(into, int) else None
+    return existing is not None and existing.node == node.id and not existing.backtracked
+
+
+_JOINS: dict[str, Callable[[ProcessDecision, Node, ArcToken], Joined | None]] = {
+    "first": _first,
+    "and": _and,
+    "labelAnd": _label_and,
+    "tokenSet": _token_set,
+    "tokenSetOr": _token_set,
+    "joinlang": _by_requirements,
+    "class": _by_class,
+}

@@ -1,4 +1,6 @@
-"""Views of tokens: plain data for the user's code, and walks over their ancestors and descendants (section 12)."""
+"""Views of tokens: plain data for the user's code, and walks over their ancestors and descendants (section
+12). Nothing is altered.
+"""
 
 from __future__ import annotations
 
@@ -83,6 +85,8 @@ def arc_token_told(process: Process, token: ArcToken) -> dict[str, Any]:
     arc = process.arcs[token.arc]
     return {"id": token.id, "arc": arc.name, "from": arc.start.name, "parent": token.parent}
 
+
+# --- walks ------------------------------------------------------------------------------------------------
 
 Order = Literal["creation", "breadth", "depth"]
 Direction = Literal["forward", "back"]
