@@ -27,14 +27,6 @@ from narval.core.source.text import Source
 from narval.core.source.xml import XmlNode
 from narval.kinds.process.language.code import ALL_EVENTS, Code
 from narval.kinds.process.language.composition import compose
-from narval.kinds.process.language.custom import (
-    Custom,
-    arcs_in_order,
-    custom_id,
-    custom_of,
-    in_order,
-    inline_of,
-)
 from narval.kinds.process.language.definition import (
     BUILT_IN,
     Draft,
@@ -44,7 +36,15 @@ from narval.kinds.process.language.definition import (
     Node,
     Process,
 )
-from narval.kinds.process.language.node_texts import NodeTextReader
+from narval.kinds.process.language.texts import (
+    Custom,
+    NodeTextReader,
+    arcs_in_order,
+    custom_id,
+    custom_of,
+    in_order,
+    inline_of,
+)
 from narval.kinds.process.language.vocabulary import WORDS
 
 
