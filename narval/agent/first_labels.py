@@ -1,4 +1,10 @@
-"""Labels given without a change of memory: in homes older than labels, and to secrets."""
+"""Labels given without a change of memory: in homes older than labels, to secrets, and to files.
+
+The labels of a file that narval wrote are kept by its path among the results of the store, for when it is
+read again. A file has the labels of everything that its call was given. A file that is written again, or
+copied, keeps its earlier labels too: it may have been appended to. A call that failed or was given up may
+still have written its file.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Incidents of an agent, in rows: those that differ only in numbers and quoted texts share a row (M52)."""
+"""Incidents of an agent, in rows: those that differ only in numbers and quoted texts share a row (M52).
+
+An error of a run is read here too: what it is, and which of the run's own parts raised it.
+"""
 
 from __future__ import annotations
 

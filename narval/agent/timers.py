@@ -1,4 +1,6 @@
-"""Timers, grouped by moment, with any number for each moment."""
+"""Timers, grouped by moment, with any number for each moment; and jobs, work deferred to a moment without an
+active run.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Calls answered in the loop by coroutines: `async def` actions, and sources (N33, N36)."""
+"""Calls answered in the daemon: in its loop by coroutines, `async def` actions and sources, or in threads
+(N33, N36).
+
+The threads are daemons, so that none keeps the program from ending. A thread cannot be stopped. One that
+exceeds its time limit is given up and replaced; it is counted while it lives, and no run gets its late
+answer. All bookkeeping is done on the loop's thread, so there are no locks.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +42,10 @@ from narval.core.engines.events import Failure, OutputElement
 from narval.core.source.secrets import without_secrets
 from narval.system.exits import ends_program
 
+log = logging.getLogger("narval.sources")
+
 MOST_TROUBLES = 1_000
 """The most troubles that are kept. Those of calls that are never made again are not ended."""
-
-log = logging.getLogger("narval.sources")
 
 
 class Trouble(msgspec.Struct, frozen=True):

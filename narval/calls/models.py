@@ -1,4 +1,8 @@
-"""Language models: requests to them, and their cost."""
+"""Language models: requests by the OpenAI chat protocol, and their daily cost.
+
+An answer is read as it arrives, up to the requested number of tokens. The cost is written to `var/models.db`
+before each call, so that a crash loses nothing.
+"""
 
 from __future__ import annotations
 

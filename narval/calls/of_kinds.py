@@ -1,4 +1,6 @@
-"""Parts of kinds that calls need, each imported at its first use (`narval.core.kinds`)."""
+"""Parts of kinds that calls need, each imported at its first use (`narval.core.kinds`), and the runs of
+kinds that answer calls: each call of a runnable definition starts a run.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,8 @@ from narval.core.engines.commands import NOTICE, Call
 from narval.core.engines.events import Caller, Failure, HeldCalls, Plain, Returned
 from narval.core.engines.registry import engine_of
 from narval.core.kinds import KINDS, Kind
+
+log = logging.getLogger("narval.turn")
 
 Prepare = Callable[[Run, Call, float | None], PreparedCall]
 """Prepares a call of some kind, given its time limit in seconds. Raises ActionError."""
@@ -90,9 +94,6 @@ def _part(kind: Kind, name: str) -> Any:
     """The part `module:attribute` of a kind's folder."""
     module, _, attribute = name.partition(":")
     return getattr(import_module(f"{kind.folder}.{module}"), attribute)
-
-
-log = logging.getLogger("narval.turn")
 
 
 def begin_run(run: Run, call: Call, turn: Turn, held: HeldCalls | None = None) -> None:

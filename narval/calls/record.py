@@ -1,4 +1,6 @@
-"""The record of a call in the book of calls: its target, its state, and its listener (N33)."""
+"""The record of a call in the book of calls: its target, its state, its listener, and the backend that
+answers it (N33).
+"""
 
 from __future__ import annotations
 

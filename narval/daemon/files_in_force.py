@@ -1,4 +1,6 @@
-"""Files in force: the active files of a home for each of its agents, now and after each change (G2, G4)."""
+"""Files in force: the active files of a home for each of its agents, and the active settings of the daemon,
+now and after each change (G2, G4).
+"""
 
 from __future__ import annotations
 
@@ -37,6 +39,8 @@ from narval.system.log import Logbook
 
 if TYPE_CHECKING:
     from narval.daemon.fleet.shared_files import StoredSettings
+
+log = logging.getLogger("narval.daemon")
 
 _NOTHING = AgentFiles()
 """The files of a row that represents a peer: it follows none."""
@@ -249,9 +253,6 @@ def tell_of_people(turn: Turn, before: str) -> None:
 def known_by(people: Directory) -> str:
     """The digest that identifies a directory; "" if there is no file."""
     return "" if people.owner or not people.people else people.digest
-
-
-log = logging.getLogger("narval.daemon")
 
 
 class SettingsInForce:

@@ -1,4 +1,6 @@
-"""Opening: what a daemon waits for before it begins, and the notes that it leaves while it waits."""
+"""Opening and stopping: what a daemon waits for before it begins, the notes that it leaves while it waits,
+and its orderly stop.
+"""
 
 from __future__ import annotations
 

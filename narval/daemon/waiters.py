@@ -1,4 +1,8 @@
-"""Waiters: futures of answers, of the ends of runs, of their answers to signals, and of the next turn."""
+"""Waiters: futures of answers, of the ends of runs, of their answers to signals, and of the next turn; and
+news, the changes of an agent's last turns for its followers (M6).
+
+News is kept while there are followers, and for a minute after. Otherwise a turn only checks one attribute.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Making a home from the sample that ships and the owner's choices."""
+"""A new home, made from the sample that ships and its owner's choices; or the demo, added to an existing
+home.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,6 @@ from narval.files.reading import load
 from narval.files.shipped import EXAMPLES, OF_THE_EXAMPLES, shipped
 from narval.files.toml import zone
 from narval.files.trust_file import TRUST_FILE
-
-_OF_A_BARE_HOME = ("etc",)
 
 _EMPTY_MEMORY = """\
 <?xml version="1.0" encoding="utf-8"?>
@@ -101,7 +101,7 @@ def _remove(folder: Path) -> None:
 
 def _fill(sample: Path, scratch: Path, choices: HomeChoices, *, bare: bool) -> None:
     """Make the parts of a new home in a folder."""
-    copy_sample(sample, scratch, _OF_A_BARE_HOME if bare else (*PARTS, SCENARIOS))
+    copy_sample(sample, scratch, ("etc",) if bare else (*PARTS, SCENARIOS))
     memory, settings = scratch / "data" / "memory.xml", scratch / "etc" / "narval.toml"
     if bare:
         (scratch / TRUST_FILE).unlink(missing_ok=True)  # the asking work would be a recipe: there is none
@@ -118,13 +118,13 @@ def copy_sample(sample: Path, target: Path, filled: Collection[str]) -> None:
     """Copy these parts of the sample to a new home; `data` has the demo's mail and feeds."""
     for part in (*PARTS, SCENARIOS):
         if part in filled and (sample / part).is_dir():
-            copied = _of_the_examples if part == MODULES else _NOT_COPIED
-            shutil.copytree(sample / part, target / part, ignore=copied)
+            ignore = _all_but_examples if part == MODULES else _NOT_COPIED
+            shutil.copytree(sample / part, target / part, ignore=ignore)
         elif part in PARTS:
             (target / part).mkdir()
 
 
-def _of_the_examples(folder: str, names: list[str]) -> set[str]:
+def _all_but_examples(folder: str, names: list[str]) -> set[str]:
     """The modules that are not copied: all except those of the examples."""
     return {name for name in names if Path(name).stem not in OF_THE_EXAMPLES}
 
@@ -277,15 +277,8 @@ def chosen_memory(sample: str, choices: HomeChoices) -> str:
         (r"@from = '[^']*'", mine),
         (r"(?:\n *<feed [^>]*/>)+\n", ""),
     ):
-        before, found, after = _parted(text, pattern)
-        text = before + written + after if found else text
+        text = re.sub(pattern, lambda _, written=written: written, text, count=1)
     return text
-
-
-def _parted(text: str, pattern: str) -> tuple[str, str, str]:
-    """The text before the first match of a pattern, the match, and the text after it."""
-    found = re.search(pattern, text)
-    return (text[: found.start()], found[0], text[found.end() :]) if found else (text, "", "")
 
 
 OF_MAIL = frozenset({"identity", "mailbox", "outbox", "rule", "ack-template"})

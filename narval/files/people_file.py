@@ -1,6 +1,7 @@
 """People: `etc/people.toml` read into a directory; every fault is found at once, with its place (P15).
 
-Without the file the user of the home is the only person, and holds every role (P16).
+Without the file the user of the home is the only person, and holds every role (P16). An address at a chat
+can be added or removed; all else in the file is left unchanged.
 """
 
 from __future__ import annotations

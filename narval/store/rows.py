@@ -1,4 +1,9 @@
-"""Rows as read: each has values of its columns' types, or the damage is reported (N35)."""
+"""Rows as read: each has values of its columns' types, or the damage is reported (N35).
+
+Damage belongs to no single run; an unreadable run fails (`Turn.fail_unreadable`). With an unreadable origin,
+an element stays without one; with an unreadable offer, every element is offered again; an unreadable job is
+not done. `daemon/agents/resuming.py` reports each once, by an `error` element of type `unreadable`.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Coroutine
 from contextlib import suppress
 from itertools import groupby
-from operator import methodcaller
+from operator import attrgetter, methodcaller
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -150,7 +150,8 @@ class ClusterClient:
             if task.only_found and task.key not in self._publisher:
                 self._reply(task.key, LOST)
         asked = [task for task in asked if task.key in self._publisher or not task.only_found]
-        for resources, group in groupby(sorted(asked, key=_resources), key=_resources):
+        by_resources = attrgetter("resources")
+        for resources, group in groupby(sorted(asked, key=by_resources), key=by_resources):
             found = list(group)
             keys = [task.key for task in found]
             given = ([key.encode() for key in keys], [joined(task.bodies) for task in found])
@@ -283,10 +284,6 @@ class ClusterClient:
                 self._tell(methodcaller("told", news))
             elif news.key in self._futures:
                 self._finished.results[news.key] = news.replies
-
-
-def _resources(task: ClusterTask) -> Any:
-    return task.resources
 
 
 def _failure(error: BaseException) -> Failure:

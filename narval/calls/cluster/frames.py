@@ -1,8 +1,9 @@
-"""Frames between a daemon and a cluster: bytes, checked against their types at both ends (G66).
+"""Messages between a daemon and a cluster: tasks, and frames of bytes, checked against their types at both
+ends (G66).
 
 A call goes to the cluster as `SentCall`, and returns as `ClusterReply`. In between, a worker of the cluster
-sends `News` on the topic of the daemon's home; small replies arrive there too. dask carries the bytes without
-interpreting them.
+sends `News` on the topic of the daemon's home; small replies arrive there too. dask carries the bytes
+without interpreting them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The connection to one running MCP server: its bridge, and the calls under way."""
+"""The connection to an MCP server: its bridge and the calls under way, and the tools that it offers when a
+command asks for them.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +31,13 @@ from narval.core.definitions.action.tool import Tool
 from narval.core.errors import ActionError
 from narval.files.outside.mcp_servers import McpServer, login_file
 
+log = logging.getLogger("narval.mcp")
+
 REST = 300.0
 """Seconds for which a server is kept after its last call."""
 
 MOST_CALLS = 32
 """The most concurrent calls of one server; others wait."""
-
-log = logging.getLogger("narval.mcp")
 
 
 class Connection:

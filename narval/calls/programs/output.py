@@ -1,4 +1,6 @@
-"""The output of programs: the last lines, a limited part of the rest in a file, and all of it live (A13)."""
+"""The output of programs: the last lines, a limited part of the rest in a file, all of it live (A13), and
+the files that they create: whether they are up to date (A9), and which may be half made.
+"""
 
 from __future__ import annotations
 

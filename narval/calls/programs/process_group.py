@@ -1,7 +1,11 @@
-"""One program under way, with everything that it starts: fed, read, and ended as one group (A2, A4).
+"""Groups of programs: each is one program under way with everything that it starts, fed, read and ended as
+one (A2, A4).
 
 It has ended when all of the group is gone. When the first program ends by itself, others of the group that
-still run are ended. A program that has left the group continues, unless the call was ended on request.
+still run are ended. A program that has left the group continues, unless the call was ended on request. A
+group is ended by SIGTERM, then SIGKILL after a grace period. Only the system knows which programs exist,
+and asking takes milliseconds. So one look serves all awaited groups, and looks take a limited share of the
+time.
 """
 
 from __future__ import annotations
@@ -17,6 +21,8 @@ from narval.calls.programs import reaper, spawn
 from narval.calls.programs.output import ProgramOutput
 from narval.calls.programs.reaper_client import ReaperClient
 from narval.system.pipes import PipeWriter, ProgramEnd, Readers, read_pipe
+
+log = logging.getLogger("narval.programs")
 
 _MOST_CHUNKS = 64
 
@@ -144,8 +150,6 @@ class ProcessGroup:
         self._close_pipes()
         self._over(None if is_lost else self._status)
 
-
-log = logging.getLogger("narval.programs")
 
 _LOOK_AGAIN, _LATER = 0.02, 0.1
 """Seconds between looks for groups that are being ended: at first, and later."""

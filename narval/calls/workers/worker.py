@@ -2,8 +2,9 @@
 
     python -m narval.calls.workers.worker PARENT FOLDER MEMORY [CONFINED]
 
-It moves the pipes out of the reach of actions, so that all prints of an action end up in the log. It dies
-with the daemon: by a signal if the system supports that, else when its requests end.
+It moves the pipes out of the reach of actions, so that all prints of an action end up in the log. Modules
+of actions are imported from texts: no file is read or written (N31). It dies with the daemon: by a signal
+if the system supports that, else when its requests end.
 """
 
 from __future__ import annotations

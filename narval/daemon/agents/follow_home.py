@@ -1,4 +1,13 @@
-"""Following a home: agents follow folders and published collections, rows of peers `etc/peers.toml`."""
+"""Following a home: an agent for each folder in `agents/` (G2) and for each peer in `etc/peers.toml`, and
+the published collections.
+
+    a folder appears         its agent is made, or resumed if it was suspended because the folder was gone
+    a folder disappears      its agent is suspended; nothing of it is lost
+    agent.toml has faults    the former settings stay active; if there were none, the agent is suspended
+
+The names of agents with folders are a fact of the store, so a folder removed while no daemon ran is
+noticed.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +29,8 @@ from narval.store.store import Store
 
 if TYPE_CHECKING:
     from narval.store.postgresql.leases import Leases
+
+log = logging.getLogger("narval.daemon")
 
 _links_log = logging.getLogger("narval.links")
 
@@ -138,8 +149,6 @@ async def follow(store: Store, files: FilesInForce, agents: Agents) -> None:
     await FolderAgents(agents, files).follow()
     await PeerRows(agents, files, store).follow()
 
-
-log = logging.getLogger("narval.daemon")
 
 RECORDED = "folders"
 """The fact of the store with the names of the agents that have folders."""

@@ -1,4 +1,4 @@
-"""Resuming: the first turn of an agent after it was restored."""
+"""Resuming: the first turn of an agent after it was restored; damage of the store is reported once (N35)."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from narval.daemon.agents.agent_rows import register
 from narval.daemon.files_in_force import PEOPLE, FilesInForce, sync, tell_of_people
 from narval.store.rows import LOST_PAGES, LostEvent, LostJob, LostOrigin, LostTurns
 from narval.system.clock import utc
+
+log = logging.getLogger("narval.recovery")
 
 
 def runs_are_back(host: AgentHost, latest: float, now: float) -> None:
@@ -80,8 +82,6 @@ def resume_own(
         register(row._replace(name=name), turn)
     resume(turn, host, files, again)
 
-
-log = logging.getLogger("narval.recovery")
 
 TOLD = ("error", "an origin that cannot be read")
 """The key that records which elements were reported: the element stays, and so does the damage."""

@@ -2,7 +2,8 @@
 
     inbox/NAME -> inbox/.taken/NUMBER-NAME -> read -> removed, or inbox/refused/NAME and its reason
 
-Everything except `claims` may block, and is called in threads.
+A folder is scanned at the start, and when something may have come. Everything except `claims` may block, and
+is called in threads.
 """
 
 from __future__ import annotations

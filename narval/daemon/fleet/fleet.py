@@ -1,4 +1,10 @@
-"""A daemon's fleet work beside its rounds, if others use the same store: heartbeats, mail, draining."""
+"""A daemon's fleet work beside its rounds, if others use the same store: heartbeats, mail, draining.
+
+    a notice, a heartbeat -> waiting messages read in a thread -> delivered, or their receiver woken
+
+A message announced by both is delivered once, because messages of a pair are numbered (G30, G31). Heartbeats
+find all messages even without notices, which only make it faster.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +29,8 @@ from narval.store.batch import STORE, SUSPENDED, AgentRow, MessageRow
 from narval.store.letters import WaitingRow
 from narval.store.postgresql.leases import Beat, DaemonNotices, Leases
 from narval.store.store import Store
+
+_messages_log = logging.getLogger("narval.messages")
 
 log = logging.getLogger("narval.fleet")
 
@@ -136,8 +144,6 @@ class Fleet:
             self._task.cancel()
             await asyncio.wait([self._task])
 
-
-_messages_log = logging.getLogger("narval.messages")
 
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 

@@ -1,4 +1,6 @@
-"""Holding: agents become this daemon's; a requested agent may be another daemon's."""
+"""Holding: agents become this daemon's, and the gate is open while it is sure that it still holds them
+(G48). A requested agent may be another daemon's.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shared files: agents' active files from collections that the store has for all daemons (G58)."""
+"""Shared files: the files and settings of agents that any daemon of a store may have (G58)."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ from narval.files.reading import Reading
 from narval.files.schemas import Schemas
 from narval.files.snapshot import AgentFiles, Snapshot
 from narval.store.store import Store
+
+log = logging.getLogger("narval.collections")
 
 
 class WantedFiles(NamedTuple):
@@ -75,9 +77,6 @@ def lacking(
         elif name not in (HOME_COLLECTION, OWN) and name not in CollectionsOf(home):
             return name
     return None
-
-
-log = logging.getLogger("narval.collections")
 
 
 class StoredSettings:

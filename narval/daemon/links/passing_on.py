@@ -1,4 +1,7 @@
-"""Forwarding: the row that represents a peer forwards the peer's messages to agents here, or returns them."""
+"""Forwarding: the row that represents a peer forwards the peer's messages to agents here, or returns them.
+
+Nothing in a message is trusted, because only the peer vouches for it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Agent mail: the messages that one active agent sends and takes."""
+"""Agent mail: the messages that one active agent sends and takes.
+
+Calls of kind `send` are answered in the turn that records what they send (G24, G27).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The envelope: the sender of a message, and the sources of its content (G23)."""
+"""The envelope: the sender of a message, and the sources of its content (G23); the element in it is stamped
+with the sender and the id of the message (G26).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The mailbox: the messages that an active agent has not taken yet (G25, G30)."""
+"""Mailbox and outbox: the messages that an active agent has not taken yet (G25, G30), and those that it
+sends, numbered for each receiver (G23, G24).
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,10 @@ from narval.daemon.messages.envelope import Envelope, Outgoing, seal, sender_of
 from narval.daemon.messages.post_office import PostOffice
 from narval.store.batch import AgentRow, Batch, MessageRow, TakenRow
 
+log = logging.getLogger("narval.messages")
+
 MOST_IN_A_TURN = 100
 """The most messages that a turn takes, so that they do not starve the agent's other work."""
-
-log = logging.getLogger("narval.messages")
 
 
 class Mailbox:

@@ -1,4 +1,6 @@
-"""The post office: delivers recorded messages to their receivers; each daemon has one (G25, G30)."""
+"""The post office: finds agents by their names and delivers recorded messages to them; each daemon has one
+(G25, G30).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Undelivered messages: the element that notifies the sender, and the letter that another home returns."""
+"""What senders are told: an element and a letter for an undelivered message, a receipt for a call that waits
+until its elements are taken (G27, G32).
+"""
 
 from __future__ import annotations
 

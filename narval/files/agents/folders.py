@@ -1,4 +1,19 @@
-"""Agents' folders: `agents/NAME/` in a home, each with the files of one more agent (G2)."""
+"""Agents' folders: `agents/NAME/` in a home, each with the files of one more agent (G2).
+
+Many folders can be made from a template, `agents/TEMPLATE.toml`:
+
+    name = "desk-{number}"                  the name of each
+    memory = ["<desk city='{city}'/>"]      the elements that it begins with
+
+    [defaults]
+    city = "Rome"                           the optional parameters
+
+    [agent]                                 its settings, as in agent.toml
+    collections = ["office", "own"]
+
+A word in braces is a parameter; `number` is the counter. Values are inserted into texts, never into TOML
+or XML.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Folders of published collections: `collections/NAME/` with the store's content, written by the daemon
-(G58).
+"""Published collections, which a store has for all daemons that share it (G58): a folder is checked, packed
+into one sequence of bytes, and written by each daemon as `collections/NAME/`.
 
-A mark in a folder says that narval has written it. A folder without the mark is the user's own, and is never
-touched.
+Only the effective files of a folder are packed: definitions, modules, schemas, declarations. Packed bytes
+come from outside, so every path and size is checked before anything is written. A mark in a folder says that
+narval has written it. A folder without the mark is the user's own, and is never touched.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """Senders: the tables `[hooks.NAME]` and `[callers.NAME]` of the settings, each a program elsewhere with its
 own token. A webhook adds elements, a caller calls over HTTP.
+
+The files of a home have only the SHA-256 of a token.
 """
 
 from __future__ import annotations

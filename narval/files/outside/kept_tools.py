@@ -1,4 +1,7 @@
-"""Kept tools: `recipes/mcp/NAME.tools` has the tools of an MCP server as they were accepted."""
+"""Kept tools: `recipes/mcp/NAME.tools` has the tools of an MCP server as they were accepted.
+
+Calls of tools are doubtful if the settings lack the server, or if no work can ask about them.
+"""
 
 from __future__ import annotations
 

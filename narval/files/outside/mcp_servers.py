@@ -1,4 +1,8 @@
-"""MCP servers: the tables `[mcp.NAME]` of the settings, the programs and addresses that offer tools."""
+"""MCP servers: the tables `[mcp.NAME]` of the settings, the programs and addresses that offer tools.
+
+The login at a server is a file, `var/mcp/NAME.login`, which only its owner may read. It has tokens that
+identify the client to the server. They are stored nowhere else: not in memory, the log or a backup.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,10 @@
 
 This home sends requests to a peer with a known address, with a token that is a secret of this home. A peer
 that sends requests authenticates with a token; the file has only its digest.
+
+Two homes become peers by a code that one prints and the other accepts. The home that will send the requests
+makes a token, keeps it as its own secret, and prints a code with its digest. So the code is not secret: it
+gives no access. It is valid for ten minutes, and once.
 """
 
 from __future__ import annotations

@@ -1,5 +1,9 @@
 """Altering several files of a home at once: the alteration is noted first, so that after a kill between two
 files the next program can finish it.
+
+A saved alteration of recipes is an edit, a proposal that is accepted when it is made: a folder in
+`var/edits/` with the files that it altered, so that it can be undone. The elements that a proposal declares
+are a block of lines in `data/memory.xml`, identified by its text.
 """
 
 from __future__ import annotations
@@ -18,6 +22,8 @@ from narval.core.errors import RequestError
 from narval.files.memory_file import SHOWN as DECLARED
 from narval.files.proposals.folder import ACCEPTED, Form, Proposal, proposals_of, restore_folders
 from narval.system.whole_files import write_whole
+
+log = logging.getLogger("narval.daemon")
 
 EDITS = "var/edits"
 """The folder of a home with a folder for each edit."""
@@ -76,8 +82,6 @@ def drop_older(home: Path, path: str) -> None:
     for edit in of_file[KEPT:]:
         edit.drop()
 
-
-log = logging.getLogger("narval.daemon")
 
 NOTE = "altering.json"
 """The file of a proposal with the alteration in progress."""

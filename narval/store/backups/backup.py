@@ -1,4 +1,7 @@
-"""A backup: the store at one moment in a separate SQLite file, made without pausing the daemon (G60)."""
+"""A backup: the store at one moment in a separate SQLite file, made without pausing the daemon (G60).
+
+Rows are copied from a store opened by `look`, table by table, between any databases.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""The store of a daemon on a server that others may share (docs/reference/store.md, G43 to G52)."""
+"""The store of a daemon on a server that others may share (docs/reference/store.md, G43 to G52).
+
+Daemons notify one another of messages between heartbeats, by NOTIFY and LISTEN. A NOTIFY takes a lock for
+which all commits with a NOTIFY wait. So it is a transaction of its own, on the listening connection, and is
+sent at most once in `SPACING`. The holder of an agent is looked up when it is sent. The next heartbeat finds
+what is lost here.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +43,8 @@ from narval.store.postgresql.published_table import PublishedTable
 from narval.store.postgresql.record import Commit, TurnMark, Writer, fenced, told
 from narval.store.reading import CHUNK, ReadTables, Tables
 from narval.store.store import Durability
+
+log = logging.getLogger("narval.store")
 
 AT_THE_START = (
     "agent", "meta", "elements", "contexts", "marks", "withdrawals", "labels", "keys", "events",
@@ -120,20 +128,19 @@ class ServerTables(Tables):
                 first, last = given[-2:]
                 return [row for row in rows[name] if first <= row[0] <= last]
         try:
-            with self._server.reading() as connection:
-                return self._rows(connection, name, given)
+            return self._rows(name, given)
         except Error as error:
             if not is_away(error):
                 raise self._server.trouble(error) from error
         self._server.drop_idle()  # the server may have restarted since they were opened
         try:
-            with self._server.reading() as connection:
-                return self._rows(connection, name, given)
+            return self._rows(name, given)
         except Error as error:
             raise self._server.trouble(error) from error
 
-    def _rows(self, connection: Connection[Any], name: str, given: tuple[Any, ...]) -> list[Any]:
-        return connection.execute(self._sql[name].encode(), given).fetchall()
+    def _rows(self, name: str, given: tuple[Any, ...]) -> list[Any]:
+        with self._server.reading() as connection:
+            return connection.execute(self._sql[name].encode(), given).fetchall()
 
     def stream(self, name: str, *given: Any) -> Generator[list[Any]]:
         """The rows, `CHUNK` at a time. Raises StoreError."""
@@ -209,7 +216,8 @@ class SharedDatabase(ReadTables):
         while True:
             try:
                 if is_cut or self.writer.is_broken:
-                    self._reconnect()
+                    self.writer.close()
+                    self.writer = Writer(self._server, self._durability)
                 made = self._made_before(commit) if is_cut else None
                 if made is None:
                     made = self._record(calls, commit, is_cut=is_cut)
@@ -265,10 +273,6 @@ class SharedDatabase(ReadTables):
             self._refusal = self._refusal or str(error)
             raise
 
-    def _reconnect(self) -> None:
-        self.writer.close()
-        self.writer = Writer(self._server, self._durability)
-
     def _refused(self, error: BaseException) -> RefusedRowsError:
         what = f"{self._server.name} does not take what was to be recorded ({said(error)})"
         return RefusedRowsError(f"{what}; {_NOT_PERFORMED}")
@@ -304,8 +308,6 @@ class SharedDatabase(ReadTables):
         self.leases.close()
         self._server.close()
 
-
-log = logging.getLogger("narval.store")
 
 SPACING = 0.005
 """Seconds between two notices of a daemon, each of which tells every other daemon at most once."""

@@ -1,8 +1,12 @@
-"""Parts of a server besides the tables: leases, types of rows, and the function `record` (G45, G47).
+"""Parts of a server besides the tables: leases, types of rows, and the function `record` (G45 to G50).
 
 The function has an argument for each slot, an array of rows of a type of its own, and applies the slot's
 effects to all of them at once. Its name has the version of the tables and a digest of its text, so that
 daemons of two versions each find their own.
+
+The statements on leases are about who holds which agent. The cost of a heartbeat does not grow with the
+number of agents: it reads rows of daemons, and only those of agents that no daemon holds (up to a limit),
+that another daemon gave, or for which a message waits.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""The contract of leases: which of the daemons that share a store may run which agent (G46 to G50).
+"""The contract of a store that daemons share: leases, which say which of them may run which agent (G46 to
+G50), and the collections that all of them follow (G58).
 
-A daemon has a row, which it renews by the clock of the store; while it does, the agents it holds are its own.
-Each time an agent changes hands its epoch is raised. A commit is valid only under the epoch in the store, so
-a former owner's decision is never recorded (G47). A home on SQLite has none of this: its lock is the lease.
+A daemon has a row, which it renews by the clock of the store; while it does, the agents it holds are its
+own. Each time an agent changes hands its epoch is raised. A commit is valid only under the epoch in the
+store, so a former owner's decision is never recorded (G47). A home on SQLite has none of this: its lock is
+the lease.
 """
 
 from __future__ import annotations

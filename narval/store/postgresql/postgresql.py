@@ -1,4 +1,6 @@
-"""The connections to a PostgreSQL server, by psycopg 3 (G44), and narval's tables and functions there."""
+"""The connections to a PostgreSQL server, by psycopg 3 (G44): narval's tables and functions there, the
+meaning of its errors, and waiting while it does not answer (G52).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The commit on a server: one call of the function `record`, one round trip (G45, G47)."""
+"""The commit on a server: one call of the function `record`, one round trip (G45, G47).
+
+Its rows are in the binary form of PostgreSQL, arrays of values of a composite type. They are encoded here,
+because the driver takes several times as long for each value.
+"""
 
 from __future__ import annotations
 
