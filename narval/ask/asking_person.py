@@ -1,4 +1,4 @@
-"""The person who asks: by login, by the name they act for, or none."""
+"""The people of the home, and the one of them who asks: by login, by the name they act for, or none."""
 
 from __future__ import annotations
 

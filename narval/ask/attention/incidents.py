@@ -1,9 +1,10 @@
 """Operations on incidents: failed runs and parts, errors outside runs, faults of files. Like incidents share
-a row (M52, M53).
+a row.
 
-An incident is open while the element that reports it is current. The element is outdated when a retry of the
-run has ended, successfully or not (a failed one makes its own incident), when the incident is acknowledged,
-or when its file has no faults. The error of a failed part is outdated as soon as that part continues.
+An incident is open while the element that reports it is current; an index of the agent has these. The element
+is outdated when a retry of the run has ended, successfully or not (a failed one makes its own incident), when
+the incident is acknowledged, or when its file has no faults. The error of a failed part is outdated as soon
+as that part continues.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""The calls that are blocked now: sources in trouble, calls waiting for a retry, programs that keep crashing,
-and calls that wait for what a person must provide.
+"""The lines of `attention`: open incidents, and calls that are blocked now.
+
+Incidents have one line for each definition, part and type of error. Blocked calls are sources in trouble,
+calls waiting for a retry, programs that keep crashing, and calls that wait for what a person must provide.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The operations for incoming messages: each is taken once, handled once, answered once."""
+"""The operations for incoming messages: each is taken once, handled once, answered once.
+
+`chat_asked` lists the work items that a message may answer.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The boxes of chats, and the guarantee that a message takes effect once."""
+"""The chats of a home: their state, their boxes, and the guarantee that a message takes effect once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Operations for programs that call an agent's offers over HTTP: `http:NAME` in its `offers`."""
+"""Requests from outside the home, each within the rights of its sender: from programs that call an agent's
+offers over HTTP (`http:NAME` in its `offers`), and from peers, whose table gives their rights.
+"""
 
 from __future__ import annotations
 

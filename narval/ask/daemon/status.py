@@ -1,6 +1,7 @@
-"""The operation `status`: the activity of a daemon, since when it runs, and its latest failed runs.
+"""The operations `status` and `changed`: the activity of a daemon, and what changed since a turn.
 
-Its cost grows with the active runs, not with those stored.
+Status has since when it runs, and its latest failed runs. Its cost grows with the active runs, not with those
+stored. Programs that show an agent ask what changed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The operation `check`: the faults of definitions given as texts."""
+"""Definitions given as texts: their faults, judged against the files of the home at one moment.
+
+The operation `check` lists them; proposals and edited texts are judged against the same files.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Operations that edit the file of a definition: show it, preview another text, save, restore.
+"""Operations on files of definitions: edit one of the home, or take one from the examples that ship.
 
-Saving is for those who may grant: it grants exactly what the definitions of the file need.
+An editor shows a file, previews another text, saves it, and restores an earlier one. Saving is for those who
+may grant: it grants exactly what the definitions of the file need.
 """
 
 from __future__ import annotations

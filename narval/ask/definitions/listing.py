@@ -1,4 +1,7 @@
-"""Operations that list the loaded definitions, and the actions among them."""
+"""Operations that list the loaded definitions, and the actions among them.
+
+For each definition: how many of its runs are active, and how the last ones ended, at a bounded cost.
+"""
 
 from __future__ import annotations
 

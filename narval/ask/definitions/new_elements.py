@@ -1,4 +1,8 @@
-"""New elements beside a home: those that nobody may propose, and their effects on existing definitions."""
+"""Faults of a proposal that only its home shows: elements that nobody may propose or that existing
+definitions would take, and calls that cannot work there.
+
+Such calls are of paths outside the action's reach, and of folders that no element names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The operation `definition`: the details of one definition (M41)."""
+"""The operations `definition` and `tell`: the details of one definition, and what it does in sentences.
+
+Its inputs are the elements that its parts take and that nothing within it produces. Two tellings are compared
+sentence by sentence.
+"""
 
 from __future__ import annotations
 

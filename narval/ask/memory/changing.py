@@ -1,4 +1,7 @@
-"""Operations that change memory: add elements, outdate elements."""
+"""Operations that change memory: add elements, outdate them, take them back.
+
+An element is taken back by withdrawing it, which can be previewed; a doubtful one is confirmed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The operation `element`: the details of one element (M23, M24)."""
+"""The operation `element`: the details of one element, and its provenance both ways.
+
+The way back, to what it was made from, follows the inputs that an origin names. The way forward follows the
+index of what was made from each element (`narval.core.memory.descent`).
+"""
 
 from __future__ import annotations
 

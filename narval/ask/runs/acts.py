@@ -1,4 +1,7 @@
-"""Acts on runs of any kind: start, cancel, retry, wait for the end."""
+"""Acts on runs of any kind: start, cancel, retry, signal, wait for the end.
+
+A signal sends a name, elements and attributes to a run, and returns its answer.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The operation `timeline`: the calls and waits of a run, from its journal (M36)."""
+"""The operations `timeline` and `gantt`: the calls and waits of a run, and those of all runs of the last
+hour.
+
+A timeline is read from the journal of its run.
+"""
 
 from __future__ import annotations
 

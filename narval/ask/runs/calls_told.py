@@ -1,4 +1,7 @@
-"""The calls of a run in sentences: how each began and ended, in one sentence if both are known."""
+"""The calls of a run in sentences: how each began and ended, in one sentence if both are known.
+
+Pieces of sentences come first: texts, elements by their titles, runs and moments.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs and definitions as graphs, for drawing (M30, M31, M80)."""
+"""Runs and definitions as graphs: as plain data for drawing, and in the language of Graphviz."""
 
 from __future__ import annotations
 

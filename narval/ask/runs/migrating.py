@@ -1,4 +1,8 @@
-"""The operation `migrate`: active runs continue with another version of their definition."""
+"""The operations `migrate` and `migration_plan`: active runs continue with another version of their
+definition.
+
+The plan says what `migrate` would do to a run, with both graphs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The plan of a retry, and the operation `retry_plan`, which returns it (M37)."""
+"""Runs that are tried again: the plan of a retry, the operation `retry_plan`, which returns it, and `renew`.
+
+To renew a run is to end it, and restart it with the current version of its definition.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The operation `story`: what happened in a run, in sentences, grouped by part in order of time."""
+"""The operations `story` and `replay`: what happened in a run, in sentences or as states.
+
+A story is grouped by part in order of time. A replay has the run as it was after each entry of its journal.
+"""
 
 from __future__ import annotations
 

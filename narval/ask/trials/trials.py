@@ -1,4 +1,8 @@
-"""Operations that try something out: simulations and explorations, in child programs."""
+"""Operations that try something out: simulations and explorations, in child programs.
+
+Their results are kept in a folder for a day. A file there is named by a hash, never by the request; it
+records its expiry and its person.
+"""
 
 from __future__ import annotations
 

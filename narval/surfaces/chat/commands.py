@@ -1,8 +1,12 @@
 """Commands of a chat, and reminders: operations, in short forms for a telephone.
 
 A line is a command if it begins with the word of a row and continues as the row says. The operation refuses
-what a person may not do, in its own words. `start` and `cancel` ask for confirmation once if the definition
-acts outside. Answers to work are in the table for `help`; `answers.py` handles them.
+what a person may not do, in its own words. Answers to work are in the table for `help`; `answers.py` handles
+them.
+
+`start` and `cancel` ask for confirmation once if the definition acts outside. The last question to each
+person is recorded with the message that asks it, so a yes is valid even if the program was restarted in
+between. Any other message cancels it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The connection of one chat: it takes, handles and sends messages, and reconnects when it breaks."""
+"""The connection of one chat: it takes, handles and sends messages, and reconnects when it breaks.
+
+What it sends is the outbox of the chat; the daemon records the result.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Handling messages: what a line of a person means, and its effect (C4).
+"""Handling messages: what a line of a person means, its effect, and the files that come with it.
 
 The handlers try a line in order; the first that recognises it answers. Any other line becomes an element. A
 handler asks operations in the person's name, and those that alter something by `once`, so that each is done
-once however often this program is stopped.
+once however often this program is stopped. Files are fetched into `var/chat/`, named by their digest, within
+the quota.
 """
 
 from __future__ import annotations

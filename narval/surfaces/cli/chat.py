@@ -1,4 +1,4 @@
-"""The commands chat and chats: the program that runs the chats, the accounts of people, and the state."""
+"""The commands chat, chats and people: the program that runs the chats, and the people who write there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The command `history`: what happened in a run, in sentences, or the lines of its journal."""
+"""Commands that look closer at one run: history, part, timeline.
+
+A history is what happened, in sentences, or the lines of the journal.
+"""
 
 from __future__ import annotations
 

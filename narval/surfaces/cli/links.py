@@ -1,4 +1,4 @@
-"""The command link: the state of each link with other homes, and acts that make or end a link."""
+"""The commands link and hooks: connections with other homes, and webhooks by which programs add elements."""
 
 from __future__ import annotations
 

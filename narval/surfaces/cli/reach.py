@@ -1,4 +1,8 @@
-"""The lines of `check --trust`: which labels can reach calls outside, and what a label can cause."""
+"""The longer reports of check: `--trust` and `--explore`.
+
+The first says which labels can reach calls outside, and what a label can cause; the second what cannot
+happen, and what may.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The commands remind and reminders: set, list, forget and put off reminders."""
+"""The commands on moments to come: remind, reminders, and calendar.
+
+Reminders are set, listed, forgotten and put off. The calendar shows for each day what is to come, and what
+came late.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The commands withdraw, undo and confirm: what should never have counted, and what counts after all."""
+"""Commands on one element: what it came from, its labels, and whether it still counts.
+
+These are element, trust, withdraw, undo and confirm. `trust` also shows the rules of the home, and records
+the owner's endorsement.
+"""
 
 from __future__ import annotations
 

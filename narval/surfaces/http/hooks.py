@@ -1,7 +1,8 @@
-"""Webhooks: what an external program sends to /hook/NAME becomes an element of memory.
+"""What external programs send: to /hook/NAME an element of memory, to /call/DEFINITION the elements of a run.
 
-A hook has its own token, sent as `Authorization: Bearer TOKEN`, or as `token` in the address by programs that
-cannot send the header.
+A webhook has its own token, sent as `Authorization: Bearer TOKEN`, or as `token` in the address by programs
+that cannot send the header. A call gets the results of its run. A run that has not ended in time continues;
+only its caller can ask for it again, at its own address.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""The place where the pages of a program are reached, which decides its own Host and Origin (M64, M69)."""
+"""The place where the pages of a program are reached: its own Host and Origin, and the address in the home.
+
+The program that serves the pages of a home holds a lock on the file with the address: so a home has only one
+such program, and an address is valid only while the file is locked. Login links are made with it. The next
+program listens there again if it can, so that open pages in a browser keep working.
+"""
 
 from __future__ import annotations
 

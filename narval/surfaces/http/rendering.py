@@ -1,7 +1,10 @@
-"""Rendering: templates of Jinja2 that escape everything, and the words for moments, ages and sizes.
+"""Rendering: templates of Jinja2 that escape everything, their words for moments, ages and sizes, static
+files.
 
 Each value that a template writes passes `visible`: control and bidirectional characters are shown as escapes,
-and secrets are hidden (M71, M75). A page can be rendered whole, or only a block of it, for live pages.
+and secrets are hidden. A page can be rendered whole, or only a block of it, for live pages. Static files are
+a table read at the start, so that no path is made from a request. Their address contains a digest of all of
+them, so browsers may cache them forever.
 """
 
 from __future__ import annotations

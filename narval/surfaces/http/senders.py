@@ -1,6 +1,9 @@
 """Senders: external programs that send with their own token, each within its limits.
 
-Cookies are ignored. The token is checked before the body is read.
+Cookies are ignored. The token is checked before the body is read. A body of JSON, a form, or XML becomes one
+element. JSON is mapped as everywhere (`core/elements/json_mapping.py`), but without its types, as it is not
+written back. A form is an object whose values are texts. XML stays unchanged if its root has the name of the
+element; otherwise it is wrapped in such an element.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Login links and sessions, stored in `var/web/` by their hashes.
+"""Login links and sessions, stored in `var/web/` by their hashes, and the people who may have them.
 
 A link is valid for one login within ten minutes; a session is a random secret in a cookie. Several programs
 may alter the file at once (`narval web`, and `narval web login` beside it): each takes a lock, reads it, and

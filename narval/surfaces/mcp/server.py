@@ -1,7 +1,8 @@
 """The MCP server of a home: each request for tools goes to its daemon, and nothing is cached here.
 
 The daemon decides at each call, by the client's file, whether it is allowed. This server identifies the
-client, follows the runs that calls have started, and asks a client's user if a tool requires it.
+client, follows the runs that calls have started, and asks a client's user if a tool requires it. Clients are
+notified if the list of tools that they got has changed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The assumptions about memory during one event, so that no two answers contradict each other."""
+"""Answers to questions about the unknown during one event: all of them, so that no two contradict each other.
+
+A decision is repeated until no answer is left. The assumptions about memory keep what earlier answers imply.
+"""
 
 from __future__ import annotations
 

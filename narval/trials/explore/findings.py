@@ -2,7 +2,8 @@
 
 An *error* is a proof: something that no run can ever do. It is reported only if nothing was left out of the
 walk. A *note* is a story: something that may happen in a run, as far as narval can know, and that its author
-may not have intended. Unhandled errors are notes, since most recipes are intended to fail then.
+may not have intended. Unhandled errors are notes, since most recipes are intended to fail then. A story is
+told as a way through the search, in words for people: events, and the states that followed.
 """
 
 from __future__ import annotations

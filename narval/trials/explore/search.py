@@ -1,4 +1,7 @@
-"""The walk through all states that a run may reach, nearest first, so that each story is the shortest."""
+"""The walk through all states that a run may reach, nearest first, so that each story is the shortest.
+
+The events that may come next to a run are all that the contract allows.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """The rounds with a model: the next question to it, decided from its answers and their judgements.
 
-A round is an answer and its judgement. Without faults, and without a proof of something impossible, the
-proposal is ready; a question goes to the person; else faults and findings go back, five rounds at most. The
-first warnings go back too; the model may keep what it intends.
+An answer is parsed strictly, as files of definitions and elements, or as questions. A round is an answer and
+its judgement. Without faults, and without a proof of something impossible, the proposal is ready; a question
+goes to the person; else faults and findings go back, five rounds at most. The first warnings go back too; the
+model may keep what it intends.
 """
 
 from __future__ import annotations

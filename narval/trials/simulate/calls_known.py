@@ -1,5 +1,9 @@
 """The facts about a simulation's calls that its executor needs: whether one is pure, its possible results,
-its caller, and its inputs. The simulated agents provide them.
+its caller, its inputs, and the default answer. The simulated agents provide them.
+
+A default answer is the least that the outputs of a call allow, or none. An output's patterns state the name
+and the attributes of its element. If they state more than that, no answer is made up: a simulation must not
+invent things.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The executor of a simulation: no call leaves it.
 
 A call is answered as the scenario says. Otherwise a transform, or an action declared pure, runs as usual. Any
-other call is recorded, and gets the least answer that its outputs allow.
+other call is recorded, and gets the least answer that its outputs allow. Calls to other agents are answered
+here where the scenario says how, or where the agent is not in the home.
 """
 
 from __future__ import annotations

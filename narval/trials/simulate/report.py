@@ -1,4 +1,4 @@
-"""The outcome of a simulation: all events, calls and expectations."""
+"""The outcome of a simulation: all events, calls and expectations, and a summary of what it would alter."""
 
 from __future__ import annotations
 

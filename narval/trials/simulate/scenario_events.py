@@ -1,4 +1,8 @@
-"""The events of a scenario as work of a turn: starts, arrivals, outdatings and signals."""
+"""The events of a scenario, in the order of simulated time.
+
+The agenda has the work of a scenario and its expectations by due moment. Work is done in a turn: starts,
+arrivals, outdatings and signals.
+"""
 
 from __future__ import annotations
 

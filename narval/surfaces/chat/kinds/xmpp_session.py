@@ -1,4 +1,7 @@
-"""A session of XMPP: the messages of one connection, in the order of the archive, each once."""
+"""A session of XMPP: the messages of one connection, in the order of the archive, each once.
+
+A message is read for its content and its sender, and for whether it is taken now, later or never.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `attention`: what needs attention (M13)."""
+"""The commands attention and errors: what needs attention, and the incidents to acknowledge or retry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Graphs of runs and definitions: as tables of their parts, or drawn by Graphviz's program `dot`."""
+"""Graphs for people: runs and definitions as tables of their parts, or drawn by Graphviz's program `dot`;
+origins of elements as lines indented by distance.
+"""
 
 from __future__ import annotations
 

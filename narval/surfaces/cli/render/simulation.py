@@ -1,4 +1,7 @@
-"""The report of a simulation: for people a story under the dates of its days, for programs plain data."""
+"""The report of a simulation: for people a story under the dates of its days, for programs plain data.
+
+Mails of a folder have a line each, with what came of it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`narval migrate --simulate`: the future of runs as they are, and migrated."""
+"""`narval migrate --simulate`: the future of runs as they are, and migrated.
+
+For people the outcome is told in sentences: the events that only one of the two ways has.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The stream of one open page: a short queue, and the whole picture if the page is too slow."""
+"""The stream of one open page: pictures of it, their differences, and the answer that carries these.
+
+A picture has the parts of a page that may change. A stream is a short queue of messages that turn one picture
+into another, and the whole picture if the page is too slow. Nothing is polled: an unchanging page costs a
+ping every fifteen seconds.
+"""
 
 from __future__ import annotations
 

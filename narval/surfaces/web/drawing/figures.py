@@ -1,4 +1,8 @@
-"""Figures over time as plain values for templates: a bar for each day, or for each run of the last hour."""
+"""Figures over time as plain values for templates.
+
+The waterfall of a run has a bar for each call and wait; other figures have one for each day, or for each run
+of the last hour.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The provenance of an element as a graph, in the form in which runs are drawn."""
+"""Graphs that are derived for a page, in the form in which runs are drawn.
+
+One is the provenance of an element. The other says who sends to whom: each part is an agent with its counts,
+each arc a pair.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The page of agents: a line for each, and who sends to whom; a single agent is shown directly (M58)."""
+"""The pages of agents and of what reaches them: the agents, who sends to whom, letters, webhooks.
+
+A single agent is shown directly.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The pages of definitions: the loaded ones, one of them, its versions (M40, M41, M43)."""
+"""The pages of definitions: the loaded ones, one of them, its versions, its grants, and its editor.
+
+The editor previews a text of the file, saves it, and restores a version.
+"""
 
 from __future__ import annotations
 

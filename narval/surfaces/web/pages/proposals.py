@@ -1,4 +1,7 @@
-"""The page "New": a wish in words, and the proposals made from wishes, each with what it would do."""
+"""The page "New": a wish in words, and the proposals made from wishes, each with what it would do.
+
+An example that ships is another way to begin: its page shows what it does, its files, and its scenarios.
+"""
 
 from __future__ import annotations
 

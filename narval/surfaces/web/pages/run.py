@@ -1,4 +1,7 @@
-"""The page of a run: its state in a sentence, its graph, why it waits, its context and results (M29)."""
+"""The pages of a run: the run itself, one part, its calls over time, its history, its replay.
+
+The first page has its state in a sentence, its graph, why it waits, its context and results.
+"""
 
 from __future__ import annotations
 

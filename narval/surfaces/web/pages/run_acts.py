@@ -1,4 +1,8 @@
-"""The acts on one run: cancel, signal, and those on the tokens of runs that move tokens (M38)."""
+"""The acts on one run: start it with elements, cancel it, signal it, move its tokens, migrate it.
+
+The elements that a form gives to a run are chosen for its inputs, named by their numbers, or pasted. A run
+migrates to the loaded version, and back.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of all runs: a list with filters."""
+"""The pages of many runs over time: a list of all with filters, and the last hour with a bar for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages for trying things out: simulations with their changes, and explorations (M42, M57)."""
+"""The pages for trying things out: simulations with their changes, explorations, and trials on the past."""
 
 from __future__ import annotations
 

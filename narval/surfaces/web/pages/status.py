@@ -1,4 +1,8 @@
-"""The status page: first what needs attention, then the activity (M13, M14)."""
+"""The pages on the state of a home: status, calendar, errors, log.
+
+Each begins with what needs a person: the status page with what needs attention, the calendar with what came
+late or not at all, the errors with open incidents, similar ones in one row.
+"""
 
 from __future__ import annotations
 
