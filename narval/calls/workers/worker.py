@@ -247,8 +247,7 @@ def _flush() -> None:
     _flush_all(None)
 
 
-if __name__ == "__main__":
-    main()
+# --- modules from texts -----------------------------------------------------------------------------------
 
 
 def executed(path: str, code: ModuleCode) -> ModuleType:
@@ -326,3 +325,7 @@ class _Texts(importlib.abc.MetaPathFinder):
         else:
             return None
         return importlib.util.spec_from_loader(fullname, loader)
+
+
+if __name__ == "__main__":
+    main()
