@@ -57,7 +57,7 @@ def parse(source: Source, root: XmlNode) -> Parsed:
 
 def _processes(reading: Reading, root: XmlNode) -> Iterator[Definition | None]:
     """The process, and the definitions within its nodes in place of a target."""
-    entry = reading.entry(root, local_name(root.tag) or "")
+    entry = reading.entry(root, _local_name(root))
     group = _group(reading, entry)
     if group and entry.get("name"):
         reading.names.add((Process.kind, f"{group}.{entry.get('name')}"))

@@ -12,9 +12,6 @@ import msgspec
 
 from narval.core.definitions.reading.expressions import Expression
 
-# --- conditions -----------------------------------------------------------------------------------------
-
-
 # --- results --------------------------------------------------------------------------------------------
 
 Unit = Literal["second", "minute", "hour", "day", "week"]
