@@ -11,6 +11,13 @@ from narval.core.engines.decision import Decision
 from narval.core.engines.events import Plain, Returned
 from narval.core.errors import ActionError
 from narval.kinds.process.engine import changes
+from narval.kinds.process.engine.changes import (
+    ProcessCanceled,
+    ProcessCompleted,
+    ProcessFailed,
+    ProcessPendingCancel,
+    ProcessPendingComplete,
+)
 from narval.kinds.process.engine.state import ArcToken, NodeToken, ProcessState
 from narval.kinds.process.language.definition import BUILT_IN, Arc, Node, Process
 
@@ -199,3 +206,63 @@ def given_by(decision: ProcessDecision, node: Node) -> tuple[str, ...] | None:
     """The names of the elements that the user's class for the type of a node may give; None: any."""
     node_type = decision.view.definition("node-type", node.type) if node.type not in BUILT_IN else None
     return node_type.gives if node_type is not None else None
+
+
+DELAY_COMPLETE = "DELAY_PROCESS_FINALIZE_COMPLETE"
+DELAY_CANCEL = "DELAY_PROCESS_FINALIZE_CANCEL"
+
+
+def complete_if_done(decision: ProcessDecision) -> None:
+    """Complete a process in which nothing is active, unless a listener delays that."""
+    state = decision.state
+    if state.status != "executing" or state.is_active or state.queue.first is not None:
+        return
+    if DELAY_COMPLETE not in decision.happens(ProcessPendingComplete()):
+        finalize_complete(decision)
+
+
+def finalize_complete(decision: ProcessDecision) -> None:
+    """End the process; its caller gets the result."""
+    decision.go_on()
+    decision.happens(ProcessCompleted(decision.event.at))
+    _finish(decision)
+
+
+def cancel_process(decision: ProcessDecision) -> None:
+    """Give up all calls, and end the process where it is, unless a listener delays that."""
+    _stop(decision)
+    if DELAY_CANCEL not in decision.happens(ProcessPendingCancel()):
+        finalize_cancel(decision)
+
+
+def finalize_cancel(decision: ProcessDecision) -> None:
+    """End the process; its caller gets the result."""
+    decision.happens(ProcessCanceled(decision.event.at))
+    _finish(decision)
+
+
+def fail_process(decision: ProcessDecision, error: int, *, abandon: bool = True) -> None:
+    """End a process that narval cannot continue, where it is."""
+    _stop(decision, abandon=abandon)
+    decision.change(ProcessFailed(decision.event.at, error))
+    _finish(decision)
+
+
+def _stop(decision: ProcessDecision, *, abandon: bool = True) -> None:
+    """Stop waiting for anything: give up calls, and free what they reserved."""
+    state = decision.state
+    for token in (*state.delayed.values(), *state.watches.values()):
+        decision.stop_waiting(state.nodes[token])
+    for call in tuple(state.calls):
+        decision.give_up(call, abandon=abandon)
+    decision.go_on()
+
+
+def _finish(decision: ProcessDecision) -> None:
+    state = decision.state
+    if state.PHASES[state.status] == "done":
+        tokens = (token for token in state.nodes.values() if token.produced and not token.backtracked)
+        eids = tuple(eid for token in tokens for eid in token.produced)
+    else:
+        eids = (state.error,) if state.error is not None else ()
+    decision.report_end(eids)

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from narval.core.engines import commands, events
-from narval.kinds.process.engine import completion, conditions, migrating, operations, returns
+from narval.kinds.process.engine import conditions, migrating, operations, returns
 from narval.kinds.process.engine.changes import (
     DelayOver,
     NodeTokenFailed,
@@ -21,7 +21,13 @@ from narval.kinds.process.engine.changes import (
     ProcessCreated,
     ProcessStarted,
 )
-from narval.kinds.process.engine.decision import NodeFault, OperationRefused, ProcessDecision
+from narval.kinds.process.engine.decision import (
+    NodeFault,
+    OperationRefused,
+    ProcessDecision,
+    cancel_process,
+    fail_process,
+)
 from narval.kinds.process.engine.explain import diagnose as diagnose
 from narval.kinds.process.engine.explain import explain as explain
 from narval.kinds.process.engine.explain import part_word as part_word
@@ -70,7 +76,7 @@ def advance(decision: ProcessDecision, event: events.Event) -> None:
 
 def fail(decision: ProcessDecision, error: int) -> None:
     """Decide the end of a process whose advance raised: it fails where it is, and its calls are given up."""
-    completion.fail(decision, error, abandon=False)
+    fail_process(decision, error, abandon=False)
 
 
 def _fault(decision: ProcessDecision, event: events.Event, fault: NodeFault) -> None:
@@ -84,7 +90,7 @@ def _fault(decision: ProcessDecision, event: events.Event, fault: NodeFault) -> 
         decision.refused = True
         decision.refuse(event, fault.kind, fault.message)
     if fault.kind == flow.ENDLESS:
-        completion.fail(decision, error)
+        fail_process(decision, error)
 
 
 def _run_code(decision: ProcessDecision) -> None:
@@ -133,7 +139,7 @@ def _fail_if_stuck(decision: ProcessDecision) -> None:
         return
     for number, error in state.failed.items():
         if decision.node(state.nodes[number]).text_of("on-error") == "fail":
-            completion.fail(decision, error)
+            fail_process(decision, error)
             return
 
 
@@ -147,7 +153,7 @@ def _started(decision: ProcessDecision, event: events.Started) -> None:
     starts = decision.definition.start_nodes
     if not starts:
         why = f"process {decision.definition.full_name} has no node with isStart"
-        completion.fail(decision, decision.add_error("no-start-node", why))
+        fail_process(decision, decision.add_error("no-start-node", why))
         return
     for node in starts:
         token = flow.create(decision, node)
@@ -209,7 +215,7 @@ def _go_on(decision: ProcessDecision) -> None:
 
 def _cancelled(decision: ProcessDecision, event: events.Cancelled) -> None:
     if decision.state.status != "pending-cancel":
-        completion.cancel(decision)
+        cancel_process(decision)
 
 
 _ON: dict[type, Callable[[ProcessDecision, Any], None]] = {

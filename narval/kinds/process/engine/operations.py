@@ -9,9 +9,15 @@ from typing import Any
 from narval.core.engines.decision import element_of
 from narval.core.engines.events import Plain, Signalled
 from narval.core.errors import ElementError
-from narval.kinds.process.engine import completion, conditions, node_effects
+from narval.kinds.process.engine import conditions, node_effects
 from narval.kinds.process.engine.changes import ListenerSet
-from narval.kinds.process.engine.decision import OperationRefused, ProcessDecision
+from narval.kinds.process.engine.decision import (
+    OperationRefused,
+    ProcessDecision,
+    cancel_process,
+    finalize_cancel,
+    finalize_complete,
+)
 from narval.kinds.process.engine.state import NodeToken
 from narval.kinds.process.engine.tokens import backtracking, flow
 from narval.kinds.process.language.code import mask_of
@@ -146,9 +152,9 @@ def _retry(decision: ProcessDecision, arguments: Arguments) -> Value:
 def _finalize(decision: ProcessDecision, arguments: Arguments) -> Value:
     """End a process whose end a listener had delayed."""
     if decision.state.status == "pending-completion":
-        completion.finalize_complete(decision)
+        finalize_complete(decision)
     elif decision.state.status == "pending-cancel":
-        completion.finalize_cancel(decision)
+        finalize_cancel(decision)
     else:
         raise OperationRefused(
             "not-pending", f"process {decision.state.eid} is {decision.state.status}: its end is not held up"
@@ -159,7 +165,7 @@ def _finalize(decision: ProcessDecision, arguments: Arguments) -> Value:
 def _cancel(decision: ProcessDecision, arguments: Arguments) -> Value:
     if decision.state.status == "pending-cancel":
         raise OperationRefused("cancelled", f"process {decision.state.eid} is being cancelled already")
-    completion.cancel(decision)
+    cancel_process(decision)
     return {"state": decision.state.status}
 
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from narval.core.engines import commands
 from narval.kinds.process.engine import calls, changes, conditions
-from narval.kinds.process.engine.completion import complete_if_done
-from narval.kinds.process.engine.decision import NodeFault, ProcessDecision
+from narval.kinds.process.engine.decision import NodeFault, ProcessDecision, complete_if_done
 from narval.kinds.process.engine.state import ArcToken, NodeToken
 from narval.kinds.process.engine.tokens import joins
 from narval.kinds.process.engine.tokens.joins import Joined
