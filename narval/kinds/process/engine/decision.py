@@ -1,4 +1,4 @@
-"""One advance of a process: listeners, the user's answers, waits that end; and what nodes of each type do."""
+"""One advance of a process: listeners, the user's answers, waits that end, and the end of the process."""
 
 from __future__ import annotations
 
@@ -11,13 +11,6 @@ from narval.core.engines.decision import Decision
 from narval.core.engines.events import Plain, Returned
 from narval.core.errors import ActionError
 from narval.kinds.process.engine import changes
-from narval.kinds.process.engine.changes import (
-    ProcessCanceled,
-    ProcessCompleted,
-    ProcessFailed,
-    ProcessPendingCancel,
-    ProcessPendingComplete,
-)
 from narval.kinds.process.engine.state import ArcToken, NodeToken, ProcessState
 from narval.kinds.process.language.definition import BUILT_IN, Arc, Node, Process
 
@@ -208,6 +201,8 @@ def given_by(decision: ProcessDecision, node: Node) -> tuple[str, ...] | None:
     return node_type.gives if node_type is not None else None
 
 
+# --- the end of a process ---------------------------------------------------------------------------------
+
 DELAY_COMPLETE = "DELAY_PROCESS_FINALIZE_COMPLETE"
 DELAY_CANCEL = "DELAY_PROCESS_FINALIZE_CANCEL"
 
@@ -217,34 +212,34 @@ def complete_if_done(decision: ProcessDecision) -> None:
     state = decision.state
     if state.status != "executing" or state.is_active or state.queue.first is not None:
         return
-    if DELAY_COMPLETE not in decision.happens(ProcessPendingComplete()):
+    if DELAY_COMPLETE not in decision.happens(changes.ProcessPendingComplete()):
         finalize_complete(decision)
 
 
 def finalize_complete(decision: ProcessDecision) -> None:
     """End the process; its caller gets the result."""
     decision.go_on()
-    decision.happens(ProcessCompleted(decision.event.at))
+    decision.happens(changes.ProcessCompleted(decision.event.at))
     _finish(decision)
 
 
 def cancel_process(decision: ProcessDecision) -> None:
     """Give up all calls, and end the process where it is, unless a listener delays that."""
     _stop(decision)
-    if DELAY_CANCEL not in decision.happens(ProcessPendingCancel()):
+    if DELAY_CANCEL not in decision.happens(changes.ProcessPendingCancel()):
         finalize_cancel(decision)
 
 
 def finalize_cancel(decision: ProcessDecision) -> None:
     """End the process; its caller gets the result."""
-    decision.happens(ProcessCanceled(decision.event.at))
+    decision.happens(changes.ProcessCanceled(decision.event.at))
     _finish(decision)
 
 
 def fail_process(decision: ProcessDecision, error: int, *, abandon: bool = True) -> None:
     """End a process that narval cannot continue, where it is."""
     _stop(decision, abandon=abandon)
-    decision.change(ProcessFailed(decision.event.at, error))
+    decision.change(changes.ProcessFailed(decision.event.at, error))
     _finish(decision)
 
 
