@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from narval.kinds.work.engine.table import drawing, rows
+from narval.kinds.work.engine.table import ACTS_ON_ITEMS, DRAWN, No
 from tests.places import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "work.md"
@@ -22,3 +22,18 @@ def test_P20_the_table_is_that_of_the_engine() -> None:
 
 def test_P20_the_drawing_is_that_of_the_engine() -> None:
     assert between("drawing").splitlines() == ["```mermaid", *drawing(), "```"]
+
+
+def rows() -> list[str]:
+    """The table for docs/reference/work.md."""
+    lines = ["| act | who | offered | claimed by oneself | claimed by another | several answer | over |"]
+    lines.append("|---|---|---|---|---|---|---|")
+    for name, act in ACTS_ON_ITEMS.items():
+        cells = (f"`{cell.kind}`" if isinstance(cell, No) else cell for cell in act[1:5])
+        lines.append(f"| {name} | {act.who} | {' | '.join(cells)} | `over` |")
+    return lines
+
+
+def drawing() -> list[str]:
+    """The drawing of docs/reference/work.md, in the language of Mermaid."""
+    return ["stateDiagram-v2", *(f"    {start} --> {end}: {why}" for start, end, why in DRAWN)]

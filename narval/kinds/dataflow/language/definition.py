@@ -8,7 +8,7 @@ the order in the file.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -16,9 +16,6 @@ from narval.core.definitions.library import OwnNeed, RunDefinition
 from narval.core.trust.needs import host_of
 from narval.kinds.dataflow.language.operators import Operator
 from narval.kinds.dataflow.language.syntax import PlanSource
-
-DataClass = Literal["streaming", "per-stream", "static"]
-"""The classes of data (T5). Constants are static; inputs never are (TA33)."""
 
 STREAMED = "TupleStream"
 """The only type that streams; all others are per stream (T6)."""
@@ -70,11 +67,6 @@ class Datum(msgspec.Struct, frozen=True):
     attributes: tuple[str, ...] | None = None
     line: int = 1
     column: int = 1
-
-    @property
-    def data_class(self) -> DataClass:
-        """The class of its type."""
-        return "streaming" if self.type == STREAMED else "per-stream"
 
 
 class OperatorCall(msgspec.Struct, frozen=True):

@@ -145,18 +145,3 @@ MOVES: Mapping[str, frozenset[str]] = MappingProxyType(
     {start: frozenset(end for other, end, _ in DRAWN if other == start) for start, _, _ in DRAWN}
 )
 """The states that may follow each state of an item."""
-
-
-def rows() -> list[str]:
-    """The table for docs/reference/work.md."""
-    lines = ["| act | who | offered | claimed by oneself | claimed by another | several answer | over |"]
-    lines.append("|---|---|---|---|---|---|---|")
-    for name, act in ACTS_ON_ITEMS.items():
-        cells = (f"`{cell.kind}`" if isinstance(cell, No) else cell for cell in act[1:5])
-        lines.append(f"| {name} | {act.who} | {' | '.join(cells)} | `over` |")
-    return lines
-
-
-def drawing() -> list[str]:
-    """The drawing of docs/reference/work.md, in the language of Mermaid."""
-    return ["stateDiagram-v2", *(f"    {start} --> {end}: {why}" for start, end, why in DRAWN)]
