@@ -11,7 +11,7 @@ from typing import Any
 
 from narval.agent.agent import AgentState
 from narval.core.definitions.library import Library
-from narval.files.module_text import ModuleText
+from narval.files.found_files import ModuleText
 from narval.files.modules import ModulePackage, key_of
 from narval.kinds.process.calls.questions import QuestionAnswerer
 from narval.system.scripts.interpreters import Script, run

@@ -20,7 +20,7 @@ from narval.core.elements.element import Element
 from narval.core.engines.commands import Call
 from narval.core.engines.events import Failure
 from narval.files.agents.collections import folder_of
-from narval.files.module_text import ModuleText
+from narval.files.found_files import ModuleText
 from narval.files.modules import Lease, key_of
 from narval.files.shipped import importable, is_shipped
 

@@ -18,9 +18,9 @@ from narval.core.errors import DefinitionError, Fault, NarvalError, RequestError
 from narval.core.source.text import Source
 from narval.daemon.agents.agent_host import AgentHost, outside_context
 from narval.daemon.files_in_force import FilesInForce
+from narval.files.found_files import ModuleText
 from narval.files.home import Home
 from narval.files.loaded import Loaded
-from narval.files.module_text import ModuleText
 from narval.files.proposals.altering import altering
 from narval.files.reading import Reading
 from narval.files.snapshot import Snapshot, first_loaded

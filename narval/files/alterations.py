@@ -24,9 +24,8 @@ from narval.core.definitions.suggestions import closest
 from narval.core.errors import RequestError, SurroundingsError
 from narval.core.source.text import SHIPPED
 from narval.files.agents.collections import AGENTS
-from narval.files.found_files import MODULES, RECIPES, is_ours
+from narval.files.found_files import FIRST, MODULES, RECIPES, is_ours
 from narval.files.home import SCENARIOS, Home
-from narval.files.module_text import FIRST
 from narval.files.outside.kept_tools import path_of
 from narval.files.reading import load
 from narval.files.shipped import EXAMPLES, shipped

@@ -18,8 +18,7 @@ from narval.core.errors import DefinitionError, Fault
 from narval.core.source.text import Source
 from narval.core.source.xml import read_xml
 from narval.files.agents.collections import Collection, parse_file
-from narval.files.found_files import is_module, read_module
-from narval.files.module_text import FIRST, ModuleText
+from narval.files.found_files import FIRST, ModuleText, is_module, read_module
 from narval.files.modules import Lease, Module, ModulePackage, ModuleVersions
 from narval.files.shipped import is_shipped, shipped_modules, unloaded
 from narval.system.regular_file import read_file

@@ -28,8 +28,8 @@ from narval.core.definitions.library import Definition, ModuleDefinition
 from narval.core.definitions.parsing import parse_module
 from narval.core.errors import DefinitionError, Fault
 from narval.core.source.text import Source
+from narval.files.found_files import ModuleText, is_package
 from narval.files.import_places import fault_of, telling_when_long
-from narval.files.module_text import ModuleText, is_package
 from narval.system.exits import ends_program, refuse_exits_of
 
 _numbers = itertools.count(1)

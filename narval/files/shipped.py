@@ -20,8 +20,7 @@ import narval
 from narval.core.definitions.library import Reference
 from narval.core.errors import SurroundingsError
 from narval.core.source.text import SHIPPED, Source
-from narval.files.found_files import MODULES, modules_in, read_module
-from narval.files.module_text import ModuleText
+from narval.files.found_files import MODULES, ModuleText, modules_in, read_module
 from narval.files.modules import Imported, Module, ModulePackage, compiled_text
 
 OF_THE_EXAMPLES = ("orders",)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from narval.core.errors import DefinitionError
+from narval.files.found_files import ModuleText
 from narval.files.loaded import Loaded
-from narval.files.module_text import ModuleText
 from narval.files.reading import Reading, load
 from tests.files.rereading import Loader
 

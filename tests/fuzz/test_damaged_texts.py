@@ -20,8 +20,8 @@ from narval.core.errors import DefinitionError, ElementError, Fault
 from narval.core.source.text import Source
 from narval.files.agents.collections import parse_file
 from narval.files.agents.settings import CollectionsOf, parse_agent_file
+from narval.files.found_files import ModuleText
 from narval.files.memory_file import read_memory
-from narval.files.module_text import ModuleText
 from narval.files.modules import ModulePackage
 from narval.files.people_file import parse_people
 from narval.files.schemas import Schemas

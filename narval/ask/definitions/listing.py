@@ -24,7 +24,7 @@ from narval.core.definitions.suggestions import closest
 from narval.core.engines.registry import run_kinds, standing_kinds
 from narval.core.errors import Fault, RequestError
 from narval.daemon.daemon import Daemon
-from narval.files.module_text import ModuleText
+from narval.files.found_files import ModuleText
 from narval.files.shipped import is_shipped, shipped_modules
 from narval.system.time_slice import TimeSlice
 

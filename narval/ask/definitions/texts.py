@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from narval.core.elements.element import parse
 from narval.core.kinds import KINDS
-from narval.files.module_text import ModuleText
+from narval.files.found_files import ModuleText
 
 MODULE = "module"
 """The kind under which the store keeps whole modules."""

@@ -19,8 +19,7 @@ from narval.core.definitions.parsing import parse
 from narval.core.errors import DefinitionError, Fault
 from narval.core.source.text import Source
 from narval.files.agents.settings import COLLECTIONS
-from narval.files.found_files import FoundFiles, find_files
-from narval.files.module_text import ModuleText
+from narval.files.found_files import FoundFiles, ModuleText, find_files
 from narval.files.modules import Imported, Module, ModulePackage, without_doubles
 from narval.files.shipped import is_shipped, shipped_modules
 from narval.system.scripts.checks import faults_of_scripts

@@ -24,10 +24,9 @@ from narval.core.definitions.parsing import suffixes
 from narval.core.errors import DefinitionError, Fault, RequestError, SurroundingsError, UnreadableError
 from narval.core.source.text import Source
 from narval.files.agents.settings import COLLECTIONS, HOME_COLLECTION, OWN, PUBLISHED_MARK, AgentSettings
-from narval.files.found_files import MODULES, RECIPES, find_files, is_ours, names_in
+from narval.files.found_files import FIRST, MODULES, RECIPES, find_files, is_ours, names_in
 from narval.files.home import Home
 from narval.files.memory_file import SHOWN as MEMORY
-from narval.files.module_text import FIRST
 from narval.files.reading import Reading
 from narval.files.schemas import SHOWN as SCHEMAS
 from narval.files.schemas import SUFFIXES, Schemas

@@ -27,8 +27,8 @@ from narval.core.elements.element import Element
 from narval.core.errors import FaultWarning, RequestError
 from narval.core.kinds import KINDS
 from narval.daemon.daemon import Daemon
+from narval.files.found_files import ModuleText
 from narval.files.home import Home
-from narval.files.module_text import ModuleText
 from narval.surfaces.python.runner import Runner, ask, at_once, forward
 from narval.system.clock import Clock
 from narval.system.startup_gc import FirstTime

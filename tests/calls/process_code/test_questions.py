@@ -13,7 +13,7 @@ import pytest
 from narval.agent.agent import AgentState
 from narval.core.definitions.library import Library
 from narval.core.errors import ActionError
-from narval.files.module_text import ModuleText
+from narval.files.found_files import ModuleText
 from narval.files.modules import ModulePackage, key_of
 from narval.kinds.process.calls.questions import MOST_GIVEN_UP, QuestionAnswerer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from narval.files.module_text import ModuleText
+from narval.files.found_files import ModuleText
 from narval.files.modules import Imported, ModulePackage
 from narval.kinds.dataflow.language.code import DataflowCode
 

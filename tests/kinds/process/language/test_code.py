@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from narval.core.errors import ActionError
-from narval.files.module_text import ModuleText
+from narval.files.found_files import ModuleText
 from narval.files.modules import Imported, ModulePackage, key_of
 from narval.kinds.process.language.attribute_types import from_text, to_text
 from narval.kinds.process.language.code import ALL_EVENTS, EVENTS, Code, mask_of
