@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from narval.core.agent_name import agent_name
-from narval.core.errors import Fault
+from narval.core.definitions.library import Definition, Library, Reference
+from narval.core.definitions.parsing import compose, suffixes
+from narval.core.errors import DefinitionError, Fault
 from narval.files.agents.collections import (
     AGENTS,
     NO_FILES,
     Collection,
     Stored,
     nothing_stored,
+    parse_file,
     read_collection,
 )
 from narval.files.agents.folders import folder_names, paths_of, too_many_definitions
@@ -27,8 +31,9 @@ from narval.files.agents.settings import (
     CollectionsOf,
     read_agent_file,
 )
-from narval.files.found_files import names_in
+from narval.files.found_files import files_of, is_module, names_in
 from narval.files.grants import read_grants
+from narval.files.home import Home
 from narval.files.loaded import Loaded
 from narval.files.memory_file import SHOWN as MEMORY
 from narval.files.memory_file import read_memory
@@ -40,6 +45,7 @@ from narval.files.settings import FILE, Settings, read_settings
 from narval.files.settle import settle
 from narval.files.snapshot import AgentFiles, Snapshot
 from narval.files.trust_file import TRUST_FILE, read_trust
+from narval.system.regular_file import read_file
 
 PROTECTING = (FILE, PEOPLE_FILE, TRUST_FILE)
 """The files that say what must be asked: if one of them is missing for a moment, that permits nothing."""
@@ -216,3 +222,55 @@ class Reading:
 def load(home: Path) -> Loaded:
     """The library of a home, for agents that follow only the home."""
     return Reading(home).library()
+
+
+class FoundDefinitions(NamedTuple):
+    """The definitions of some files, in order; the library that they belong to; the faults of what could not
+    be read.
+    """
+
+    definitions: list[Definition]
+    library: Library
+    faults: list[Fault]
+
+
+def definitions_in(paths: Iterable[Path], home: Home | None) -> FoundDefinitions:
+    """The definitions of files and folders, as if they were added to a home, or to the shipped ones alone."""
+    files = [file for path in paths for file in files_of(path) if file == path or _holds_definitions(file)]
+    if home is not None:
+        return _added(load(home.path), files)
+    with tempfile.TemporaryDirectory(prefix="narval-tell-") as folder:
+        return _added(load(Path(folder)), files)
+
+
+def _holds_definitions(file: Path) -> bool:
+    return file.is_dir() or file.name.endswith((*suffixes(), ".py"))
+
+
+def _added(loaded: Loaded, files: list[Path]) -> FoundDefinitions:
+    added: dict[tuple[str, str], Definition] = {}
+    references, faults = list[Reference](), list[Fault]()
+    for file in files:
+        try:
+            if is_module(file):
+                before = frozenset(loaded.library)
+                loaded = loaded.with_definitions(file)
+                new = (found for found in loaded.library if found not in before)
+                added.update({(found.kind, found.full_name): found for found in new})
+                continue
+            read = read_file(file, str(file))
+            if isinstance(read, Fault):
+                raise DefinitionError([read])
+            parsed = parse_file(read)
+            added.update({(found.kind, found.full_name): found for found in parsed.definitions})
+            references += parsed.references
+            faults += parsed.faults
+        except DefinitionError as error:
+            faults += error.faults
+    try:
+        loaded = loaded.with_shipped(references)
+    except DefinitionError as error:
+        faults += error.faults
+    library, _ = compose(loaded.library.replace(added.values()))
+    whole = (library.get(*key) or definition for key, definition in added.items())
+    return FoundDefinitions(list(whole), library, faults)

@@ -79,8 +79,8 @@ def reached_in(session: Session, named: Sequence[Path | str], label: str | None)
     """
     from narval.ask.definitions.reach import reached
     from narval.core.memory.labels import MODEL
-    from narval.files.definitions_in import definitions_in
     from narval.files.reach import read_sources
+    from narval.files.reading import definitions_in
 
     paths = [one for one in named if isinstance(one, Path)]
     home = None if session.is_homeless else session.home

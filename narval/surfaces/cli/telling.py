@@ -54,7 +54,7 @@ def tell(context: click.Context, /, session: Session, name: str, kind: str | Non
 def told_of(paths: Iterable[Path], session: Session) -> tuple[list[Row], list[object]]:
     """The sentences about the definitions of files and folders, and the faults of unreadable ones."""
     from narval.ask.definitions.one import told
-    from narval.files.definitions_in import definitions_in
+    from narval.files.reading import definitions_in
 
     found = definitions_in(paths, None if session.is_homeless else session.home)
     rows: list[Row] = [row for definition in found.definitions for row in told(definition, found.library)]
