@@ -25,7 +25,6 @@ from narval.daemon.agents.agents import Agents
 from narval.daemon.agents.follow_home import follow, stored_files
 from narval.daemon.agents.resuming import acted_before, resume_fork, resume_own, runs_are_back
 from narval.daemon.agents.supervisor import Supervisor
-from narval.daemon.clients import Clients
 from narval.daemon.files_in_force import FilesInForce, SettingsInForce, sync
 from narval.daemon.grant_answers import GrantAnswers
 from narval.daemon.main_loop import MainLoop
@@ -35,6 +34,7 @@ from narval.daemon.opening import Note, Stop, begin_traces, hold, once_it_answer
 from narval.daemon.reload import Reloader, log_start
 from narval.daemon.rounds import Bell, Committer, Rounds
 from narval.files.home import Home, lost_store, refuse_lost_store
+from narval.files.mcp_clients import Clients
 from narval.files.people_file import load_people
 from narval.files.reading import Reading
 from narval.files.settings import FILE, CurrentSettings, Settings
