@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from narval.agent.declared import declare_library, declare_memory, declare_requests, start_declared
+from narval.agent.declared import (
+    declare_library,
+    declare_memory,
+    declare_requests,
+    follow_newest,
+    keep_standing,
+    start_declared,
+)
 from narval.agent.effects import start_what_changed, start_what_may
 from narval.agent.first_labels import label_secrets
 from narval.agent.loop import Request
@@ -27,7 +34,6 @@ from narval.core.errors import Fault
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.grant_items import offer_items, settle_errors
 from narval.daemon.opening import Stop
-from narval.daemon.standing_runs import follow_newest, keep_standing
 from narval.files.agents.settings import AgentSettings
 from narval.files.grants import granted
 from narval.files.loaded import Loaded

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from narval.agent.declared import has_taken_nothing
 from narval.agent.effects import outdate
 from narval.agent.turn import Turn
 from narval.ask.why import why
@@ -26,7 +27,6 @@ from narval.core.engines.registry import is_runnable, runnable
 from narval.core.errors import DefinitionError
 from narval.core.kinds import KINDS
 from narval.core.trust.flow import flow_of
-from narval.daemon.standing_runs import has_taken_nothing
 from narval.files.loaded import Loaded
 from narval.files.memory_file import read_memory
 from narval.system.clock import machine_zone
