@@ -18,7 +18,6 @@ from narval.agent.run import Run
 from narval.agent.timers import StartRun
 from narval.ask import json_forms
 from narval.ask.definitions.listing import endings, faults_of, key, row_of
-from narval.ask.definitions.texts import text_of
 from narval.ask.json_forms import moment
 from narval.ask.lookup import command, files_of, no_definition
 from narval.ask.registry import Form, operation
@@ -26,11 +25,14 @@ from narval.ask.text import Row
 from narval.core.definitions.library import Definition, Library, RunDefinition, named_by
 from narval.core.definitions.prototype import Input, Prototype
 from narval.core.definitions.telling.sentence import tell as sentences_of
+from narval.core.elements.element import parse
 from narval.core.engines.engine import HasEnvironment
 from narval.core.engines.registry import definition_kind, engine_of, is_runnable, runnable
 from narval.core.errors import Fault, RequestError
+from narval.core.kinds import KINDS
 from narval.core.trust.flow import CallFlow, GivenBy, InMemory, Taken, TheArgument, flow_of
 from narval.daemon.daemon import Daemon
+from narval.files.found_files import ModuleText
 from narval.system.regular_file import read_file
 from narval.system.time_slice import TimeSlice
 
@@ -285,3 +287,19 @@ def _by_definition(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
     for row in rows:
         by_definition.setdefault((row["kind"], row["definition"]), []).append(row)
     return by_definition
+
+
+MODULE = "module"
+"""The kind under which the store keeps whole modules."""
+
+
+def text_of(kind: str, path: str, data: bytes) -> str:
+    """The text of a version: XML, the text of a kind that is not XML, or a module, file after file."""
+    if kind == MODULE:
+        module = ModuleText.of(path, data)
+        files = [(name, source.data.decode("utf-8", "replace")) for name, source in module.files.items()]
+        return "\n".join(f"# --- {path}/{name}\n{text}" if name else text for name, text in sorted(files))
+    row = KINDS.get(kind)
+    if row is not None and row.suffixes and not row.roots:
+        return parse(data).text or ""
+    return data.decode("utf-8", "replace")
