@@ -50,7 +50,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "callers", "call_offered", "offered_run", "ask_for_peer", "hooks", "take_hook", "note_refused",
     ),
     "memory.changing": ("add", "outdate", "withdraw", "withdrawal", "confirm", "undo"),
-    "memory.trust": ("trust", "endorse", "rules"),
+    "memory.trust": ("trust", "endorse", "rules", "reach"),
     "memory.listing": ("memory", "count", "elements", "facets"),
     "memory.element": ("element",),
     "memory.origins": ("origin", "uses"),
@@ -78,7 +78,6 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "edit", "check_edit", "save_edit", "take_back_edit", "examples", "example", "take_example",
     ),
     "definitions.grants": ("grants", "grant", "revoke"),
-    "definitions.reach": ("reach",),
 }  # fmt: skip
 OPERATIONS_OF: Mapping[Act, tuple[str, ...]] = {
     "grant": (

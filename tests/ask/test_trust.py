@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 import narval
 from narval.ask.asker import WEB
-from narval.ask.definitions import reach
+from narval.ask.memory import trust
 from narval.core.errors import RequestError
 from narval.core.trust.reach import Reach
 from narval.files.mcp_clients import McpClient
@@ -132,13 +132,13 @@ def test_what_can_come_where_is_found_while_the_loop_goes_on(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[threading.Thread] = []
-    reach_of = reach.reach_of
+    reach_of = trust.reach_of
 
     def noting(snapshot: Snapshot, clients: tuple[McpClient, ...]) -> Reach:
         threads.append(threading.current_thread())
         return reach_of(snapshot, clients)
 
-    monkeypatch.setattr(reach, "reach_of", noting)
+    monkeypatch.setattr(trust, "reach_of", noting)
     with narval.open(home) as agent:
         rows = agent.ask("reach")
         assert [row["calls"] for row in agent.ask("reach", name="w.writes")] == [

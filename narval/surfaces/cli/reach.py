@@ -77,7 +77,7 @@ def reached_in(session: Session, named: Sequence[Path | str], label: str | None)
     Files outside the home, or without one, are read as if the home had them. Raises RequestError for a name
     that no definition has.
     """
-    from narval.ask.definitions.reach import reached
+    from narval.ask.memory.trust import reached
     from narval.core.memory.labels import MODEL
     from narval.files.reach import read_sources
     from narval.files.reading import definitions_in
