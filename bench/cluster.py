@@ -22,8 +22,7 @@ from narval.calls.executor import Executor
 from narval.calls.programs.backend import ProgramBackend
 from narval.calls.programs.reaper_client import ReaperClient
 from narval.calls.record import CallListener
-from narval.files.outside.cluster import CERTIFICATES, LOCAL, ClusterSettings
-from narval.files.settings import CallLimits
+from narval.files.settings import CERTIFICATES, LOCAL, CallLimits, ClusterSettings
 
 WORKERS, ALONE, SHORT = 2, 300, 5000
 MODULE = """

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from narval.core.agent_name import agent_name
+from narval.core.definitions.action.needs import Resources, resources_of
 from narval.core.definitions.action.tool import action_name
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import Fault
@@ -23,7 +24,6 @@ from narval.files import toml
 from narval.files.agents.senders import CALLERS, HOOKS, Caller, Webhook, read_callers, read_hooks
 from narval.files.agents.settings import AgentSettings, CollectionsOf, Given, readers_among
 from narval.files.outside.chats import CHATS, ChatSettings, read_chats
-from narval.files.outside.cluster import CERTIFICATES, CLUSTER_KEYS, LOCAL, ClusterSettings
 from narval.files.outside.mcp_servers import MCP, McpServer, read_mcp_servers
 from narval.files.outside.services import (
     KINDS_OF_SERVICES,
@@ -32,14 +32,52 @@ from narval.files.outside.services import (
     read_services,
     services_of,
 )
-from narval.files.outside.sources import (
-    DATAFLOWS,
-    SOURCES,
-    FlowLimits,
-    FlowSource,
-    read_sources,
-)
+from narval.files.outside.sources import DATAFLOWS, SOURCES, FlowLimits, FlowSource, read_sources
+from narval.files.toml import count, fitting, size
 from narval.files.web_settings import LINK, WEB, LinkSettings, WebSettings, read_link, read_web
+
+LOCAL = "local"
+"""The cluster of this machine, which the daemon starts."""
+
+PACKAGE = "distributed"
+"""The package of its client, which is an extra."""
+
+CERTIFICATES = ("ca.pem", "cert.pem", "key.pem")
+"""The files in a folder of certificates: the authority's, the home's own, and its key."""
+
+
+class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The place for heavy calls; CLUSTER_KEYS has the names of its settings."""
+
+    address: Annotated[str, read_address] = ""
+    """The address of a scheduler of dask, or LOCAL; "" names none."""
+    certificates: Annotated[str, fitting(lambda text: True, "a folder, or none")] = ""
+    """The folder of the certificates with which both sides authenticate each other."""
+    workers: Annotated[int, count(1000)] = max(2, os.cpu_count() or 1)
+    """The number of workers of a local cluster."""
+    memory: Annotated[int, size] = 512 * 1024 * 1024
+    """The most bytes of results that wait to be recorded."""
+    resources: Annotated[Resources, read_table] = ()
+    """The resources of the first worker of a local cluster, by name."""
+
+
+CLUSTER_KEYS: Mapping[str, str] = {
+    name: "cluster" if name == "address" else f"cluster_{name}" for name in ClusterSettings.__struct_fields__
+}
+"""The keys of the file that set its fields."""
+
+
+def read_address(value: object) -> str:
+    """Read the address of a scheduler: only TLS, since whoever may connect controls all members (G67)."""
+    if value in ("", LOCAL) or (isinstance(value, str) and re.fullmatch(r"tls://\S+:\d{1,5}", value)):
+        return str(value)
+    raise ValueError('"local", the address of a scheduler such as "tls://host:8786", or none at all')
+
+
+def read_table(value: object) -> Resources:
+    """Read resources of this machine, by name."""
+    return resources_of(value, "names with numbers, such as { GPU = 1 }")
+
 
 FILE = "etc/narval.toml"
 

@@ -31,8 +31,7 @@ from narval.calls.record import ABANDONED, CallRecord, Outcome
 from narval.calls.workers.frames import FrameError
 from narval.core.definitions.action.needs import shown_resources
 from narval.core.engines.events import Failure
-from narval.files.outside.cluster import LOCAL
-from narval.files.settings import CallLimits
+from narval.files.settings import LOCAL, CallLimits
 
 _MOST_IN_GROUP = 100
 

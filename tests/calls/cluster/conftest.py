@@ -16,8 +16,7 @@ import pytest
 from narval.calls.context import CallContext, Target
 from narval.calls.record import CallListener, CallRecord, Outcome
 from narval.core.engines.commands import Call
-from narval.files.outside.cluster import ClusterSettings
-from narval.files.settings import CallLimits
+from narval.files.settings import CallLimits, ClusterSettings
 from tests.calls.conftest import Calls, number_of
 
 PROGRAM = "narval.calls.cluster.local_program"

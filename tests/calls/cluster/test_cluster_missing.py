@@ -11,7 +11,7 @@ import pytest
 import narval
 from narval.calls.cluster import connection as connections
 from narval.calls.cluster.connection import ClusterConnection
-from narval.files.outside.cluster import LOCAL, ClusterSettings
+from narval.files.settings import LOCAL, ClusterSettings
 from tests.acceptance.home import make
 from tests.surfaces.http.fake_time import run
 

@@ -22,7 +22,6 @@ from narval.files.agents.senders import (
 )
 from narval.files.agents.settings import AgentSettings
 from narval.files.outside.chats import CHATS, ChatSettings
-from narval.files.outside.cluster import CLUSTER_KEYS, ClusterSettings
 from narval.files.outside.mcp_servers import MCP, McpServer
 from narval.files.outside.peers import PeerSettings
 from narval.files.outside.services import KINDS_OF_SERVICES
@@ -35,12 +34,14 @@ from narval.files.outside.sources import (
 from narval.files.people_file import PEOPLE_READERS
 from narval.files.settings import (
     AGENT,
+    CLUSTER_KEYS,
     FILE,
     MAIL,
     MAIL_READERS,
     PROPOSE,
     READERS,
     TABLES,
+    ClusterSettings,
     ProposeSettings,
     Settings,
 )
