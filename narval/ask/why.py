@@ -21,7 +21,7 @@ from narval.ask.daemon.links import links_of
 from narval.ask.element_titles import TITLED, titles
 from narval.ask.json_forms import moment
 from narval.ask.lookup import definition_and_state, find_run, newer_code, standing_of
-from narval.ask.memory.element_story import story_of
+from narval.ask.memory.element import story_of
 from narval.ask.places import place_of
 from narval.ask.registry import operation
 from narval.ask.runs.conditions import judged
