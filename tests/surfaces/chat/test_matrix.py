@@ -16,7 +16,7 @@ from narval.surfaces.chat import web_api
 from narval.surfaces.chat.contract import ChatError, Outgoing
 from narval.surfaces.chat.kinds import matrix
 from narval.surfaces.chat.kinds.matrix import Matrix, open_chat
-from narval.surfaces.chat.kinds.matrix_events import KEYS, read
+from narval.surfaces.chat.kinds.matrix_session import KEYS, read
 from tests.surfaces.chat.listening import listening
 from tests.surfaces.chat.matrix_server import ANN, BEN, CARL, EVE, NARVAL, PASSWORDS, MatrixServer, refusal
 from tests.surfaces.chat.synapse import Synapse

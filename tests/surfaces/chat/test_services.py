@@ -12,7 +12,7 @@ import pytest
 
 from narval.files.home import Home
 from narval.surfaces.chat.kinds import telegram
-from narval.surfaces.chat.kinds.matrix_events import KEYS
+from narval.surfaces.chat.kinds.matrix_session import KEYS
 from tests.daemon.at_work import in_a_loop
 from tests.surfaces.chat import matrix_server, telegram_server
 from tests.surfaces.chat.at_work import ChatAtWork, chat_at_work, make_chat_home

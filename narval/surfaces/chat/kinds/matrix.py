@@ -19,8 +19,7 @@ from narval.files.outside.chats import ChatSettings
 from narval.files.people_file import PeopleNow
 from narval.people.chat.messages import LONGEST_TEXT
 from narval.surfaces.chat.contract import ChatError, Incoming, IncomingFile, Outgoing, Take, Tell
-from narval.surfaces.chat.kinds.matrix_events import KEYS, Event, entry, read
-from narval.surfaces.chat.kinds.matrix_session import MatrixSession
+from narval.surfaces.chat.kinds.matrix_session import KEYS, Event, MatrixSession, entry, read
 
 logger = logging.getLogger(__name__)
 
