@@ -17,9 +17,8 @@ from narval.files.home import Home
 from narval.files.outside.services import Service
 from narval.files.proposals.folder import READY, TEXTS, Proposal
 from narval.files.reading import load
-from narval.trials.propose.driver import TOKENS, propose
+from narval.trials.propose.driver import TOKENS, Example, propose
 from narval.trials.propose.driver import Wish as Proposed
-from narval.trials.propose.prompt import Example
 from narval.trials.propose.protocol import MOST_ROUNDS
 from narval.trials.simulate.parser import read_scenario
 from narval.trials.simulate.simulated_home import simulated_home
