@@ -36,7 +36,7 @@ ALLOWED: dict[str, str] = {
     "narval.people.mail.channel": "people are asked by work",
     "narval.trials.simulate.parser": "recipe is an attribute of scenarios, for any definition",
     "narval.trials.simulate.names": "recipe and work are attributes of scenarios",
-    "narval.trials.simulate.work": "people answer work in scenarios",
+    "narval.trials.simulate.scenario_events": "people answer work in scenarios",
     "narval.surfaces.cli": "the order in which help shows commands",
     "narval.surfaces.chat.commands": "people see by a command what they are asked",
     "narval.surfaces.cli.memory": "a home is opened to work",

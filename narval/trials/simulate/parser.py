@@ -45,7 +45,7 @@ from narval.trials.simulate.scenario import (
     ScheduledStart,
     When,
 )
-from narval.trials.simulate.work import ACT_WORDS, ITEM_WORDS, items_expected, people_of, read_act
+from narval.trials.simulate.scenario_events import ACT_WORDS, ITEM_WORDS, items_expected, people_of, read_act
 
 ROOT = "scenario"
 

@@ -42,10 +42,9 @@ from narval.trials.simulate.executor import Elsewhere, RecordedCall, SimulatedEx
 from narval.trials.simulate.memory_copy import Remembered, SimulatedStore
 from narval.trials.simulate.report import Judged, SimulationReport, count_of
 from narval.trials.simulate.scenario import CannedAnswer, Expectation, Scenario, Scheduled
-from narval.trials.simulate.scenario_events import Agenda, happen
+from narval.trials.simulate.scenario_events import ActsOfPeople, Agenda, happen
 from narval.trials.simulate.simulated_home import SimulatedHome
 from narval.trials.simulate.trace import Line, Trace
-from narval.trials.simulate.work import ActsOfPeople
 
 A_DAY = 86_400.0
 MOST_AT_ONCE = 5_000
