@@ -122,7 +122,7 @@ _WHERE = {
     "people": "chat", "hooks": "links",
     "link": "links",
     "chat": "chat", "chats": "chat",
-    "definitions": "definitions", "tell": "telling", "edit": "editing",
+    "definitions": "definitions", "tell": "telling", "edit": "grants",
     "propose": "proposing", "proposals": "proposing", "accept": "proposing",
     "grants": "grants", "grant": "grants", "revoke": "grants", "actions": "definitions",
     "diff": "definitions", "take": "definitions",
