@@ -15,7 +15,7 @@ from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, command
 from narval.surfaces.cli.session import Session
 from narval.surfaces.cli.telling import changed_lines
 from narval.surfaces.cli.trials.forked import fates_told
-from narval.surfaces.cli.trials.moments import read_moment
+from narval.surfaces.cli.trials.simulate import read_moment
 
 if TYPE_CHECKING:
     from narval.trials.simulate.scenario import When

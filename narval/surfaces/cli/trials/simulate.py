@@ -17,7 +17,6 @@ from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, command
 from narval.surfaces.cli.documents import Progress
 from narval.surfaces.cli.session import Session
-from narval.surfaces.cli.trials.moments import read_moment
 
 if TYPE_CHECKING:
     from narval.files.home import Home
@@ -26,6 +25,20 @@ if TYPE_CHECKING:
     from narval.trials.simulate.scenario import Scenario, When
     from narval.trials.simulate.simulated_home import SimulatedHome
     from narval.trials.simulate.trace import Line
+
+
+def read_moment(context: click.Context, option: click.Parameter, text: str | None) -> When | None:
+    """The moment or duration of an option, in the syntax of scenario files. Raises BadParameter."""
+    from narval.trials.simulate.parser import read_date, read_when
+
+    if text is None:
+        return None
+    try:
+        return read_date(text) if option.name == "at" else read_when(text)
+    except ValueError as error:
+        past = "a duration such as 90d, or a date such as 2026-09-01"
+        expected = past if option.name == "since" else error.args[0]
+        raise click.BadParameter(f"expected {expected}, got {text!r}") from None
 
 
 @command(
