@@ -27,10 +27,10 @@ from narval.daemon.links.sent import SentMessages
 from narval.daemon.messages import remote_calls
 from narval.daemon.messages.contract import Refusal
 from narval.daemon.messages.envelope import ELEMENT, RECEIPT, UNDELIVERED, Envelope, Outgoing, seal, unseal
+from narval.daemon.messages.kinds import WITHDRAW
 from narval.daemon.messages.mailbox import Outbox
 from narval.daemon.messages.remote_calls import CALL, RETURNED
 from narval.daemon.messages.undelivered import given_back, undelivered_notice
-from narval.daemon.messages.withdrawals import WITHDRAW
 from narval.store.batch import AgentRow, MessageRow
 
 log = logging.getLogger("narval.links")

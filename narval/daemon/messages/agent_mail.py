@@ -30,12 +30,11 @@ from narval.core.memory.labels import recorded
 from narval.core.memory.lineage import is_source
 from narval.daemon.messages.contract import OVERDUE, Refusal
 from narval.daemon.messages.envelope import ELEMENT, RECEIPT, UNDELIVERED, Envelope, Outgoing, seal, unseal
-from narval.daemon.messages.kinds import KINDS
+from narval.daemon.messages.kinds import KINDS, send_withdrawals
 from narval.daemon.messages.mailbox import Mailbox, Outbox
 from narval.daemon.messages.post_office import PostOffice
 from narval.daemon.messages.remote_calls import CALL, RemoteCalls
 from narval.daemon.messages.undelivered import await_receipt, given_back, is_awaited, undelivered_notice
-from narval.daemon.messages.withdrawals import send_withdrawals
 from narval.files.agents.settings import EVERYBODY, AgentSettings
 from narval.store.batch import STORE, AgentRow, DeadLetterRow, MessageRow, TakenRow
 

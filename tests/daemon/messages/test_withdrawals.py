@@ -13,8 +13,8 @@ from narval.ask.operations import invoke
 from narval.core.errors import NarvalError
 from narval.daemon.daemon import Daemon
 from narval.daemon.messages.envelope import Outgoing
+from narval.daemon.messages.kinds import WITHDRAW, TakenBack
 from narval.daemon.messages.mailbox import Outbox
-from narval.daemon.messages.withdrawals import WITHDRAW, TakenBack
 from tests.daemon.at_work import Killed, Scene, in_a_loop, watched_commits
 
 MODULE = """
