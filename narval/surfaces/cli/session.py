@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from narval.files.home import Home
     from narval.surfaces.cli.without_daemon import HomeView, RecordOnlyHome, WorkingHome
     from narval.surfaces.control.client import Client
-    from narval.surfaces.link.client import PeerClient
+    from narval.surfaces.link.protocol import PeerClient
 
     WithoutDaemon = HomeView | RecordOnlyHome | WorkingHome
 
@@ -145,7 +145,7 @@ class Session:
         """The interface to the operations of the peer. Raises OperatorError if it cannot be asked."""
         from narval.core.definitions.suggestions import closest
         from narval.files.outside.peers import PEERS_FILE, load_peers
-        from narval.surfaces.link.client import PeerClient
+        from narval.surfaces.link.protocol import PeerClient
 
         if self.acting_as:
             raise OperatorError("a peer may not act in a person's name: leave --as out")

@@ -20,7 +20,7 @@ from narval.core.errors import DaemonGoneError, NarvalError, SettingsError, Unan
 from narval.files.outside.peers import NO_PEERS, PEERS_FILE, Peers, PeerSettings, PeersFile
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.link import protocol
-from narval.surfaces.link.client import trusting
+from narval.surfaces.link.protocol import trusting
 from narval.system.file_events import FileEvents
 
 log = logging.getLogger("narval.link")

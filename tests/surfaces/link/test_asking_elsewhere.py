@@ -129,7 +129,7 @@ def test_what_cannot_be_asked_elsewhere_says_so(pair: Pair, words: tuple[str, ..
 def test_operations_by_which_programs_speak_for_others_are_not_for_peers(pair: Pair) -> None:
     from narval.core.errors import RequestError
     from narval.files.outside.peers import load_peers
-    from narval.surfaces.link.client import PeerClient
+    from narval.surfaces.link.protocol import PeerClient
 
     pair.allow("read", "write")
     client = PeerClient(load_peers(pair.laptop)["office"], pair.laptop)

@@ -10,7 +10,7 @@ import pytest
 
 from narval.core.errors import DaemonGoneError, UnansweredError
 from narval.files.outside.peers import PEERS_FILE, load_peers
-from narval.surfaces.link.client import PeerClient
+from narval.surfaces.link.protocol import PeerClient
 
 REFUSAL = b'HTTP/1.1 %d No\r\nContent-Length: 31\r\n\r\n{"error": "The daemon there."}\r\n'
 
