@@ -18,7 +18,7 @@ from narval.core.errors import OperatorError
 from narval.files.outside.chats import ChatSettings
 from narval.files.people_file import PeopleNow
 from narval.surfaces.chat.contract import ChatError, IncomingFile, Kind, Outgoing, Take, Tell
-from narval.surfaces.chat.kinds.xmpp_rooms import Room
+from narval.surfaces.chat.kinds.xmpp_archive import Room
 from narval.surfaces.chat.kinds.xmpp_session import Session
 from narval.surfaces.chat.kinds.xmpp_stanzas import bare
 from narval.surfaces.chat.kinds.xmpp_stream import Stream, silence

@@ -15,8 +15,7 @@ from xml.etree.ElementTree import Element
 
 from narval.surfaces.chat.contract import AmbiguousError, ChatError, Incoming, Outgoing, Take, Tell
 from narval.surfaces.chat.kinds import xmpp_stanzas
-from narval.surfaces.chat.kinds.xmpp_archive import PAGE, Archived, Archives, remember
-from narval.surfaces.chat.kinds.xmpp_rooms import Room
+from narval.surfaces.chat.kinds.xmpp_archive import PAGE, Archived, Archives, Room, remember
 from narval.surfaces.chat.kinds.xmpp_stanzas import (
     ARCHIVE,
     CARBONS,
