@@ -33,9 +33,8 @@ from narval.system.clock import machine_zone
 from narval.trials.past.outcome import NEWEST, PastReport, Tally, changes_between
 from narval.trials.past.past import Coming, Past, Stopped
 from narval.trials.past.stores import PastStores
-from narval.trials.simulate.agents import snapshot_now
 from narval.trials.simulate.scenario import Scenario, ScheduledStart, When
-from narval.trials.simulate.simulated_home import SimulatedHome
+from narval.trials.simulate.simulated_home import SimulatedHome, snapshot_now
 from narval.trials.simulate.simulation import Replay, Simulation
 
 STRETCHES = 200

@@ -18,8 +18,8 @@ from narval.core.definitions.library import Library
 from narval.core.definitions.prototype import Output, Prototype
 from narval.core.elements.element import Element, Tree, local_name
 from narval.core.patterns.key import Key
-from narval.trials.simulate.agents import AgentsAtPlay
 from narval.trials.simulate.names import DATAFLOW
+from narval.trials.simulate.simulated_home import AgentsAtPlay
 
 
 class CallsKnown:

@@ -32,9 +32,9 @@ from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.messages.envelope import stamped
 from narval.files.settings import CallLimits
 from narval.system.clock import Clock
-from narval.trials.simulate.agents import AgentsAtPlay
 from narval.trials.simulate.calls_known import CallsKnown, default_answer
 from narval.trials.simulate.scenario import CannedAnswer, Expectation
+from narval.trials.simulate.simulated_home import AgentsAtPlay
 
 HOW = ("ran", "answered", "as then", "made up", "noted", "unanswered", "source")
 """The ways a call gets its answer: `as then` is the past answer to the same call; `noted` means that it need

@@ -36,14 +36,18 @@ from narval.store.batch import Batch
 from narval.store.look import Look
 from narval.store.store import Store
 from narval.system.clock import SimulatedClock, machine_zone
-from narval.trials.simulate.agents import AgentsAtPlay, agents_to_begin_with, snapshot_now
 from narval.trials.simulate.calls_known import CallsKnown
 from narval.trials.simulate.executor import Elsewhere, RecordedCall, SimulatedExecutor
 from narval.trials.simulate.memory_copy import Remembered, SimulatedStore
 from narval.trials.simulate.report import Judged, SimulationReport, count_of
 from narval.trials.simulate.scenario import CannedAnswer, Expectation, Scenario, Scheduled
 from narval.trials.simulate.scenario_events import ActsOfPeople, Agenda, happen
-from narval.trials.simulate.simulated_home import SimulatedHome
+from narval.trials.simulate.simulated_home import (
+    AgentsAtPlay,
+    SimulatedHome,
+    agents_to_begin_with,
+    snapshot_now,
+)
 from narval.trials.simulate.trace import Line, Trace
 
 A_DAY = 86_400.0
