@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from narval.core.errors import DaemonGoneError, RequestError, SilentError
-from narval.surfaces.http.live.followed import FollowedPage, PageNews
-from narval.surfaces.http.live.hub import IN_ALL, LINGER
+from narval.surfaces.http.live.hub import IN_ALL, LINGER, FollowedPage, PageNews
 from narval.surfaces.http.live.stream import QUEUE, PageStream, differences, message, picture
 from narval.surfaces.http.page import Follows, Patch, Shown
 from tests.surfaces.http.fake_time import run
