@@ -19,8 +19,7 @@ from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.agents.agent_rows import AgentRows, register
 from narval.daemon.agents.lifecycle import ELSEWHERE, state_of
 from narval.daemon.agents.supervisor import Supervisor
-from narval.daemon.messages.contract import OVERDUE, Refusal
-from narval.daemon.messages.envelope import unseal
+from narval.daemon.messages.envelope import OVERDUE, Refusal, unseal
 from narval.daemon.messages.remote_calls import CALL
 from narval.daemon.rounds import Alarm, Rounds
 from narval.store.batch import ACTIVE, PASSIVE, STORE, SUSPENDED, AgentRow, MessageRow, TakenRow, new_agent

@@ -31,8 +31,7 @@ from narval.daemon.links.passing_on import PassingOn
 from narval.daemon.links.protocol import LinkFaultError, LinkState, Meeting
 from narval.daemon.links.sent import SentMessages
 from narval.daemon.messages.agent_mail import AgentMail
-from narval.daemon.messages.contract import OVERDUE
-from narval.daemon.messages.envelope import Envelope, unseal
+from narval.daemon.messages.envelope import OVERDUE, Envelope, unseal
 from narval.daemon.messages.mailbox import Mailbox, Outbox
 from narval.daemon.messages.post_office import Contact, PostOffice
 from narval.files.agents.settings import AgentSettings

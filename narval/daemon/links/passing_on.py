@@ -25,8 +25,16 @@ from narval.daemon.links.frame import Message
 from narval.daemon.links.protocol import Difference, LinkState, Meeting
 from narval.daemon.links.sent import SentMessages
 from narval.daemon.messages import remote_calls
-from narval.daemon.messages.contract import Refusal
-from narval.daemon.messages.envelope import ELEMENT, RECEIPT, UNDELIVERED, Envelope, Outgoing, seal, unseal
+from narval.daemon.messages.envelope import (
+    ELEMENT,
+    RECEIPT,
+    UNDELIVERED,
+    Envelope,
+    Outgoing,
+    Refusal,
+    seal,
+    unseal,
+)
 from narval.daemon.messages.kinds import WITHDRAW
 from narval.daemon.messages.mailbox import Outbox
 from narval.daemon.messages.remote_calls import CALL, RETURNED

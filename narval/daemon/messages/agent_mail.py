@@ -28,8 +28,17 @@ from narval.core.engines.events import CallStarting, Failure, Produced, Returned
 from narval.core.errors import ActionError, RequestError, StoreAwayError, UnreadableError
 from narval.core.memory.labels import recorded
 from narval.core.memory.lineage import is_source
-from narval.daemon.messages.contract import OVERDUE, Refusal
-from narval.daemon.messages.envelope import ELEMENT, RECEIPT, UNDELIVERED, Envelope, Outgoing, seal, unseal
+from narval.daemon.messages.envelope import (
+    ELEMENT,
+    OVERDUE,
+    RECEIPT,
+    UNDELIVERED,
+    Envelope,
+    Outgoing,
+    Refusal,
+    seal,
+    unseal,
+)
 from narval.daemon.messages.kinds import KINDS, send_withdrawals
 from narval.daemon.messages.mailbox import Mailbox, Outbox
 from narval.daemon.messages.post_office import PostOffice

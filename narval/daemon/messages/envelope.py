@@ -58,6 +58,19 @@ class Outgoing(NamedTuple):
     data: bytes = b""
 
 
+class Refusal(NamedTuple):
+    """The reason why a message cannot be taken: an error type, and a text for people."""
+
+    kind: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
+
+
+OVERDUE = Refusal("expired", "it waited for longer than it was to be kept")
+
+
 seal = msgspec.msgpack.Encoder().encode
 """Encode an envelope, or the content of a message, for the store."""
 

@@ -16,8 +16,7 @@ from narval.core.elements.own_elements import make_error
 from narval.core.engines.commands import Call
 from narval.core.engines.events import Failure, Returned
 from narval.core.errors import ActionError, UnreadableError
-from narval.daemon.messages.contract import Refusal
-from narval.daemon.messages.envelope import Envelope, seal
+from narval.daemon.messages.envelope import Envelope, Refusal, seal
 from narval.daemon.messages.mailbox import Outbox
 from narval.store.batch import AgentRow, DeadLetterRow, MessageRow, ResultRow
 from narval.store.codec import reader
