@@ -27,7 +27,6 @@ from narval.surfaces.web.pages import (
     run,
     run_acts,
     runs,
-    search,
     simulation,
     status,
 )
@@ -36,8 +35,7 @@ _OF_KINDS = tuple(import_module(f"{kind.folder}.{kind.pages}") for kind in KINDS
 """The modules in which kinds have pages of their own."""
 
 _MODULES = (
-    agents, status, runs, many_runs, run, run_acts, memory, definitions, simulation, proposals, search,
-    *_OF_KINDS,
+    agents, status, runs, many_runs, run, run_acts, memory, definitions, simulation, proposals, *_OF_KINDS,
 )  # fmt: skip
 
 PAGES = tuple(route for module in _MODULES for route in vars(module).values() if isinstance(route, PageRoute))
