@@ -1,7 +1,9 @@
-"""Elements that the library (N2) or `data/memory.xml` declares.
+"""What the files of an agent declare: elements of the library (N2) or `data/memory.xml`, and runs that
+follow the newest version of their definition.
 
 Each source is compared with memory when it is read. What it declares is never forgotten; what it no longer
-declares loses its protection and is outdated.
+declares loses its protection and is outdated. A definition of some kinds has one service run. Runs that
+have taken nothing yet continue with the newest version (N31).
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Reading: the current files of a home, from which a snapshot is made (N13, N30, N31)."""
+"""Reading: the current files of a home, from which a snapshot is made (N13, N30, N31).
+
+The definitions of any files can be read too, as far as that is possible, whatever the faults of the names
+they use.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """The connection to a cluster: opened when a call needs it, closed when none does (G65).
 
-Its link is a client of dask on its own loop, in a thread (G67). There, importing dask (half a second), TLS
-and reading large results delay nothing else. A link is called, and calls its listener, on the daemon's
-loop. Any client that can connect to a cluster can make all its members unpickle anything, so both sides
-always show certificates.
+A cluster on this machine is started by the daemon when it is needed, and ended by its reaper. The link is a
+client of dask on its own loop, in a thread (G67). There, importing dask (half a second), TLS and reading
+large results delay nothing else. A link is called, and calls its listener, on the daemon's loop. Any client
+that can connect to a cluster can make all its members unpickle anything, so both sides always show
+certificates.
 """
 
 from __future__ import annotations
