@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
-
 from narval.core.errors import Fault
 
 WORDS = "this could not be read by narval itself"
@@ -12,6 +10,8 @@ WORDS = "this could not be read by narval itself"
 
 def unexpected(label: str, error: Exception) -> Fault:
     """The fault of a file that narval fails to read, with the place in narval."""
+    import traceback  # here because a command that asks a daemon reads files, and meets none
+
     frames = traceback.extract_tb(error.__traceback__)
     place = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
     what = traceback.format_exception_only(error)[-1].strip()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import narval
+import narval.system.time_slice as long_work
 from narval.agent.run_table import RunTable
 from narval.ask.operations import invoke
 from narval.core.elements.changes import Forgotten
@@ -19,7 +20,6 @@ from narval.core.memory.memory import Memory
 from narval.core.memory.packed import ElementTable
 from narval.core.patterns.pattern import condition
 from narval.surfaces.python.agent import Agent
-from narval.system import time_slice
 from tests.ask.test_paging import RECIPES
 
 AT_ONCE = 6
@@ -32,9 +32,9 @@ class Looks:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.longest, self._at_break = 0, 0, list[Callable[[], Awaitable[object]]]()
         ticks = count(step=1)
-        clock = SimpleNamespace(monotonic=lambda: next(ticks) * time_slice.SLICE / (AT_ONCE - 1))
-        monkeypatch.setattr(time_slice, "time", clock)
-        monkeypatch.setattr(time_slice, "asyncio", SimpleNamespace(sleep=self._pause))
+        clock = SimpleNamespace(monotonic=lambda: next(ticks) * long_work.SLICE / (AT_ONCE - 1))
+        monkeypatch.setattr(long_work, "time", clock)
+        monkeypatch.setattr(long_work, "asyncio", SimpleNamespace(sleep=self._pause))
         for owner, name in ((Memory, "element"), (RunTable, "get")):
             self._count(monkeypatch, owner, name)
         documents = ElementTable.documents

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import narval
+import narval.system.time_slice as long_work
 from narval.agent import run as runs
 from narval.ask.runs import story
 from narval.ask.runs.drawing import graph_of
@@ -17,7 +18,6 @@ from narval.core.errors import RequestError
 from narval.store.reading import Tables
 from narval.store.statements import statements
 from narval.store.tables import POSTGRESQL
-from narval.system import time_slice
 from tests.surfaces.cli.command_line import data, make_home, well
 from tests.surfaces.cli.command_line import narval as command
 
@@ -248,7 +248,7 @@ def test_M34_between_two_graphs_the_loop_may_do_something_else(
         await beside(task)
         return await task
 
-    monkeypatch.setattr(time_slice, "SLICE", 0.0)
+    monkeypatch.setattr(long_work, "SLICE", 0.0)
     monkeypatch.setattr(story, "graph_of", counted)
     assert len(agent.runner.run(both())["entries"]) > 2
     assert most == 1
