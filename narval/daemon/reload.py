@@ -25,7 +25,7 @@ from narval.files.proposals.altering import altering
 from narval.files.reading import Reading
 from narval.files.snapshot import Snapshot, first_loaded
 from narval.system.lone_thread import LoneThread
-from narval.system.unexpected import unexpected
+from narval.system.regular_file import unexpected
 
 if TYPE_CHECKING:  # a store of one daemon has none
     from narval.daemon.fleet.shared_files import WantedFiles

@@ -42,8 +42,7 @@ from narval.store.open import look_into
 from narval.store.postgresql.drivers import driver_of
 from narval.system.cgroup import obstacle
 from narval.system.extras import install_command, is_installed
-from narval.system.regular_file import read_file, read_source
-from narval.system.unexpected import unexpected
+from narval.system.regular_file import read_file, read_source, unexpected
 
 
 def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:

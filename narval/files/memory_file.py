@@ -22,8 +22,7 @@ from narval.core.source.text import Source
 from narval.core.source.xml import XmlNode, read_xml
 from narval.files.agents.settings import AgentSettings, usable
 from narval.files.schemas import Schemas
-from narval.system.regular_file import read_source
-from narval.system.unexpected import unexpected
+from narval.system.regular_file import read_source, unexpected
 
 DEFAULTS = AgentSettings()
 """The limits that apply if no file sets others."""

@@ -33,8 +33,7 @@ from narval.core.elements.element import parse
 from narval.core.errors import ElementError, Fault
 from narval.files.found_files import names_in
 from narval.system.memory_limit import bounded, peak_memory
-from narval.system.regular_file import read_file
-from narval.system.unexpected import unexpected
+from narval.system.regular_file import read_file, unexpected
 
 SHOWN = "etc/schemas"
 SUFFIXES = (".rng", ".dtd")

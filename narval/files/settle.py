@@ -25,7 +25,7 @@ from narval.files.agents.collections import Collection, Stored, folder_of, joine
 from narval.files.loaded import FileState, GoodVersion, Loaded
 from narval.files.modules import Imported
 from narval.files.shipped import is_shipped, shipped_modules, unloaded
-from narval.system.unexpected import unexpected
+from narval.system.regular_file import unexpected
 
 LastGood = Callable[[str], tuple[Definition, ...]]
 """A function that returns the definitions of the last good version of a file."""

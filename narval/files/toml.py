@@ -18,8 +18,7 @@ from narval.core.source.secrets import without_secrets
 from narval.core.source.text import Source
 from narval.core.source.toml import Path as Inner
 from narval.core.source.toml import TomlText
-from narval.system.regular_file import read_source
-from narval.system.unexpected import unexpected
+from narval.system.regular_file import read_source, unexpected
 
 if TYPE_CHECKING:
     from narval.core.patterns.pattern import Pattern

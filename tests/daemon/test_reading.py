@@ -27,7 +27,7 @@ from narval.files.agents import settings as agent_settings
 from narval.files.check import check_home
 from narval.files.home import Home
 from narval.system.logins import login
-from narval.system.unexpected import WORDS
+from narval.system.regular_file import WORDS
 from tests.daemon.at_work import Scene, in_a_loop
 
 MODULE = """import os, threading

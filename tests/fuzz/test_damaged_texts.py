@@ -26,7 +26,7 @@ from narval.files.modules import ModulePackage
 from narval.files.people_file import parse_people
 from narval.files.schemas import Schemas
 from narval.files.settings import parse_settings
-from narval.system.unexpected import WORDS
+from narval.system.regular_file import WORDS
 from narval.trials.simulate.parser import read_scenario
 from tests.core.definitions.test_hostile_files import PROCESS, TREE, all_have_places, read_tree
 from tests.files.test_people_file import PEOPLE

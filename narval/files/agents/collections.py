@@ -22,8 +22,8 @@ from narval.files.agents.settings import COLLECTIONS
 from narval.files.found_files import FoundFiles, ModuleText, find_files
 from narval.files.modules import Imported, Module, ModulePackage, without_doubles
 from narval.files.shipped import is_shipped, shipped_modules
+from narval.system.regular_file import unexpected
 from narval.system.scripts.checks import faults_of_scripts
-from narval.system.unexpected import unexpected
 
 AGENTS = "agents"
 """The folder of a home with the folders of its agents."""

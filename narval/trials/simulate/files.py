@@ -12,7 +12,7 @@ from narval.files.reading import load
 from narval.files.schemas import Schemas
 from narval.files.settings import Settings
 from narval.system import regular_file
-from narval.system.unexpected import unexpected
+from narval.system.regular_file import unexpected
 from narval.trials.simulate.parser import is_scenario, read_scenario
 from narval.trials.simulate.scenario import Scenario
 from narval.trials.simulate.simulated_home import SimulatedHome, simulated_home
