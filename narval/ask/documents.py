@@ -11,7 +11,7 @@ from narval.core.elements.canonical import check_together, elements_of
 from narval.core.elements.element import Origin
 from narval.core.errors import ElementError, RequestError
 from narval.files.schemas import Schemas
-from narval.system.time_slice import TimeSlice
+from narval.system.long_work import TimeSlice
 
 LONG = 64 * 1024
 """The size in bytes from which a document is parsed in a thread."""

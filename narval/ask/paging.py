@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import TypeVar
 
 from narval.core.errors import RequestError
-from narval.system.time_slice import TimeSlice
+from narval.system.long_work import TimeSlice
 
 T = TypeVar("T")
 

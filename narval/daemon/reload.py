@@ -24,7 +24,7 @@ from narval.files.loaded import Loaded
 from narval.files.proposals.altering import altering
 from narval.files.reading import Reading
 from narval.files.snapshot import Snapshot, first_loaded
-from narval.system.lone_thread import LoneThread
+from narval.system.long_work import LoneThread
 from narval.system.regular_file import unexpected
 
 if TYPE_CHECKING:  # a store of one daemon has none

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import narval
-import narval.system.time_slice as long_work
+import narval.system.long_work as long_work
 from narval.agent.run_table import RunTable
 from narval.ask.operations import invoke
 from narval.core.elements.changes import Forgotten

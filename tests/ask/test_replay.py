@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import narval
-import narval.system.time_slice as long_work
+import narval.system.long_work as long_work
 from narval.agent import run as runs
 from narval.ask.runs import story
 from narval.ask.runs.drawing import graph_of

@@ -9,7 +9,7 @@ import pytest
 
 from narval.ask.asker import Asker
 from narval.files.shipped import shipped
-from narval.system.time_slice import TimeSlice
+from narval.system.long_work import TimeSlice
 from tests.ask.letters import TOKEN, Post
 
 PEOPLE = """

@@ -21,7 +21,7 @@ from narval.core.definitions.schedule import Time, schedule_of, text_of
 from narval.core.engines.engine import HasDates, HeedsPeople, Wait
 from narval.core.errors import RequestError
 from narval.daemon.daemon import Daemon
-from narval.system.time_slice import TimeSlice
+from narval.system.long_work import TimeSlice
 
 MOST = 1000
 """The most set moments that are shown, and the most expected ones."""

@@ -37,7 +37,7 @@ from narval.core.engines.events import INTERRUPTED
 from narval.core.errors import NarvalError, RequestError
 from narval.daemon.daemon import Daemon
 from narval.daemon.waiters import Changes
-from narval.system.time_slice import TimeSlice
+from narval.system.long_work import TimeSlice
 
 
 class OpenIncidents(TurnIndex):

@@ -27,7 +27,7 @@ from narval.core.kinds import UNDOING
 from narval.core.trust.origins import secrets_of
 from narval.daemon.daemon import Daemon
 from narval.daemon.waiters import Changes
-from narval.system.time_slice import TimeSlice
+from narval.system.long_work import TimeSlice
 
 WITHDRAWN = "withdrawn"
 """The error of a step whose item was withdrawn with a reason: it needs no one's attention."""

@@ -26,7 +26,7 @@ from narval.core.errors import Fault, RequestError
 from narval.daemon.daemon import Daemon
 from narval.files.found_files import ModuleText
 from narval.files.shipped import is_shipped, shipped_modules
-from narval.system.time_slice import TimeSlice
+from narval.system.long_work import TimeSlice
 
 _ATTRIBUTE = re.compile(r"@([\w.-]+)")
 

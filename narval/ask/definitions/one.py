@@ -33,8 +33,8 @@ from narval.core.kinds import KINDS
 from narval.core.trust.flow import CallFlow, GivenBy, InMemory, Taken, TheArgument, flow_of
 from narval.daemon.daemon import Daemon
 from narval.files.found_files import ModuleText
+from narval.system.long_work import TimeSlice
 from narval.system.regular_file import read_file
-from narval.system.time_slice import TimeSlice
 
 DATES = 20
 """The most upcoming moments in the answer."""

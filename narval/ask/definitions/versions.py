@@ -14,7 +14,7 @@ from narval.core.definitions.library import ModuleDefinition
 from narval.core.errors import RequestError
 from narval.daemon.daemon import Daemon
 from narval.store.batch import DefinitionRow
-from narval.system.time_slice import TimeSlice
+from narval.system.long_work import TimeSlice
 
 SHORTEST = 6
 """The fewest characters of a digest that may name a version."""

@@ -32,7 +32,7 @@ from narval.core.engines.registry import undoing_kind
 from narval.core.errors import RequestError
 from narval.core.memory.memory import Memory
 from narval.daemon.daemon import Daemon
-from narval.system.time_slice import TimeSlice
+from narval.system.long_work import TimeSlice
 
 ADD_KEYS = "key/add"
 """The prefix of the facts that record the keys with which elements were added."""

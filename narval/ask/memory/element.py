@@ -32,7 +32,7 @@ from narval.core.memory.lineage import made_from, replaced_by
 from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import Bound
 from narval.daemon.daemon import Daemon
-from narval.system.time_slice import TimeSlice
+from narval.system.long_work import TimeSlice
 
 HOLDERS = 50
 """The most runs that are named as holders of an element."""

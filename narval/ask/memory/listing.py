@@ -25,7 +25,7 @@ from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import Bound, Condition, condition
 from narval.core.trust.origins import secrets_of
 from narval.daemon.daemon import Daemon
-from narval.system.time_slice import TimeSlice
+from narval.system.long_work import TimeSlice
 
 LOOK = 5000
 """The most elements that a request for a page of memory tries by default (M21)."""

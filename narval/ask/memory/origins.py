@@ -25,7 +25,7 @@ from narval.core.engines.graph import Graph, GraphEdge, GraphNode, Tone, clipped
 from narval.core.errors import NarvalError, RequestError
 from narval.core.memory.descent import Descent
 from narval.daemon.daemon import Daemon
-from narval.system.time_slice import TimeSlice
+from narval.system.long_work import TimeSlice
 
 MOST = 1000
 """The most elements in one answer."""

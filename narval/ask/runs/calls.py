@@ -31,7 +31,7 @@ from narval.core.source.secrets import without_secrets
 from narval.daemon.daemon import Daemon
 from narval.store import codec
 from narval.store.store import ALL
-from narval.system.time_slice import TimeSlice
+from narval.system.long_work import TimeSlice
 
 
 @operation("read")

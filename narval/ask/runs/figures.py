@@ -25,7 +25,7 @@ from narval.core.errors import RequestError
 from narval.core.kinds import ENDED
 from narval.daemon.daemon import Daemon
 from narval.daemon.waiters import Changes
-from narval.system.time_slice import TimeSlice
+from narval.system.long_work import TimeSlice
 
 USUAL, MOST_DAYS = 14, 366
 """The default number of days, and the most."""

@@ -25,7 +25,7 @@ from narval.core.errors import RequestError
 from narval.core.index.sorted_numbers import SortedInts, Span, descending, snapshot
 from narval.daemon.daemon import Daemon
 from narval.store.page import RunsPage
-from narval.system.time_slice import TimeSlice
+from narval.system.long_work import TimeSlice
 
 MOST_ABOUT = 1000
 """The most runs in one answer of `runs_about`."""

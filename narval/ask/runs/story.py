@@ -30,7 +30,7 @@ from narval.core.errors import RequestError, UnreadableError
 from narval.core.source.secrets import without_secrets
 from narval.daemon.daemon import Daemon
 from narval.store.batch import JournalRow
-from narval.system.time_slice import TimeSlice
+from narval.system.long_work import TimeSlice
 
 MOST = 1000
 """The most entries of the journal in one answer."""

@@ -15,7 +15,7 @@ from narval.core.engines.registry import listed_kinds
 from narval.core.errors import RequestError
 from narval.core.kinds import ASKING, KINDS
 from narval.daemon.waiters import Changes
-from narval.system.time_slice import TimeSlice
+from narval.system.long_work import TimeSlice
 
 PERSON, ELEMENT, MOMENT, CALL, ACT, NOTHING = "person", "element", "moment", "call", "act", "nothing"
 """The things that a run waits for: an act is a signal or a token to complete, nothing means it is working."""

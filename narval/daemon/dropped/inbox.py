@@ -46,9 +46,8 @@ from narval.files.found_files import names_in
 from narval.files.schemas import Schemas
 from narval.store.batch import AgentRow
 from narval.store.rows import number
-from narval.system.lone_thread import LoneThread
+from narval.system.long_work import LoneThread, TimeSlice
 from narval.system.regular_file import read_regular
-from narval.system.time_slice import TimeSlice
 
 log = logging.getLogger("narval.inbox")
 

@@ -23,7 +23,7 @@ from narval.store.open import look_into
 from narval.store.page import RunsPage
 from narval.store.store import Store
 from narval.surfaces.control import client
-from narval.system.lone_thread import LoneThread
+from narval.system.long_work import LoneThread
 from narval.system.startup_gc import suspended
 
 log = logging.getLogger("narval.daemon")

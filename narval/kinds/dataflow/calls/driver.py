@@ -20,7 +20,7 @@ from narval.kinds.dataflow.calls.performers.performing import MakePerformer, Per
 from narval.kinds.dataflow.engine.network import requests
 from narval.kinds.dataflow.engine.network.batches import FlowError, Relation, TupleBatch
 from narval.kinds.dataflow.engine.network.transaction import Network
-from narval.system.time_slice import TimeSlice
+from narval.system.long_work import TimeSlice
 
 TURNS = 8
 """The turns of a network between two checks of its requests and the time."""

@@ -21,7 +21,7 @@ from narval.kinds.task.engine.state import InstanceState
 from narval.kinds.task.operations.queries import case_of, is_task
 from narval.kinds.task.operations.telling import type_of
 from narval.store import codec
-from narval.system.time_slice import TimeSlice
+from narval.system.long_work import TimeSlice
 
 _Span = tuple[float, float | None]
 """The time from one moment to another; None: until now."""

@@ -1,4 +1,4 @@
-"""A thread for one piece of work; unlike with a pool, the end of the program does not wait for it."""
+"""x"""
 
 from __future__ import annotations
 
@@ -6,10 +6,30 @@ import asyncio
 import contextlib
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any, Generic, TypeVar
+
+SLICE = 0.005
+"""The seconds of work without a break."""
+
+
+class TimeSlice:
+    """The time since the last break of some work."""
+
+    __slots__ = ("_since",)
+
+    def __init__(self) -> None:
+        self._since = time.monotonic()
+
+    async def yield_if_due(self) -> None:
+        """Let the loop run other work, if the slice is used up."""
+        if time.monotonic() - self._since > SLICE:
+            await asyncio.sleep(0)
+            self._since = time.monotonic()
+
 
 Result = TypeVar("Result")
 
