@@ -12,7 +12,7 @@ from narval.agent.first_labels import came_with
 from narval.agent.run import Run
 from narval.calls.leaving import leaving, says_receiver
 from narval.core.definitions.action.definition import Action
-from narval.core.definitions.telling.words import listed
+from narval.core.definitions.telling.sentence import listed
 from narval.core.elements.element import Element, Origin
 from narval.core.elements.titles import title_of
 from narval.core.engines.commands import NOTICE, PROGRAM, SEND, Call

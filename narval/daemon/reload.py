@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from narval.agent.turn import Turn
 from narval.core.definitions.library import Definition, Parsed
-from narval.core.definitions.telling.words import counted
+from narval.core.definitions.telling.sentence import counted
 from narval.core.errors import DefinitionError, Fault, NarvalError, RequestError
 from narval.core.source.text import Source
 from narval.daemon.agents.agent_host import AgentHost, outside_context

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Definition, Library, RunDefinition
 from narval.core.definitions.people.directory import CHAT, MAIL, WRITTEN, Directory
-from narval.core.definitions.telling.words import counted
+from narval.core.definitions.telling.sentence import counted
 from narval.core.errors import Fault
 from narval.core.memory.labels import FIXED, HOOK, SECRET
 from narval.core.patterns.pattern import condition

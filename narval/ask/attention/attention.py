@@ -31,7 +31,7 @@ from narval.ask.lookup import (
 from narval.ask.registry import Form, operation
 from narval.ask.text import counted, fault_line, of_others, size
 from narval.ask.turn_index import up_to_date
-from narval.core.definitions.telling.words import listed
+from narval.core.definitions.telling.sentence import listed
 from narval.core.definitions.wall import in_zone
 from narval.core.engines.registry import asking_kinds, runnable
 from narval.core.kinds import ASKING

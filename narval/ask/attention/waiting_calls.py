@@ -19,7 +19,7 @@ from narval.ask.registry import Form
 from narval.ask.text import counted, older_code, shortened
 from narval.ask.turn_index import TurnIndex, up_to_date
 from narval.ask.withholding import is_withheld, withheld_error
-from narval.core.definitions.telling.words import listed
+from narval.core.definitions.telling.sentence import listed
 from narval.core.definitions.wall import in_zone
 from narval.core.engines.engine import Retryable, Wait
 from narval.core.engines.registry import engine_of_run

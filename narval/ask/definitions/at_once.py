@@ -11,8 +11,7 @@ from narval.ask.definitions.judging import TextsBeside
 from narval.ask.memory.listing import available
 from narval.core.definitions.library import Library, RunDefinition
 from narval.core.definitions.telling.patterns import element_phrase
-from narval.core.definitions.telling.sentence import outside_acts
-from narval.core.definitions.telling.words import listed
+from narval.core.definitions.telling.sentence import listed, outside_acts
 from narval.core.elements.element import Element
 from narval.core.elements.names import START_PLANS, TARGET
 from narval.core.patterns.pattern import Condition

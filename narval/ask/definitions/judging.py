@@ -21,7 +21,7 @@ from narval.ask.definitions.one import told
 from narval.ask.json_forms import fault as form_of
 from narval.core.definitions.library import Definition, Library, RunDefinition, named_by
 from narval.core.definitions.people.approvals import unasked
-from narval.core.definitions.telling.words import listed
+from narval.core.definitions.telling.sentence import listed
 from narval.core.elements.canonical import elements_of
 from narval.core.errors import DefinitionError, ElementError, Fault, RequestError
 from narval.core.source.text import Source

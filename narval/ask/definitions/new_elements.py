@@ -16,7 +16,7 @@ from narval.core.definitions.action.definition import Action
 from narval.core.definitions.action.needs import WRITTEN, Needs
 from narval.core.definitions.library import Definition, Library, RunDefinition
 from narval.core.definitions.prototype import Prototype
-from narval.core.definitions.telling.words import listed
+from narval.core.definitions.telling.sentence import listed
 from narval.core.elements.element import Element, Tree, identity
 from narval.core.elements.names import CONTROLS, SAID, START_PLANS, TARGET
 from narval.core.elements.own_elements import GRANT_REQUEST

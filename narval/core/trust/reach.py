@@ -21,7 +21,7 @@ from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Definition
 from narval.core.definitions.people.directory import BY_A_RULE, DESTROYING
 from narval.core.definitions.prototype import REPLACES, Output
-from narval.core.definitions.telling.words import verbatim
+from narval.core.definitions.telling.sentence import verbatim
 from narval.core.elements.names import STARTING, TARGET, TASK
 from narval.core.engines.commands import FLOW, NOTICE, PROGRAM
 from narval.core.kinds import ASKING, KINDS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from narval.core.definitions.telling.words import listed, verbatim
+from narval.core.definitions.telling.sentence import listed, verbatim
 from narval.core.engines.commands import NOTICE
 from narval.core.memory.labels import (
     ANY_MODEL,

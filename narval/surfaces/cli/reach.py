@@ -18,7 +18,7 @@ import msgspec
 from narval.ask.text import Row, WayIn, clean, counted, ways_in
 from narval.core.definitions.reading.durations import duration
 from narval.core.definitions.suggestions import closest
-from narval.core.definitions.telling.words import listed
+from narval.core.definitions.telling.sentence import listed
 from narval.core.engines.structure import Finding
 from narval.core.errors import Fault, RequestError
 from narval.core.trust.telling import who

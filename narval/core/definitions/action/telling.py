@@ -8,8 +8,7 @@ from narval.core.definitions.action.definition import Action
 from narval.core.definitions.action.needs import shown_resources
 from narval.core.definitions.library import Library
 from narval.core.definitions.telling.calls import takes, template
-from narval.core.definitions.telling.sentence import Sentence
-from narval.core.definitions.telling.words import listed, quoted
+from narval.core.definitions.telling.sentence import Sentence, listed, quoted
 from narval.core.trust.paths import SlotPath
 
 _PLACES = {

@@ -15,10 +15,11 @@ from narval.core.definitions.prototype import Context, Input, Narrowing, Output,
 from narval.core.definitions.reading.values import TextTemplate
 from narval.core.definitions.remote_calls import limit_of_remote
 from narval.core.definitions.telling.patterns import element_phrase, texts_phrase, value_phrase
-from narval.core.definitions.telling.sentence import acts_outside, description_of
-from narval.core.definitions.telling.words import (
+from narval.core.definitions.telling.sentence import (
+    acts_outside,
     an,
     counted,
+    description_of,
     first_sentence,
     length,
     listed,

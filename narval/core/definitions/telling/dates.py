@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from narval.core.definitions.appointment import Appointment, Length
 from narval.core.definitions.schedule import FIELDS, Ranges, Time
 from narval.core.definitions.telling.patterns import value_phrase
-from narval.core.definitions.telling.words import counted, length, listed
+from narval.core.definitions.telling.sentence import counted, length, listed
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 MONTHS = (

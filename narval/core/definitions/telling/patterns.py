@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from narval.core.definitions.telling.words import an, listed, quoted, verbatim
+from narval.core.definitions.telling.sentence import an, listed, quoted, verbatim
 from narval.core.elements.element import CONTROL
 from narval.core.errors import NarvalError
 from narval.core.patterns import syntax

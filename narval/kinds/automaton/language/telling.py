@@ -9,8 +9,16 @@ from narval.core.definitions.library import Library
 from narval.core.definitions.telling.calls import after_a_crash, call, forgotten, limits, target_of
 from narval.core.definitions.telling.dates import dates
 from narval.core.definitions.telling.patterns import element_phrase
-from narval.core.definitions.telling.sentence import Sentence
-from narval.core.definitions.telling.words import counted, length, listed, names, quoted, times, verbatim
+from narval.core.definitions.telling.sentence import (
+    Sentence,
+    counted,
+    length,
+    listed,
+    names,
+    quoted,
+    times,
+    verbatim,
+)
 from narval.kinds.automaton.language import definition
 
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from narval.core.definitions.library import Library
 from narval.core.definitions.telling.calls import forgotten
-from narval.core.definitions.telling.sentence import Sentence
-from narval.core.definitions.telling.words import listed, names, quoted, verbatim
+from narval.core.definitions.telling.sentence import Sentence, listed, names, quoted, verbatim
 from narval.kinds.dataflow.language.definition import DataflowDefinition
 from narval.kinds.dataflow.language.operators import OPERATOR_TABLE, Operator
 from narval.kinds.dataflow.language.syntax import Clauses, Declared, Statement, Written

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from narval.core.definitions.library import Library
 from narval.core.definitions.telling.calls import call, forgotten, target_of
 from narval.core.definitions.telling.patterns import presence
-from narval.core.definitions.telling.sentence import Sentence
-from narval.core.definitions.telling.words import listed, names, quoted, verbatim
+from narval.core.definitions.telling.sentence import Sentence, listed, names, quoted, verbatim
 from narval.kinds.process.language.code import EVENTS
 from narval.kinds.process.language.definition import JoinType, MemoryGuard, Node, Process
 from narval.kinds.process.language.statements import Accept, Discard, Skip

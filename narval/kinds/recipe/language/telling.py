@@ -24,8 +24,16 @@ from narval.core.definitions.telling.calls import (
 )
 from narval.core.definitions.telling.dates import dates, every
 from narval.core.definitions.telling.patterns import element_phrase, presence
-from narval.core.definitions.telling.sentence import Sentence, acts_outside
-from narval.core.definitions.telling.words import length, listed, names, quoted, sentence, verbatim
+from narval.core.definitions.telling.sentence import (
+    Sentence,
+    acts_outside,
+    length,
+    listed,
+    names,
+    quoted,
+    sentence,
+    verbatim,
+)
 from narval.core.definitions.tool import Tool, ToolArgument
 from narval.core.errors import DefinitionError
 from narval.core.kinds import ASKING

@@ -10,8 +10,7 @@ from narval.core.definitions.library import Library
 from narval.core.definitions.telling.calls import call, forgotten
 from narval.core.definitions.telling.dates import every
 from narval.core.definitions.telling.patterns import presence
-from narval.core.definitions.telling.sentence import Sentence
-from narval.core.definitions.telling.words import counted, listed, names, quoted, verbatim
+from narval.core.definitions.telling.sentence import Sentence, counted, listed, names, quoted, verbatim
 from narval.core.patterns.pattern import Condition
 from narval.kinds.task.language import definition
 from narval.kinds.task.language.times import shown_times, shown_weekdays

@@ -8,8 +8,16 @@ from narval.core.definitions.library import Library
 from narval.core.definitions.telling.calls import forgotten, takes, template
 from narval.core.definitions.telling.dates import every, interval
 from narval.core.definitions.telling.patterns import element_phrase
-from narval.core.definitions.telling.sentence import Sentence
-from narval.core.definitions.telling.words import an, counted, listed, names, quoted, times, verbatim
+from narval.core.definitions.telling.sentence import (
+    Sentence,
+    an,
+    counted,
+    listed,
+    names,
+    quoted,
+    times,
+    verbatim,
+)
 from narval.kinds.work.language.definition import Audience, Deadline, WorkDefinition
 from narval.kinds.work.language.fields import FormField
 

@@ -11,7 +11,7 @@ from narval.core.definitions.reading.times import cron, interval
 from narval.core.definitions.schedule import Time
 from narval.core.definitions.telling.dates import appointment, date, dates, every
 from narval.core.definitions.telling.patterns import element_phrase, presence, value_phrase
-from narval.core.definitions.telling.words import length
+from narval.core.definitions.telling.sentence import length
 from narval.core.elements.element import Element, Tree
 from narval.core.patterns.pattern import compile_pattern, condition
 
