@@ -27,8 +27,8 @@ from narval.ask.runs.drawing import form, graph_of
 from narval.core.definitions.library import Definition, check_targets
 from narval.core.engines.engine import Migratable
 from narval.core.engines.events import Migrated
-from narval.core.engines.migration import Migration, NoPlace
 from narval.core.engines.registry import standing_kinds
+from narval.core.engines.run_state import Migration, NoPlace
 from narval.core.errors import DefinitionError, Fault, RequestError, UnreadableError
 from narval.core.source.text import Source
 from narval.daemon.daemon import Daemon

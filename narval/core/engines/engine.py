@@ -24,7 +24,7 @@ from narval.core.elements.element import Element
 from narval.core.engines.commands import Watch
 from narval.core.engines.events import Event, Resume, Reusable
 from narval.core.engines.graph import Graph
-from narval.core.engines.migration import Migration
+from narval.core.engines.run_state import Migration
 from narval.core.engines.story import Words
 from narval.core.errors import RequestError
 from narval.core.patterns.pattern import Bound

@@ -50,8 +50,8 @@ from narval.core.engines.events import (
     Started,
     TimerFired,
 )
-from narval.core.engines.migration import Migration
 from narval.core.engines.registry import engine_of
+from narval.core.engines.run_state import Migration
 from narval.core.engines.view import FileTimes, verdict_of
 from narval.core.errors import ActionError
 from narval.core.memory.lineage import current, fits_since

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from narval.core.engines.migration import take_over
-from narval.core.engines.run_state import RunBegan, RunChange
+from narval.core.engines.run_state import RunBegan, RunChange, take_over
 from narval.kinds.automaton.engine.state import AutomatonState, StateRun
 
 Hold = Literal["programs", "date", "signal", "quick", "back-off", "room"]

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from narval.core.engines.events import Migrated
-from narval.core.engines.migration import Migration, MovedPart, NoPlace, copied, misnamed, renamed
+from narval.core.engines.run_state import Migration, MovedPart, NoPlace, copied, misnamed, renamed
 from narval.kinds.automaton.engine.changes import AutomatonMigrated
 from narval.kinds.automaton.engine.decision import AutomatonDecision
 from narval.kinds.automaton.engine.running import let_go

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 
 from narval.core.engines.commands import Call
 from narval.core.engines.events import Plain
-from narval.core.engines.migration import take_over
-from narval.core.engines.run_state import RunBegan, RunChange
+from narval.core.engines.run_state import RunBegan, RunChange, take_over
 from narval.kinds.process.engine.state import ArcToken, ExecutionType, NodeToken, ProcessState, TokenSet
 from narval.kinds.process.language import code
 

@@ -15,7 +15,7 @@ import msgspec
 
 from narval.core.engines import commands
 from narval.core.engines.events import Migrated
-from narval.core.engines.migration import Migration, MovedPart, NoPlace, copied, misnamed, renamed
+from narval.core.engines.run_state import Migration, MovedPart, NoPlace, copied, misnamed, renamed
 from narval.kinds.process.engine.changes import NodeTokenAccepted, ProcessMigrated
 from narval.kinds.process.engine.decision import ProcessDecision
 from narval.kinds.process.engine.explain import state_of

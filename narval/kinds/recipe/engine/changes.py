@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from narval.core.engines.commands import Call
 from narval.core.engines.events import CarriedOver, Failure, Reusable
-from narval.core.engines.migration import take_over
-from narval.core.engines.run_state import RunBegan, RunChange
+from narval.core.engines.run_state import RunBegan, RunChange, take_over
 from narval.kinds.recipe.engine.state import (
     CallRun,
     ForeachCalls,

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from narval.core.engines import commands
 from narval.core.engines.events import Migrated
-from narval.core.engines.migration import Migration, MovedPart, NoPlace, copied, misnamed, renamed
+from narval.core.engines.run_state import Migration, MovedPart, NoPlace, copied, misnamed, renamed
 from narval.kinds.recipe.engine.changes import PlanMigrated
 from narval.kinds.recipe.engine.decision import (
     OPEN,
