@@ -21,7 +21,6 @@ from narval.surfaces.web.drawing.layout import Layouts
 from narval.surfaces.web.pages import (
     agents,
     definitions,
-    many_runs,
     memory,
     proposals,
     run,
@@ -35,7 +34,7 @@ _OF_KINDS = tuple(import_module(f"{kind.folder}.{kind.pages}") for kind in KINDS
 """The modules in which kinds have pages of their own."""
 
 _MODULES = (
-    agents, status, runs, many_runs, run, run_acts, memory, definitions, simulation, proposals, *_OF_KINDS,
+    agents, status, runs, run, run_acts, memory, definitions, simulation, proposals, *_OF_KINDS,
 )  # fmt: skip
 
 PAGES = tuple(route for module in _MODULES for route in vars(module).values() if isinstance(route, PageRoute))

@@ -14,7 +14,7 @@ import pytest
 from narval.kinds.work.engine.table import ACTS_ON_ITEMS, VALUES
 from narval.surfaces.http import bulk
 from narval.surfaces.http.page import PageRoute, Visit
-from narval.surfaces.web.pages import many_runs
+from narval.surfaces.web.pages import runs as pages_of_runs
 from narval.surfaces.web.site import PAGES
 from tests.places import ROOT
 from tests.surfaces.cli.command_line import narval, well
@@ -183,7 +183,7 @@ class TestRuns:
     def test_M28_M53_so_many_are_acted_on_by_one_form_and_nothing_is_done_again(
         self, pages: PagesOfHome, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(many_runs, "AT_ONCE", 2)
+        monkeypatch.setattr(pages_of_runs, "AT_ONCE", 2)
         failed = sorted((pages.over("demo.fail") for _ in range(5)), reverse=True)
         (incident,) = (row["incident"] for row in pages.ask("incidents") if row["definition"] == "demo.fail")
         others = pages.ask("incidents", incident=incident)[0]["count"] - len(failed)
@@ -232,7 +232,7 @@ class TestRuns:
     ) -> None:
         runs = [pages.start("demo.await") for _ in range(3)]
         reached, goes_on = threading.Event(), threading.Event()
-        do = many_runs._do
+        do = pages_of_runs._do
 
         async def slowly(visit: Visit, what: str, eid: int) -> int:
             became = await do(visit, what, eid)
@@ -241,7 +241,7 @@ class TestRuns:
                 await asyncio.sleep(0.01)
             return became
 
-        monkeypatch.setattr(many_runs, "_do", slowly)
+        monkeypatch.setattr(pages_of_runs, "_do", slowly)
         leads = pages.does("/runs/all/cancel", these=" ".join(map(str, runs)))
         assert reached.wait(60)
         text = pages.shows(leads, "Cancel: 0 of 3 runs", ">Stop</button>")
