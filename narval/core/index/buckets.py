@@ -15,8 +15,7 @@ from math import inf, isfinite, nextafter
 from typing import Any
 
 from narval.core.index.sorted_numbers import Thresholds
-from narval.core.patterns.field import Facts, Field
-from narval.core.patterns.key import Test
+from narval.core.patterns.key import Facts, Field, Test
 
 Tests = tuple[Test, ...]
 

@@ -18,8 +18,7 @@ from typing import Any, Generic, TypeVar
 
 from narval.core.elements.element import Tree
 from narval.core.index.buckets import Branch, Leaf, decides
-from narval.core.patterns.field import Facts
-from narval.core.patterns.key import Key
+from narval.core.patterns.key import Facts, Key
 from narval.core.patterns.pattern import Bound
 
 Watcher = TypeVar("Watcher", bound=Hashable)

@@ -16,9 +16,18 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from narval.core.patterns import syntax
-from narval.core.patterns.field import Field, attribute_field, path_field
 from narval.core.patterns.functions import type_of
-from narval.core.patterns.key import MOST_CLAUSES, Clause, Template, Term, conjunction, inexact
+from narval.core.patterns.key import (
+    MOST_CLAUSES,
+    Clause,
+    Field,
+    Template,
+    Term,
+    attribute_field,
+    conjunction,
+    inexact,
+    path_field,
+)
 from narval.core.patterns.terms import ShapeSource, term_of
 
 _ALWAYS = [Clause(None, (), True)]

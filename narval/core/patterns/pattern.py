@@ -18,10 +18,9 @@ from narval.core.errors import PatternError
 from narval.core.patterns.compiled import compile_shape
 from narval.core.patterns.explain import Explainer, PatternParts
 from narval.core.patterns.explain import Mismatch as Mismatch
-from narval.core.patterns.field import Facts, Prefixes
 from narval.core.patterns.functions import Doubt, doubts_of
 from narval.core.patterns.held import most_nodes
-from narval.core.patterns.key import Key, Variables, conjunction
+from narval.core.patterns.key import Facts, Key, Prefixes, Variables, conjunction
 from narval.core.patterns.syntax import ExpressionError, parse
 from narval.core.patterns.terms import ShapeSource, term_of
 
