@@ -16,13 +16,12 @@ from lxml import etree
 
 from narval.core.errors import PatternError
 from narval.core.patterns import syntax
-from narval.core.patterns.analysis import clauses
+from narval.core.patterns.analysis import ShapeSource, clauses
 from narval.core.patterns.budget import Limits, limits
 from narval.core.patterns.functions import check, check_focus, type_of
 from narval.core.patterns.held import Term, terms
 from narval.core.patterns.key import Clause, Prefixes
 from narval.core.patterns.syntax import Expression, ExpressionError, check_depth, lift, parse, variables
-from narval.core.patterns.terms import ShapeSource
 from narval.core.patterns.xpath1 import compiled
 
 MOST_CHARACTERS = 20_000

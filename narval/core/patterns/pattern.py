@@ -15,6 +15,7 @@ from lxml import etree
 
 from narval.core.elements.element import CONTROL, DOUBTFUL, Element, Tree
 from narval.core.errors import PatternError
+from narval.core.patterns.analysis import ShapeSource, term_of
 from narval.core.patterns.compiled import compile_shape
 from narval.core.patterns.explain import Explainer, PatternParts
 from narval.core.patterns.explain import Mismatch as Mismatch
@@ -22,7 +23,6 @@ from narval.core.patterns.functions import Doubt, doubts_of
 from narval.core.patterns.held import most_nodes
 from narval.core.patterns.key import Facts, Key, Prefixes, Variables, conjunction
 from narval.core.patterns.syntax import ExpressionError, parse
-from narval.core.patterns.terms import ShapeSource, term_of
 
 _DOUBTFUL = etree.QName(DOUBTFUL).localname
 

@@ -27,10 +27,10 @@ from narval.core.definitions.reading.xml import Entry, Reading
 from narval.core.elements.element import Element, Tree
 from narval.core.errors import ElementError, PatternError
 from narval.core.patterns import syntax
+from narval.core.patterns.analysis import ShapeSource, term_of
 from narval.core.patterns.budget import Limits, limits
 from narval.core.patterns.functions import FUNCTIONS, check, check_focus, type_of
 from narval.core.patterns.syntax import ExpressionError, check_depth
-from narval.core.patterns.terms import ShapeSource, term_of
 from narval.core.patterns.xpath1 import compiled, string_of
 
 Bindings = Mapping[str, Sequence[Element]]
