@@ -19,7 +19,7 @@ from narval.agent.pacing import slowed_text
 from narval.agent.runs import NOT_GRANTED, cannot_start
 from narval.ask import json_forms
 from narval.ask.attention.incidents import OpenIncidents
-from narval.ask.attention.waiting_calls import SHOWN, calls_that_wait, incident_lines, item
+from narval.ask.attention.lines import SHOWN, calls_that_wait, incident_lines, item
 from narval.ask.lookup import (
     command,
     files_of,

@@ -11,8 +11,8 @@ import pytest
 
 import narval as library
 from narval.agent.incidents import IncidentRows
-from narval.ask.attention import waiting_calls
-from narval.ask.attention.waiting_calls import SHOWN
+from narval.ask.attention import lines
+from narval.ask.attention.lines import SHOWN
 from narval.kinds.work.operations import attention as work_told
 from narval.surfaces.python.agent import Agent
 from narval.system.logins import login
@@ -100,7 +100,7 @@ def test_what_has_not_changed_is_not_worked_out_again(
 
         monkeypatch.setattr(owner, name, wrapper)
 
-    noted(waiting_calls, "_tries", lambda run: run.eid)
+    noted(lines, "_tries", lambda run: run.eid)
     noted(IncidentRows, "look", lambda _: "incidents")
     noted(work_told, "_sentences", lambda _: "work")
     agent.add("<request what='a lamp'/>")

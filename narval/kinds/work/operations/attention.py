@@ -8,7 +8,7 @@ from typing import Any
 
 from narval.agent.agent import AgentState
 from narval.agent.run import Run
-from narval.ask.attention.waiting_calls import SHOWN, item
+from narval.ask.attention.lines import SHOWN, item
 from narval.ask.registry import Form
 from narval.ask.text import counted
 from narval.core.definitions.people.directory import GRANTING, day_of
