@@ -21,7 +21,7 @@ from narval.core.definitions.appointment import Length
 from narval.core.definitions.reading.durations import read_length
 from narval.core.definitions.schedule import Ranges
 from narval.core.definitions.wall import moment_of, zone_named
-from narval.core.source.tokens import short
+from narval.core.source.text import short
 
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 MONTHS = (

@@ -17,8 +17,7 @@ from narval.core.definitions.library import Definition, Parsed
 from narval.core.definitions.reading.xml import Place, Reading
 from narval.core.elements.canonical import canonical
 from narval.core.kinds import ASKING
-from narval.core.source.text import Source
-from narval.core.source.tokens import Token
+from narval.core.source.text import Source, Token
 from narval.core.source.xml import XmlNode
 from narval.kinds.task.language.calls import ScriptRules
 from narval.kinds.task.language.definition import (
