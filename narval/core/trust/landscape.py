@@ -29,9 +29,8 @@ from narval.core.trust.flow import (
     ThisRun,
     flow_of,
 )
-from narval.core.trust.label_graph import PLAIN, LabelGraph
 from narval.core.trust.paths import Keep
-from narval.core.trust.places import Place, Places, PossibleMemory, Source, may_be
+from narval.core.trust.places import PLAIN, LabelGraph, Place, Places, PossibleMemory, Source, may_be
 
 ERROR = "error"
 """The name of error elements."""
