@@ -41,7 +41,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "trials.drafting": ("draft", "go_on_drafting", "end_drafting"),
     "attention.incidents": ("incidents", "acknowledge", "retry_incident"),
     "asking_person": ("people", "vouch"),
-    "chat.rights": ("chats", "chat_state", "chat_link", "chat_linked"),
+    "chat.chats": ("chats", "chat_state", "chat_link", "chat_linked"),
     "chat.inbox": ("chat_take", "chat_inbox", "chat_reply", "chat_element", "chat_asked"),
     "chat.outbox": ("chat_outgoing", "chat_begun", "chat_sent", "chat_unsent"),
     "clients.resources": ("client_resource",),
@@ -151,7 +151,7 @@ async def invoke(daemon: Daemon, asker: Asker, name: str, arguments: Mapping[str
     else:
         await daemon.rounds.recorded()
     if asker.way == CHAT and asker.once:
-        from narval.ask.chat.rights import once
+        from narval.ask.chat.chats import once
 
         async with once(daemon, asker, name):
             return await _answered(daemon, asker, operation, arguments)

@@ -14,7 +14,7 @@ import msgspec
 
 from narval.agent.turn import Turn
 from narval.ask.asker import CHAT
-from narval.ask.chat.rights import chat_box, done_before, linked_by, may_be_code, settings_of
+from narval.ask.chat.chats import chat_box, done_before, linked_by, may_be_code, settings_of
 from narval.ask.documents import raise_if_over_limit, raise_if_refused
 from narval.ask.registry import operation
 from narval.core.elements.element import Origin

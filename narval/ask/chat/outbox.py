@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from narval.agent.turn import Turn
-from narval.ask.chat.rights import chat_box, settings_of
+from narval.ask.chat.chats import chat_box, settings_of
 from narval.ask.registry import operation
 from narval.core.definitions.people.directory import Person
 from narval.core.errors import RequestError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from narval.ask.chat import rights
+from narval.ask.chat import chats
 from narval.core.errors import RequestError
 from tests.daemon.at_work import in_a_loop
 from tests.surfaces.chat.at_work import ChatAtWork, chat_at_work, make_chat_home
@@ -26,7 +26,7 @@ async def written(chat: ChatAtWork, *words: str) -> str:
 @pytest.fixture
 def code(monkeypatch: pytest.MonkeyPatch) -> str:
     """The code that every link has."""
-    monkeypatch.setattr(rights.secrets, "choice", lambda letters: "k")
+    monkeypatch.setattr(chats.secrets, "choice", lambda letters: "k")
     return "kkkkkkkkkk"
 
 
@@ -89,7 +89,7 @@ async def test_C2_a_code_holds_for_ten_minutes_and_twenty_guesses(tmp_path: Path
         with pytest.raises(RequestError, match=r"there is no person 'bob' in etc/people.toml"):
             await chat.ask("chat_link", person="bob")
         await chat.ask("chat_link", person="ann")
-        for _ in range(rights.MOST_TRIES):
+        for _ in range(chats.MOST_TRIES):
             await chat.service.write("abcdefghjk", "eve@example.org")
         await chat.service.write(code, "eve@example.org")
         await chat.settled()
