@@ -29,9 +29,9 @@ from narval.core.memory.labels import FILE as OF_FILES
 from narval.core.memory.labels import MODEL
 from narval.core.memory.labels import PROGRAM as OF_PROGRAMS
 from narval.core.patterns.pattern import Condition, condition
-from narval.core.trust.file_access import gives_paths, may_be_closed, may_copy, may_read, may_write
 from narval.core.trust.flow import CallFlow, Literal, Taken, TheArgument
 from narval.core.trust.landscape import Followed, Key, KnownHome, Landscape, is_run, keeps_of, key_of
+from narval.core.trust.needs import gives_paths, may_be_closed, may_copy, may_read, may_write
 from narval.core.trust.parts import VALUES, where_in
 from narval.core.trust.paths import SlotPath, is_within
 from narval.core.trust.places import CODE, MEMORY, PLAIN, Place, Source
