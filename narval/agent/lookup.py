@@ -18,8 +18,8 @@ from narval.core.memory import labels
 from narval.core.memory.labels import ANY_MODEL, MODEL, SECRET
 from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import Condition
+from narval.core.trust.contents import KnownValues
 from narval.core.trust.grants import Grant
-from narval.core.trust.known_values import KnownValues
 from narval.core.trust.rules import Rules, RuleUses
 from narval.files.settings import CurrentSettings
 

@@ -22,8 +22,8 @@ from narval.core.elements.names import CONTROLS, SAID, START_PLANS, TARGET
 from narval.core.elements.own_elements import GRANT_REQUEST
 from narval.core.errors import ActionError, Fault
 from narval.core.patterns.pattern import Condition
+from narval.core.trust.contents import values_in
 from narval.core.trust.flow import CallFlow, InMemory, Literal, Origin, flow_of
-from narval.core.trust.known_values import values_in
 from narval.core.trust.needs import written_by
 from narval.files.mcp_clients import TOOL_CALL
 from narval.files.memory_file import SHOWN as DECLARED

@@ -8,7 +8,7 @@ from narval.core.elements.changes import Added, Labelled, Outdated
 from narval.core.elements.element import Element, Tree
 from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import Condition, compile_pattern
-from narval.core.trust.known_values import KnownValues
+from narval.core.trust.contents import KnownValues
 
 MAILS = compile_pattern("contact/@mail")
 
