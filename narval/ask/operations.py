@@ -46,7 +46,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "chat.outbox": ("chat_outgoing", "chat_begun", "chat_sent", "chat_unsent"),
     "clients.resources": ("client_resource",),
     "clients.calling": ("mcp_clients", "client_tools", "use_tool", "client_run", "cancel_call"),
-    "clients.offered": (
+    "clients.outside": (
         "callers", "call_offered", "offered_run", "ask_for_peer", "hooks", "take_hook", "note_refused",
     ),
     "memory.changing": ("add", "outdate", "withdraw", "withdrawal", "confirm", "undo"),
