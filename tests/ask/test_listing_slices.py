@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import narval
-import narval.system.long_work as long_work
 from narval.agent.run_table import RunTable
 from narval.ask.operations import invoke
 from narval.core.elements.changes import Forgotten
@@ -20,6 +19,7 @@ from narval.core.memory.memory import Memory
 from narval.core.memory.packed import ElementTable
 from narval.core.patterns.pattern import condition
 from narval.surfaces.python.agent import Agent
+from narval.system import long_work
 from tests.ask.test_paging import RECIPES
 
 AT_ONCE = 6

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import narval
-import narval.system.long_work as long_work
 from narval.agent import run as runs
 from narval.ask.runs import story
 from narval.ask.runs.drawing import graph_of
@@ -18,6 +17,7 @@ from narval.core.errors import RequestError
 from narval.store.reading import Tables
 from narval.store.statements import statements
 from narval.store.tables import POSTGRESQL
+from narval.system import long_work
 from tests.surfaces.cli.command_line import data, make_home, well
 from tests.surfaces.cli.command_line import narval as command
 
