@@ -13,9 +13,9 @@ from typing import Any
 
 from narval.ask import json_forms
 from narval.ask.asker import CHAT, Asker
-from narval.ask.asking_person import check_may
 from narval.ask.labels import as_program, giving
 from narval.ask.lazy_table import LazyTable
+from narval.ask.people import check_may
 from narval.ask.registry import ASKER, Operation
 from narval.core.agent_name import stands_for_peer
 from narval.core.agreeing import Act
@@ -40,7 +40,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "trials.past_jobs": ("try_on_past", "job", "jobs", "end_job"),
     "trials.drafting": ("draft", "go_on_drafting", "end_drafting"),
     "attention.incidents": ("incidents", "acknowledge", "retry_incident"),
-    "asking_person": ("people", "vouch"),
+    "people": ("people", "vouch"),
     "chat.chats": ("chats", "chat_state", "chat_link", "chat_linked"),
     "chat.inbox": ("chat_take", "chat_inbox", "chat_reply", "chat_element", "chat_asked"),
     "chat.outbox": ("chat_outgoing", "chat_begun", "chat_sent", "chat_unsent"),

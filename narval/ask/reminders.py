@@ -15,10 +15,10 @@ from narval.agent.declared import outdate_elements, replace_element
 from narval.agent.runs import cannot_start
 from narval.agent.turn import Turn
 from narval.ask.asker import CHAT, PROGRAM, Asker
-from narval.ask.asking_person import onlooker
 from narval.ask.documents import raise_if_over_limit, raise_if_refused
 from narval.ask.lookup import command
 from narval.ask.memory.changing import outdatable
+from narval.ask.people import onlooker
 from narval.ask.registry import operation
 from narval.ask.withholding import is_withheld
 from narval.core.definitions.appointment import read_date

@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 from narval.agent.turn import Turn
 from narval.ask import json_forms
 from narval.ask.asker import Asker
-from narval.ask.asking_person import no_such_person
+from narval.ask.people import no_such_person
 from narval.ask.registry import operation
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import RequestError

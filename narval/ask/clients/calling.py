@@ -14,7 +14,6 @@ from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
 from narval.ask import json_forms
 from narval.ask.asker import CLIENT, NOBODY, PROGRAM, Asker
-from narval.ask.asking_person import check_may
 from narval.ask.clients.descriptions import DESCRIPTIONS
 from narval.ask.clients.tools import (
     TOOLS,
@@ -27,6 +26,7 @@ from narval.ask.clients.tools import (
 from narval.ask.daemon.status import changed
 from narval.ask.labels import giving
 from narval.ask.operations import OPERATIONS
+from narval.ask.people import check_may
 from narval.ask.registry import Form, operation
 from narval.ask.runs.acts import cancel, start
 from narval.ask.withholding import is_withheld, run_told

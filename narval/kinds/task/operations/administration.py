@@ -13,9 +13,9 @@ from narval.agent.run import Run
 from narval.agent.runs import cannot_take
 from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, Asker
-from narval.ask.asking_person import why_not_administering
 from narval.ask.documents import add_all, admitted, raise_if_over_limit
 from narval.ask.lookup import command, files_of, find_run
+from narval.ask.people import why_not_administering
 from narval.ask.registry import operation
 from narval.core.engines.events import Plain
 from narval.core.errors import RequestError, TaskRefusedError

@@ -16,10 +16,10 @@ from narval.agent.run import Run
 from narval.agent.runs import cannot_take
 from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, Asker
-from narval.ask.asking_person import onlooker
 from narval.ask.daemon.requests import turn as next_turn
 from narval.ask.documents import raise_if_over_limit
 from narval.ask.lookup import command
+from narval.ask.people import onlooker
 from narval.ask.registry import operation
 from narval.core.engines.events import Plain
 from narval.core.errors import RequestError, TaskRefusedError, WorkRefusedError

@@ -16,8 +16,8 @@ from narval.agent.forgetting import forget_at_once
 from narval.agent.replay import state_of
 from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, PYTHON, Asker
-from narval.ask.asking_person import person_of, who_acts, why_not_administering
 from narval.ask.labels import signal_in
+from narval.ask.people import person_of, who_acts, why_not_administering
 from narval.ask.registry import Operation, operation
 from narval.core.definitions.people.directory import GRANTING
 from narval.core.definitions.suggestions import closest

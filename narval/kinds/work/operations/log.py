@@ -7,9 +7,9 @@ from typing import Any
 
 from narval.agent.run import Run
 from narval.ask.asker import PROGRAM, Asker
-from narval.ask.asking_person import onlooker, who_acts
 from narval.ask.json_forms import moment
 from narval.ask.paging import gathered
+from narval.ask.people import onlooker, who_acts
 from narval.ask.registry import operation
 from narval.ask.runs.history import lines
 from narval.daemon.daemon import Daemon
