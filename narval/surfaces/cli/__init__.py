@@ -118,7 +118,7 @@ _WHERE = {
     "send": "memory", "letters": "memory", "remind": "reminding", "reminders": "reminding",
     "runs": "runs", "show": "runs", "history": "history", "why": "runs", "cancel": "runs", "signal": "runs",
     "retry": "runs", "renew": "runs", "migrate": "migrating",
-    "attention": "monitor.attention", "errors": "monitor.attention", "calendar": "reminding",
+    "attention": "attention", "errors": "attention", "calendar": "reminding",
     "people": "chat", "hooks": "links",
     "link": "links",
     "chat": "chat", "chats": "chat",
