@@ -114,7 +114,7 @@ _WHERE = {
     "start": "memory", "add": "memory", "outdate": "memory", "memory": "memory",
     "trust": "withdrawing", "withdraw": "withdrawing", "confirm": "withdrawing", "undo": "withdrawing",
     "element": "withdrawing", "part": "history", "timeline": "history",
-    "figures": "monitor.figures", "gantt": "monitor.figures",
+    "figures": "figures", "gantt": "figures",
     "send": "memory", "letters": "memory", "remind": "reminding", "reminders": "reminding",
     "runs": "runs", "show": "runs", "history": "history", "why": "runs", "cancel": "runs", "signal": "runs",
     "retry": "runs", "renew": "runs", "migrate": "migrating",
