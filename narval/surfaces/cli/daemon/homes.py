@@ -112,7 +112,7 @@ def check(
 
     form = [{**json_forms.fault(fault), "warning": fault.warning} for fault in faults]
     if explore:
-        from narval.surfaces.cli.reach import explore as explore_all
+        from narval.surfaces.cli.check_reports import explore as explore_all
 
         well = explore_all(session, faults, form, _count(faults), files, **limits)
         context.exit(0 if well else NOT_WELL)
@@ -164,7 +164,7 @@ def _reached(
     session: Session, named: list[Path | str], label: str | None
 ) -> tuple[dict[str, Any], Iterable[str]]:
     """The labels that reach calls outside, in files or definitions: the answer, and its lines."""
-    from narval.surfaces.cli.reach import reached_in
+    from narval.surfaces.cli.check_reports import reached_in
 
     reached = reached_in(session, named, label)
     return {"reach": reached.rows}, reached.lines()
