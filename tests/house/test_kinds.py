@@ -31,7 +31,7 @@ ALLOWED: dict[str, str] = {
     "narval.files.people_file": "work is what a rule of the home asks",
     "narval.files.trust_file": "recipe is a key of a rule, for any definition",
     "narval.ask.memory.trust": "recipe is a key of a rule, for any definition",
-    "narval.surfaces.cli.withdrawing": "recipe is a key of a rule, for any definition",
+    "narval.surfaces.cli.elements": "recipe is a key of a rule, for any definition",
     "narval.people.files": "people are asked by work",
     "narval.people.mail.channel": "people are asked by work",
     "narval.trials.simulate.parser": "recipe is an attribute of scenarios, for any definition",
