@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import narval
+from narval.surfaces.web.drawing.derived import correspondence
 from narval.surfaces.web.drawing.layout import Layouts, source
-from narval.surfaces.web.drawing.provenance import correspondence
 from narval.surfaces.web.drawing.svg import drawing
 from tests.places import ROOT
 

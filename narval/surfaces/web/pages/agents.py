@@ -10,7 +10,7 @@ from typing import Any
 
 from narval.core.errors import RequestError
 from narval.surfaces.http.page import EVERYBODY, Follows, Redirect, Shown, Visit, act, page, with_query
-from narval.surfaces.web.drawing.provenance import correspondence
+from narval.surfaces.web.drawing.derived import correspondence
 from narval.surfaces.web.pages.run import drawing_with
 
 LISTED = 100

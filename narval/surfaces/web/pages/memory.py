@@ -25,7 +25,7 @@ from narval.surfaces.http.page import (
     segment,
     whole_number,
 )
-from narval.surfaces.web.drawing.provenance import provenance, trail
+from narval.surfaces.web.drawing.derived import provenance, trail
 from narval.surfaces.web.pages.run import drawing_of, drawing_with
 from narval.surfaces.web.pages.run_acts import offered
 
