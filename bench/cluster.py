@@ -22,7 +22,7 @@ from narval.calls.executor import Executor
 from narval.calls.programs.backend import ProgramBackend
 from narval.calls.programs.reaper_client import ReaperClient
 from narval.calls.record import CallListener
-from narval.files.settings import CERTIFICATES, LOCAL, CallLimits, ClusterSettings
+from narval.files.settings import CERTIFICATES, LOCAL_CLUSTER, CallLimits, ClusterSettings
 
 WORKERS, ALONE, SHORT = 2, 300, 5000
 MODULE = """
@@ -39,7 +39,7 @@ class Asked:
         self._module = folder / "m.py"
         self._module.write_text(MODULE)
         programs = ProgramBackend(asyncio.get_running_loop(), reaper=ReaperClient(folder=folder))
-        cluster = ClusterSettings(address=LOCAL, workers=WORKERS)
+        cluster = ClusterSettings(address=LOCAL_CLUSTER, workers=WORKERS)
         self.book = CallBook(Executor(CallLimits(cluster=cluster), programs=programs))
         self._count = 0
 

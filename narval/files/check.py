@@ -36,7 +36,7 @@ from narval.files.people_file import PEOPLE_FILE, place_of_rule, read_people
 from narval.files.reach import refusals, sources_of
 from narval.files.reading import Reading, load
 from narval.files.schemas import Schemas
-from narval.files.settings import FILE, PACKAGE, Settings, parse_settings, read_settings
+from narval.files.settings import FILE, CLUSTER_PACKAGE, Settings, parse_settings, read_settings
 from narval.files.trust_file import doubts_of_trust
 from narval.store.open import look_into
 from narval.store.postgresql.drivers import driver_of
@@ -173,8 +173,8 @@ def _without_a_cluster(library: Library, settings: Settings) -> Iterator[Fault]:
     why = ""
     if not settings.cluster.address:
         why = f'{FILE} names none; write cluster = "local", or the address of a scheduler'
-    elif not is_installed(PACKAGE):
-        why = f"the package {PACKAGE} is not installed; install it: {install_command('cluster')}"
+    elif not is_installed(CLUSTER_PACKAGE):
+        why = f"the package {CLUSTER_PACKAGE} is not installed; install it: {install_command('cluster')}"
     for found in library if why else ():
         if isinstance(found, Action) and found.where == "cluster":
             message = f"{found.name}: its calls wait for a cluster, and {why}"

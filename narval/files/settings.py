@@ -33,51 +33,7 @@ from narval.files.outside.services import (
     services_of,
 )
 from narval.files.outside.sources import DATAFLOWS, SOURCES, FlowLimits, FlowSource, read_sources
-from narval.files.toml import count, fitting, size
 from narval.files.web_settings import LINK, WEB, LinkSettings, WebSettings, read_link, read_web
-
-LOCAL = "local"
-"""The cluster of this machine, which the daemon starts."""
-
-PACKAGE = "distributed"
-"""The package of its client, which is an extra."""
-
-CERTIFICATES = ("ca.pem", "cert.pem", "key.pem")
-"""The files in a folder of certificates: the authority's, the home's own, and its key."""
-
-
-class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The place for heavy calls; CLUSTER_KEYS has the names of its settings."""
-
-    address: Annotated[str, read_address] = ""
-    """The address of a scheduler of dask, or LOCAL; "" names none."""
-    certificates: Annotated[str, fitting(lambda text: True, "a folder, or none")] = ""
-    """The folder of the certificates with which both sides authenticate each other."""
-    workers: Annotated[int, count(1000)] = max(2, os.cpu_count() or 1)
-    """The number of workers of a local cluster."""
-    memory: Annotated[int, size] = 512 * 1024 * 1024
-    """The most bytes of results that wait to be recorded."""
-    resources: Annotated[Resources, read_table] = ()
-    """The resources of the first worker of a local cluster, by name."""
-
-
-CLUSTER_KEYS: Mapping[str, str] = {
-    name: "cluster" if name == "address" else f"cluster_{name}" for name in ClusterSettings.__struct_fields__
-}
-"""The keys of the file that set its fields."""
-
-
-def read_address(value: object) -> str:
-    """Read the address of a scheduler: only TLS, since whoever may connect controls all members (G67)."""
-    if value in ("", LOCAL) or (isinstance(value, str) and re.fullmatch(r"tls://\S+:\d{1,5}", value)):
-        return str(value)
-    raise ValueError('"local", the address of a scheduler such as "tls://host:8786", or none at all')
-
-
-def read_table(value: object) -> Resources:
-    """Read resources of this machine, by name."""
-    return resources_of(value, "names with numbers, such as { GPU = 1 }")
-
 
 FILE = "etc/narval.toml"
 
@@ -122,6 +78,49 @@ def _columns(value: object) -> Mapping[str, tuple[str, ...]]:
     ):
         raise ValueError('a list of attributes for each name, such as email = ["from", "subject"]')
     return MappingProxyType({**COLUMNS, **{name: tuple(names) for name, names in value.items()}})
+
+
+LOCAL_CLUSTER = "local"
+"""The cluster of this machine, which the daemon starts."""
+
+CLUSTER_PACKAGE = "distributed"
+"""The package of its client, which is an extra."""
+
+CERTIFICATES = ("ca.pem", "cert.pem", "key.pem")
+"""The files in a folder of certificates: the authority's, the home's own, and its key."""
+
+
+class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The place for heavy calls; CLUSTER_KEYS has the names of its settings."""
+
+    address: Annotated[str, _cluster_address] = ""
+    """The address of a scheduler of dask, or LOCAL_CLUSTER; "" names none."""
+    certificates: Annotated[str, toml.fitting(lambda text: True, "a folder, or none")] = ""
+    """The folder of the certificates with which both sides authenticate each other."""
+    workers: Annotated[int, toml.count(1000)] = max(2, os.cpu_count() or 1)
+    """The number of workers of a local cluster."""
+    memory: Annotated[int, toml.size] = 512 * 1024 * 1024
+    """The most bytes of results that wait to be recorded."""
+    resources: Annotated[Resources, _resources] = ()
+    """The resources of the first worker of a local cluster, by name."""
+
+
+CLUSTER_KEYS: Mapping[str, str] = {
+    name: "cluster" if name == "address" else f"cluster_{name}" for name in ClusterSettings.__struct_fields__
+}
+"""The keys of the file that set its fields."""
+
+
+def _cluster_address(value: object) -> str:
+    """The address of a scheduler: only TLS, since whoever may connect controls all members (G67)."""
+    if value in ("", LOCAL_CLUSTER) or (isinstance(value, str) and re.fullmatch(r"tls://\S+:\d{1,5}", value)):
+        return str(value)
+    raise ValueError('"local", the address of a scheduler such as "tls://host:8786", or none at all')
+
+
+def _resources(value: object) -> Resources:
+    """Resources of this machine, by name."""
+    return resources_of(value, "names with numbers, such as { GPU = 1 }")
 
 
 class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -302,7 +301,7 @@ def _settings(home: Path, file: toml.TomlFile) -> Settings:
     mail = _mail(file) if MAIL in values else None
     services = read_services(file)
     cluster = {name: values.pop(key) for name, key in CLUSTER_KEYS.items() if key in values}
-    if cluster.get("address", LOCAL) not in ("", LOCAL) and not cluster.get("certificates"):
+    if cluster.get("address", LOCAL_CLUSTER) not in ("", LOCAL_CLUSTER) and not cluster.get("certificates"):
         needed = f"cluster_certificates beside it, a folder of {', '.join(CERTIFICATES)}"
         file.note(("cluster",), f"cluster: expected {needed}, found none")
     folders = values.get("xslt_folders", ())

@@ -31,7 +31,7 @@ from narval.calls.record import ABANDONED, CallRecord, Outcome
 from narval.calls.workers.frames import FrameError
 from narval.core.definitions.action.needs import shown_resources
 from narval.core.engines.events import Failure
-from narval.files.settings import LOCAL, CallLimits
+from narval.files.settings import LOCAL_CLUSTER, CallLimits
 
 _MOST_IN_GROUP = 100
 
@@ -158,7 +158,7 @@ class Cluster(QueuedBackend):
         if not bodies:
             return
         call, once = task.first.call, is_once(task.first)
-        kept = len(task.calls) == 1 and self._limits.cluster.address != LOCAL
+        kept = len(task.calls) == 1 and self._limits.cluster.address != LOCAL_CLUSTER
         task.send(ClusterTask(task.key, bodies, call.target.resources, kept, once, call.has_begun))
         if not self._outbox:
             self._loop.call_soon(self._empty_outbox)

@@ -13,7 +13,7 @@ import pytest
 from narval.calls.executor import Executor
 from narval.calls.record import CallListener, CallRecord, Outcome
 from narval.core.engines.commands import Call
-from narval.files.settings import LOCAL, ClusterSettings
+from narval.files.settings import LOCAL_CLUSTER, ClusterSettings
 from tests.calls.cluster.conftest import PROGRAM, ClusterCalls, SharedCluster
 from tests.calls.conftest import Module
 
@@ -145,7 +145,7 @@ def test_G70_a_call_that_kills_its_workers_has_crashed(
 def test_G70_a_scheduler_that_is_lost_is_told_and_its_calls_are_made_again(
     daemon: Daemon, text: Module, tmp_path: Path, go: Path
 ) -> None:
-    calls = daemon(ClusterSettings(address=LOCAL, workers=1))
+    calls = daemon(ClusterSettings(address=LOCAL_CLUSTER, workers=1))
     again = started(calls, text, "noted")
     calls.until(lambda: len(noted(tmp_path)) == 1)
     once = started(calls, text, "noted", [])
@@ -162,7 +162,7 @@ def test_G65_a_local_cluster_that_starts_is_no_warning_and_ends_when_nobody_need
     daemon: Daemon, text: Module, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "narval.cluster")
-    calls = daemon(ClusterSettings(address=LOCAL, workers=1), worker_idle=0.01)
+    calls = daemon(ClusterSettings(address=LOCAL_CLUSTER, workers=1), worker_idle=0.01)
     assert local_clusters() == []
     assert calls.ask(text).problem is None
     assert {record.levelname for record in caplog.records if record.name == "narval.cluster"} == {"INFO"}
