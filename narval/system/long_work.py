@@ -1,4 +1,6 @@
-"""x"""
+"""Long work beside the event loop: in slices between which the loop runs other work, or in a thread of its
+own.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
-"""The header of a run's state, the same for every kind; the base of its changes; and the parts shared by the
-elements of all runs.
+"""The state of a run: its header, the same for every kind; the base of its changes; the parts shared by the
+elements of all runs; and its migration to another version of its definition.
+
+A kind that supports migration has a pure function `migrated`, which gives the state of the run in the other
+version, or the parts without a place there. The event `Migrated` tells the run.
 """
 
 from __future__ import annotations
@@ -158,6 +161,9 @@ def finished(root: etree._Element, context: Iterable[int]) -> bytes:
     for eid in context:
         etree.SubElement(elements, "element", eid=str(eid))
     return etree.tostring(root, encoding="utf-8")
+
+
+# --- migration --------------------------------------------------------------------------------------------
 
 
 class NoPlace(NamedTuple):

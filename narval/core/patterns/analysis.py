@@ -1,9 +1,10 @@
 """Analysis: the clauses of an expression, which say what elements it can match and when they alone decide.
 
-The context node is a `memory` whose only child is the element, so `email[@subject='Hi']` asks for a name
-and an attribute of the root, as do `/memory/email/@subject = 'Hi'` and `*[self::email and @subject='Hi']`.
-A part that is not understood demands nothing and is not exact: it is evaluated, never guessed. Of XPath 3.1
-only what means the same is used (numbers are parsed differently), and nothing is exact, since it may raise.
+The context node is a `memory` whose only child is the element, so `email[@subject='Hi']` asks for a name and
+an attribute of the root, as do `/memory/email/@subject = 'Hi'` and `*[self::email and @subject='Hi']`. A part
+that does not depend on the element is a *term*, evaluated when the expression is bound. A part that is not
+understood demands nothing and is not exact: it is evaluated, never guessed. Of XPath 3.1 only what means the
+same is used (numbers are parsed differently), and nothing is exact, since it may raise.
 """
 
 from __future__ import annotations

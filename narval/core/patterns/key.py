@@ -1,5 +1,9 @@
 """Keys: tests that an element must pass for a condition to hold, without evaluating an expression.
 
+A *field* is the values that a path without predicates gives from an element's root: `@subject` is an
+attribute, `header/from` the text of those children, `.` all text. Values are compared like node sets in XPath
+1.0: a comparison holds if it holds for one of them.
+
 A shape is analysed once into *clauses*, whose tests compare fields with terms. A condition resolves the terms
 with its literals and variables, and has *keys*, whose tests compare fields with values. Both are
 alternatives: an element that satisfies none cannot match, and one that satisfies an `exact` alternative does.

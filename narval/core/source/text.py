@@ -1,4 +1,5 @@
-"""Source: a text with a path and a digest, which gives every error its line and column.
+"""Source: a text with a path and a digest, which gives every error its line and column; the tokens of a text,
+and the cursor with which the reader of a grammar reads them.
 
 Lines and columns count from 1, in characters.
 """
@@ -143,6 +144,8 @@ def end_of(before: str, source: Source) -> tuple[int, int]:
     lines = NEWLINE.split(before)
     return source.shifted(len(lines) - 1, len(lines[-1]))
 
+
+# --- tokens -----------------------------------------------------------------------------------------------
 
 END = "end"
 """The kind of the last token, at the end of the text."""

@@ -1,4 +1,6 @@
-"""Contents: the values of an element's part, and the links, addresses and accounts in them."""
+"""Contents: the values of an element's part, the links, addresses and accounts in them, and the known values
+of `[known]` in etc/trust.toml, from elements that contain nothing from outside.
+"""
 
 from __future__ import annotations
 
@@ -161,6 +163,9 @@ def _compared(text: str, kind: Holding) -> str:
     if kind == "account":
         return re.sub(r"[\s./()-]", "", text).lower()
     return text.rstrip(".,;:!?)]}'\"").lower()
+
+
+# --- known values -----------------------------------------------------------------------------------------
 
 
 class KnownValues:

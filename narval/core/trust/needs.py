@@ -1,4 +1,8 @@
-"""The needs of a definition: what it and everything it can call may reach, determined without a run."""
+"""The needs of a definition: what it and everything it can call may reach, determined without a run; and
+which actions may write files and read them, according to their needs.
+
+A file that narval wrote keeps the labels of its contents, for when it is read again.
+"""
 
 from __future__ import annotations
 
@@ -294,6 +298,9 @@ def _is_within(path: str) -> bool:
         return False
     first, *rest = normal(path).split("/")
     return first not in ("..", "") and (first == "data" or (not rest and "." in first))
+
+
+# --- files ------------------------------------------------------------------------------------------------
 
 
 def may_write(action: Action) -> bool:

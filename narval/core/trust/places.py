@@ -1,5 +1,5 @@
-"""Places: the elements that can exist in a home, determined before it runs, and which of them a search can
-find.
+"""Places: the elements that can exist in a home, determined before it runs, as nodes of a graph along which
+labels travel; and which of them a search can find.
 """
 
 from __future__ import annotations
@@ -228,6 +228,8 @@ def _may_be_written(fits: Condition, literal: Literal) -> bool:
         for pattern in fits.patterns
     )
 
+
+# --- labels on their way ----------------------------------------------------------------------------------
 
 PLAIN, MEMORY, CODE = 0, 1, 2
 """The kinds of edges; a path with both is `MEMORY | CODE`."""

@@ -1,4 +1,5 @@
-"""Sentences about what a definition does, and the description of a definition by its kind (D1).
+"""Sentences about what a definition does, the description of a definition by its kind (D1), and the words
+that all kinds share: lists, quotations, lengths of time, counts.
 
 The language of such a kind has a module `telling`, whose `sentences` takes a definition and the library with
 its targets.
@@ -112,6 +113,8 @@ def _declared(definition: Definition, library: Library) -> Iterator[Sentence]:
     else:
         yield Sentence(f"{what}.", definition.line)
 
+
+# --- words ------------------------------------------------------------------------------------------------
 
 _UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60))
 _LIKE_CONSONANTS = ("uni", "use", "usa", "eu", "one", "once", "ur")
