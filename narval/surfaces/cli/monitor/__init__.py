@@ -1,1 +1,0 @@
-"""Commands that show what the pages of the monitor show."""
