@@ -27,7 +27,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from narval.core.errors import OperatorError
 from narval.surfaces.control import wire
 from narval.surfaces.http.guard import ADMITTED, LIVE, SECURITY, Application, RequestLimits
-from narval.surfaces.http.live.stream import PATIENCE
+from narval.surfaces.http.stream import PATIENCE
 
 PORT = 7457
 """The default port; if it is taken, `PORTS` after it are tried."""

@@ -9,8 +9,8 @@ import pytest
 
 from narval.core.errors import DaemonGoneError, RequestError, SilentError
 from narval.surfaces.http.live.hub import IN_ALL, LINGER, FollowedPage, PageNews
-from narval.surfaces.http.live.stream import QUEUE, PageStream, differences, message, picture
 from narval.surfaces.http.page import Follows, Patch, Shown
+from narval.surfaces.http.stream import QUEUE, PageStream, differences, message, picture
 from tests.surfaces.http.fake_time import run
 from tests.surfaces.http.followed_pages import Pages, PlayedPage
 

@@ -17,7 +17,9 @@ from starlette.responses import PlainTextResponse, Response
 from narval.ask.text import in_shown_zone
 from narval.core.errors import DaemonGoneError, NarvalError, SilentError
 from narval.surfaces.control.async_client import AsyncClient
-from narval.surfaces.http.live.stream import (
+from narval.surfaces.http.page import VISITOR, Follows, PageRoute, Shown, Visitor
+from narval.surfaces.http.rendering import live_blocks
+from narval.surfaces.http.stream import (
     NOTHING,
     PageStream,
     Picture,
@@ -27,8 +29,6 @@ from narval.surfaces.http.live.stream import (
     message,
     picture,
 )
-from narval.surfaces.http.page import VISITOR, Follows, PageRoute, Shown, Visitor
-from narval.surfaces.http.rendering import live_blocks
 
 log = logging.getLogger("narval.web")
 
