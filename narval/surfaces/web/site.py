@@ -14,7 +14,7 @@ from narval.core.errors import NarvalError
 from narval.core.kinds import KINDS
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.application import Site
-from narval.surfaces.http.live.hub import Hub
+from narval.surfaces.http.hub import Hub
 from narval.surfaces.http.page import EVERYBODY, OPERATORS, READERS, PageRoute, Visit
 from narval.surfaces.http.rendering import StaticFiles, environment
 from narval.surfaces.web.drawing.layout import Layouts

@@ -20,7 +20,7 @@ from narval.surfaces.chat.program import _other_files
 from narval.surfaces.control import async_client, wire
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.control.server import ControlServer
-from narval.surfaces.http.live.hub import FollowedPage, Questions
+from narval.surfaces.http.hub import FollowedPage, Questions
 from narval.surfaces.link.asking import PeerAsking
 from narval.system.file_events import FileEvents
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from narval.core.errors import NarvalError
 from narval.surfaces.control.async_client import AsyncClient
-from narval.surfaces.http.live.hub import Hub
+from narval.surfaces.http.hub import Hub
 from narval.surfaces.http.page import VISITOR, Follows, PageRoute, Patch, Shown, Visitor
 
 TEMPLATE = "{% block live_state %}{{ state }}{% endblock %}{% block live_form %}{{ token }}{% endblock %}"

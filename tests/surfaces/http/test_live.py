@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from narval.core.errors import DaemonGoneError, RequestError, SilentError
-from narval.surfaces.http.live.hub import IN_ALL, LINGER, FollowedPage, PageNews
+from narval.surfaces.http.hub import IN_ALL, LINGER, FollowedPage, PageNews
 from narval.surfaces.http.page import Follows, Patch, Shown
 from narval.surfaces.http.stream import QUEUE, PageStream, differences, message, picture
 from tests.surfaces.http.fake_time import run
