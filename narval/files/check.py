@@ -36,7 +36,7 @@ from narval.files.people_file import PEOPLE_FILE, place_of_rule, read_people
 from narval.files.reach import refusals, sources_of
 from narval.files.reading import Reading, load
 from narval.files.schemas import Schemas
-from narval.files.settings import FILE, CLUSTER_PACKAGE, Settings, parse_settings, read_settings
+from narval.files.settings import CLUSTER_PACKAGE, FILE, Settings, parse_settings, read_settings
 from narval.files.trust_file import doubts_of_trust
 from narval.store.open import look_into
 from narval.store.postgresql.drivers import driver_of

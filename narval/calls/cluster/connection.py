@@ -32,7 +32,7 @@ from narval.calls.programs.process_group import CommandRunner, EndedWithLease
 from narval.calls.programs.spawn import CannotStartError
 from narval.core.definitions.action.needs import shown_resources
 from narval.core.engines.events import Failure
-from narval.files.settings import CERTIFICATES, LOCAL_CLUSTER, CLUSTER_PACKAGE, ClusterSettings
+from narval.files.settings import CERTIFICATES, CLUSTER_PACKAGE, LOCAL_CLUSTER, ClusterSettings
 from narval.system.extras import install_command, is_installed
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ class ClusterConnection:
             self.missing = _NONE_SET
             self.away(_NONE_SET)
         elif not is_installed(CLUSTER_PACKAGE):
-            command = install_command("cluster")
-            self.missing = f"expected the package {CLUSTER_PACKAGE}; install it, then narval reload: {command}"
+            install = f"install it, then narval reload: {install_command('cluster')}"
+            self.missing = f"expected the package {CLUSTER_PACKAGE}; {install}"
             self.away(self.missing)
         elif self.settings.address == LOCAL_CLUSTER:
             folder, commands = self._programs.reaper.folder, self._programs.commands
