@@ -29,6 +29,25 @@ from narval.daemon.daemon import Daemon
 from narval.daemon.waiters import Changes
 from narval.system.long_work import TimeSlice
 
+SHOWN = 10
+"""The most of one sort that get a sentence each."""
+
+
+LONGEST = 300
+"""The most characters of a sentence."""
+
+
+def item(what: str, grave: str, text: str, link: Form, since: float | None = None) -> Form:
+    """One thing that needs attention, in a sentence."""
+    return {
+        "what": what,
+        "grave": grave,
+        "text": shortened(text, LONGEST),
+        "link": link,
+        "since": json_forms.moment(since),
+    }
+
+
 WITHDRAWN = "withdrawn"
 """The error of a step whose item was withdrawn with a reason: it needs no one's attention."""
 
@@ -95,24 +114,6 @@ def _sentence(agent: AgentState, newest: Incident, of: Mapping[int, tuple[float,
         times = f"{counted(count, 'run')} that undo, the last: " if count > 1 else ""
         return f"{times}{failed}: {said}; what could not be undone stays done"
     return f"{runs} {newest.definition} failed{at}{last}: {said}"
-
-
-SHOWN = 10
-"""The most of one sort that get a sentence each."""
-
-LONGEST = 300
-"""The most characters of a sentence."""
-
-
-def item(what: str, grave: str, text: str, link: Form, since: float | None = None) -> Form:
-    """One thing that needs attention, in a sentence."""
-    return {
-        "what": what,
-        "grave": grave,
-        "text": shortened(text, LONGEST),
-        "link": link,
-        "since": json_forms.moment(since),
-    }
 
 
 async def calls_that_wait(daemon: Daemon) -> list[Form]:

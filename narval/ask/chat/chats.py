@@ -1,4 +1,8 @@
-"""The chats of a home: their state, their boxes, and the guarantee that a message takes effect once."""
+"""The chats of a home: their state, their boxes, the accounts linked with people, and the guarantee that a
+message takes effect once.
+
+An account is linked by a code that it sends.
+"""
 
 from __future__ import annotations
 

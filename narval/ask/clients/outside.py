@@ -1,5 +1,7 @@
-"""Requests from outside the home, each within the rights of its sender: from programs that call an agent's
-offers over HTTP (`http:NAME` in its `offers`), and from peers, whose table gives their rights.
+"""Requests from outside the home, each within the rights of its sender.
+
+Webhooks add the element of a call, once for each key of a sender. Programs call an agent's offers over HTTP
+(`http:NAME` in its `offers`). Peers ask operations with the rights that the peer's table gives.
 """
 
 from __future__ import annotations

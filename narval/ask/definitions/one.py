@@ -1,7 +1,7 @@
 """The operations `definition` and `tell`: the details of one definition, and what it does in sentences.
 
-Its inputs are the elements that its parts take and that nothing within it produces. Two tellings are compared
-sentence by sentence.
+Its inputs are the elements that its parts take and that nothing within it produces. The text of a version
+comes from its stored bytes. Two tellings are compared sentence by sentence.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The operation `element`: the details of one element, and its provenance both ways.
+"""The operation `element`: the details of one element, its provenance both ways, and its story.
 
 The way back, to what it was made from, follows the inputs that an origin names. The way forward follows the
-index of what was made from each element (`narval.core.memory.descent`).
+index of what was made from each element (`narval.core.memory.descent`). The story adds which runs wait for
+such an element.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Operations on trust: the labels of an element, the rules, and the owner's endorsement."""
+"""Operations on trust: the labels of an element, the rules, the owner's endorsement, and how far labels
+reach.
+
+`reach` says which labels can reach calls outside, and how the rules judge that.
+"""
 
 from __future__ import annotations
 

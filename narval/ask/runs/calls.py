@@ -1,7 +1,7 @@
-"""The operations `timeline` and `gantt`: the calls and waits of a run, and those of all runs of the last
-hour.
+"""The operations `timeline`, `part` and `gantt`: calls and waits, of a run, of one part, of the last hour.
 
-A timeline is read from the journal of its run.
+A timeline is read from the journal of its run. A part has everything about it, as `why` has of what it waits
+for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The commands about grants: what definitions need outside the home, and who granted it."""
+"""The commands edit, grants, grant and revoke: the file of a definition, and what it needs outside the home.
+
+An edit alters the file after a check, and is taken back. Grants say who granted what.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The hub: all streams of a program within their limits, and the pages and requests behind them."""
+"""Open pages: the hub of all streams of a program, and the pages that are remade for them.
+
+The hub keeps streams within their limits, and knows the pages and requests behind them. A followed page is
+remade once for all that have it open, at most four times a second.
+"""
 
 from __future__ import annotations
 

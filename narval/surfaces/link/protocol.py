@@ -1,8 +1,8 @@
-"""The protocol of a link over HTTP: its paths, its versions, and the form of refusals.
+"""The protocol of a link over HTTP, and the client with which a command asks the daemon of another home.
 
 A request has the token of its sender, and the versions that it supports: `Narval-Link: 1-2`. The answer names
 those of the other side. Both use the newest common version; if there is none, the error says which side is
-too old.
+too old. The client is synchronous and light, as each command with `--peer` is a new program.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Drafting: a wish, a home and a model yield a proposal, round by round; each round is stored at once."""
+"""Drafting: a wish, a home and a model yield a proposal, round by round; each round is stored at once.
+
+The question to the model has the wish, and what the owner of the home has written. Nothing in it comes from
+elements: no value of memory, mail or the web, and no name that only arrived from outside. Descriptions in
+others' collections and servers are left out too.
+"""
 
 from __future__ import annotations
 

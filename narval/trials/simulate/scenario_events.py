@@ -1,7 +1,7 @@
 """The events of a scenario, in the order of simulated time.
 
 The agenda has the work of a scenario and its expectations by due moment. Work is done in a turn: starts,
-arrivals, outdatings and signals.
+arrivals, outdatings and signals. People are not asked; the scenario's acts are done to each item, or refused.
 """
 
 from __future__ import annotations

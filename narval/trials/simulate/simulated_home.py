@@ -1,4 +1,7 @@
-"""SimulatedHome: a simulation's read-only view of a home."""
+"""SimulatedHome: a simulation's read-only view of a home, and the agents in it.
+
+These are the simulated agent, and the others of its home.
+"""
 
 from __future__ import annotations
 

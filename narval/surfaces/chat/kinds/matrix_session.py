@@ -1,4 +1,7 @@
-"""A session at a homeserver of Matrix: its login, and its requests of the client API."""
+"""A session at a homeserver of Matrix: its login, its requests of the client API, and its events.
+
+Events are reduced to what matters in a chat.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The archives of XMPP (XEP-0313): that of the account, and those of rooms that have one.
+"""The rooms and archives of XMPP (XEP-0045, XEP-0313).
 
-An archive has its own id for each message, and returns the messages after an id. So a taken message is
-recognised later, whatever a server says about it.
+A room has its occupants, by the addresses that the room itself reports. The account has an archive, and so
+have some rooms. An archive has its own id for each message, and returns the messages after an id. So a taken
+message is recognised later, whatever a server says about it.
 """
 
 from __future__ import annotations

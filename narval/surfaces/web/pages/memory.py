@@ -1,4 +1,7 @@
-"""The pages of memory: a list with filters, an element with its provenance, adding, outdating (M20–M26)."""
+"""The pages of memory: a list with filters, an element with its provenance, adding, outdating, and search.
+
+A search leads to the page for a number or a name, or lists everything that contains the words.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The pages of many runs over time: a list of all with filters, and the last hour with a bar for each."""
+"""The pages of many runs: a list of all with filters, the last hour, and acts on many at once.
+
+An act on many runs has a preview, its progress, and the result. The last hour has a bar for each run.
+"""
 
 from __future__ import annotations
 
