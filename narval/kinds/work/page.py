@@ -93,10 +93,11 @@ async def _item(visit: Visit, typed: Mapping[str, list[str]], refused: WorkRefus
     number = visit.path["item"]
     item = await visit.ask("work_item", item=number)
     log = await visit.ask("work_log", item=number)
+    names = [str(field["name"]) for field in item["fields"]]
     values = {
         "item": item,
         "document": document_of(item["text"]) if item["text"] else None,
-        "typed": {name: typed.get(name, item["draft"].get(name)) for name in map(_name, item["fields"])},
+        "typed": {name: typed.get(name, item["draft"].get(name)) for name in names},
         "problems": _problems(refused),
         "refused": str(refused) if refused is not None else "",
         "log": [{**line, "said": said(line)} for line in log],
@@ -139,10 +140,6 @@ async def _led(visit: Visit, item: Mapping[str, Any]) -> dict[str, Any] | None:
         "elements": own["context"],
         "titles": own["titles"],
     }
-
-
-def _name(field: Mapping[str, Any]) -> str:
-    return str(field["name"])
 
 
 def _problems(refused: WorkRefusedError | None) -> dict[str, str]:

@@ -127,12 +127,6 @@ class FlowDriver:
                 await self._wake.wait()
             self._wake.clear()
 
-    def stop(self, failure: Failure) -> None:
-        """Void the transaction with this failure."""
-        self._stopped = failure
-        self._network.stop()
-        self._wake.set()
-
     # --- requests of the network ----------------------------------------------------------------------
 
     def _hear(self) -> requests.TransactionOver | None:
@@ -209,7 +203,9 @@ class FlowDriver:
         ttl.note(self._network.progress)
         while (left := ttl.left) > 0:
             await asyncio.sleep(left)
-        self.stop(Failure(OVERDUE, f"nothing has moved for {ttl.seconds:g} s", final=True))
+        self._stopped = Failure(OVERDUE, f"nothing has moved for {ttl.seconds:g} s", final=True)
+        self._network.stop()
+        self._wake.set()
 
 
 def with_place(failure: Failure) -> str:

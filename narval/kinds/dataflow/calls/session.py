@@ -13,7 +13,7 @@ from narval.kinds.dataflow.calls.driver import FlowDriver, FlowInput, Show
 from narval.kinds.dataflow.calls.performers.functions import CodeOperator, FunctionOperator
 from narval.kinds.dataflow.calls.performers.performing import Performer
 from narval.kinds.dataflow.calls.performers.small import Elements, Fetch, Notify, Print, Sleep
-from narval.kinds.dataflow.calls.performers.tools import FlowTools, Recorded, WorkRecord
+from narval.kinds.dataflow.calls.performers.tools import FlowTools, Recorded
 from narval.kinds.dataflow.engine.network.batches import FlowError, MemoryAlone, Relation, Spill
 from narval.kinds.dataflow.engine.network.requests import (
     FlowListener,
@@ -69,7 +69,7 @@ def performer(tools: FlowTools, request: OperatorRequest) -> Performer:
     made = PERFORMERS.get(operator.name, CodeOperator)(tools, request)
     if not operator.io or operator.name in _RECORD_THEMSELVES:
         return made
-    return Recorded(made, WorkRecord(tools.results, request), tools.numbers)
+    return Recorded(made, tools, request)
 
 
 def check_spilling(definition: DataflowDefinition, limits: FlowLimits) -> None:

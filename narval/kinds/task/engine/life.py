@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from narval.core.engines import commands
 from narval.core.engines.events import Failure, Plain, Returned
-from narval.core.kinds import ASKING, KINDS
+from narval.core.kinds import ASKING
 from narval.kinds.task.engine import changes, moves, scripts
 from narval.kinds.task.engine.decision import InstanceDecision
-from narval.kinds.task.engine.signals import hear
+from narval.kinds.task.engine.signals import hear, number_in
 from narval.kinds.task.engine.state import ScriptFrame
 from narval.kinds.task.engine.values import ScriptFault
 from narval.kinds.task.language.definition import ABORT, COMMIT, EXCEPTION, FORWARD, outcome_of
@@ -73,7 +73,7 @@ def take(decision: InstanceDecision) -> None:
 def given(decision: InstanceDecision, event: Returned, signal: str = "") -> None:
     """Begin with the object that the server gave, or end if it has none (K45); answer a program."""
     value, problem, state = event.value or {}, event.problem, decision.state
-    eid, case = (_number(value.get(name)) for name in ("object", "case"))
+    eid, case = number_in(value, "object"), number_in(value, "case")
     if state.outcome:
         if eid:
             decision.change(changes.ObjectTaken(event.at, eid, case, back=True))
@@ -104,10 +104,6 @@ def begin(decision: InstanceDecision, eid: int, case: int) -> None:
     moves.enter(decision, decision.definition.initial)
 
 
-def _number(value: Plain) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
-
-
 # --- the work -------------------------------------------------------------------------------------------
 
 
@@ -119,7 +115,11 @@ def _begin_code(decision: InstanceDecision) -> bool:
     near = tuple(eids for eids in ((state.object,) * bool(state.object), state.first) if eids)
     call = decision.identifier()
     if definition.code is not None:
-        kind, name = _code(decision, *definition.code)
+        found = definition.worked_by(decision.view.definition)
+        if found is None:
+            why = f"TASK CODE names {definition.code[1]}, and no such definition is loaded"
+            raise ScriptFault("unknown-target", why)
+        kind, name = found.kind, definition.code[1]
         if kind in scripts.WITH_PROTOTYPE:
             reserved = decision.call_action(call, kind, name, near)
             decision.change(changes.CodeBegan(call, reserved))
@@ -137,16 +137,6 @@ def _begin_code(decision: InstanceDecision) -> bool:
     else:
         return False
     return True
-
-
-def _code(decision: InstanceDecision, kind: str, name: str) -> tuple[str, str]:
-    """The kind and name of the definition that does the work; the kind may be omitted. Raises ScriptFault if
-    none is loaded.
-    """
-    for known in [kind] if kind else KINDS:
-        if decision.view.definition(known, name) is not None:
-            return known, name
-    raise ScriptFault("unknown-target", f"TASK CODE names {name}, and no such definition is loaded")
 
 
 def code_back(decision: InstanceDecision, event: Returned, reserved: tuple[int, ...]) -> None:

@@ -76,13 +76,6 @@ def entered(decision: InstanceDecision, target: str = "", why: str = "", error: 
         decision.tell_state()
 
 
-def adopt(decision: InstanceDecision, eid: int, case: int, event: int) -> None:
-    """Work on an object that an event brought, as there is no other; the event no longer carries it (K59)."""
-    decision.change(changes.ObjectAdopted(eid, case))
-    decision.tell_state(adopts=event)
-    scripts.tell_moved(decision, case, eid)
-
-
 def give_up(decision: InstanceDecision, *purposes: str) -> None:
     """Give up the calls with these purposes; the instance waits until they are gone."""
     for call, purpose in tuple(decision.state.calls.items()):

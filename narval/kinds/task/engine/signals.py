@@ -26,7 +26,7 @@ def signalled(decision: InstanceDecision, event: Signalled) -> None:
     if not event.sender and event.act is None:
         decision.refuse(event, "not-listening", "an instance is moved by narval task, which knows who asks")
     elif event.name == "gone":
-        _forget(decision, str(event.arguments.get("signal", "")))
+        _forget(decision, event.text("signal"))
     elif event.name == "act" and event.sender and (state.over or state.outcome):
         decision.answer(event, state=False)
     elif state.over or state.outcome:
@@ -84,7 +84,7 @@ def join(decision: InstanceDecision) -> None:
 def _act(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
     """Do the action of a rule, if the instance is still in its state (KA5)."""
     state, said = decision.state, kept.arguments
-    event, where, rule = _text(said, "name"), _text(said, "state"), _number(said, "rule")
+    event, where, rule = _text(said, "name"), _text(said, "state"), number_in(said, "rule")
     if state.stage != "busy" or state.state != where:
         decision.ask(commands.Answer(signal, {"state": False}))
         return
@@ -95,12 +95,14 @@ def _act(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
         )
     given = said.get("parameters")
     parameters = {str(name): str(value) for name, value in given.items()} if isinstance(given, dict) else {}
-    carried, case = _number(said, "object"), _number(said, "case")
+    carried, case = number_in(said, "object"), number_in(said, "case")
     if carried:
         decision.add_to_context((carried,))
     adopts = bool(carried) and not state.object
     if adopts:
-        moves.adopt(decision, carried, case, _number(said, "event"))
+        decision.change(changes.ObjectAdopted(carried, case))
+        decision.tell_state(adopts=number_in(said, "event"))  # the event no longer carries it (K59)
+        scripts.tell_moved(decision, case, carried)
     frame = ScriptFrame("action", where, "", event, rule, parameters, carried, case, signal, adopted=adopts)
     decision.change(changes.ScriptBegan(frame))
     scripts.follow(decision)
@@ -131,7 +133,7 @@ def _raise_edge(decision: InstanceDecision, signal: str, kept: KeptSignal) -> No
 
 def _move(decision: InstanceDecision, event: Signalled) -> None:
     """Move along an edge to the state chosen by the person who has the work item (K16)."""
-    state, word = decision.state, _text(event.arguments, "state")
+    state, word = decision.state, event.text("state")
     caller = decision.view.caller(event.sender)
     if caller is None or caller.run != state.eid:
         decision.refuse(event, "not-listening", f"run {event.sender} is not asked by this task")
@@ -220,15 +222,15 @@ def _stop(decision: InstanceDecision, event: Signalled) -> None:
     """Stop the instance (K16): its object is rolled back, and returns to the queue unless it was withdrawn.
     If an object is named, only work on that object is stopped.
     """
-    withdrawn, eid = bool(event.arguments.get("withdrawn")), _number(event.arguments, "object")
+    withdrawn, eid = bool(event.arguments.get("withdrawn")), event.number("object")
     if not eid or (decision.state.object and decision.state.given == eid):
-        begin_end(decision, "stopped", _text(event.arguments, "why"), gives_back=not withdrawn)
+        begin_end(decision, "stopped", event.text("why"), gives_back=not withdrawn)
     decision.answer(event)
 
 
 def _finish(decision: InstanceDecision, event: Signalled) -> None:
     """Go to a terminal state, regardless of edges (K16)."""
-    target = decision.named(_text(event.arguments, "state"))
+    target = decision.named(event.text("state"))
     if target not in decision.definition.states or not decision.definition.is_terminal(target):
         ends = ", ".join(name for name in decision.definition.states if decision.definition.is_terminal(name))
         decision.refuse(event, "no-state", f"expected a terminal state ({ends}), got {target!r:.80}")
@@ -237,7 +239,7 @@ def _finish(decision: InstanceDecision, event: Signalled) -> None:
     else:
         with suppress(ScriptFault):  # whatever happened to the object, the work on it ends
             scripts.follow(decision)
-        why = _text(event.arguments, "why") or f"{event.by or 'somebody'} has finished it"
+        why = event.text("why") or f"{event.by or 'somebody'} has finished it"
         moves.enter(decision, target, why)
         decision.answer(event, state=target)
 
@@ -263,7 +265,8 @@ def _text(said: Arguments, name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _number(said: Arguments, name: str) -> int:
+def number_in(said: Arguments, name: str) -> int:
+    """A whole number among arguments; 0 without one."""
     value = said.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from narval.core.definitions.library import Definition, Library
+from narval.core.definitions.library import Library
 from narval.core.definitions.reading.xml import Place
 from narval.core.errors import Fault
-from narval.core.kinds import ASKING, KINDS
+from narval.core.kinds import ASKING
 from narval.core.patterns.pattern import Condition
 from narval.kinds.task.language.calls import routes_from
 from narval.kinds.task.language.definition import (
@@ -52,7 +52,8 @@ def _named(library: Library, task: TaskDefinition) -> Iterable[TaskDefinition]:
 
 def _doubtful(task: TaskDefinition) -> Iterator[tuple[Place, str]]:
     for name, script in task.routes.items():
-        if _forwards(name) and routes_from(script) and not _fewest_routes(script):
+        is_forward = name == FORWARD or name not in PREDEFINED
+        if is_forward and routes_from(script) and not _fewest_routes(script):
             first = next(calls_in(script))
             message = f"ON {name} may send the object nowhere: on some way through it there is no route"
             yield (first.line, first.column), f"{message}; add an else"
@@ -75,28 +76,14 @@ def _uncalled(task: TaskDefinition, compensators: set[str]) -> Iterator[tuple[Pl
 
 def _unheard(task: TaskDefinition, library: Library) -> Iterator[tuple[Place, str]]:
     """Warnings about answers of the work in its TASK CODE that name no state in which the task may end."""
-    work = _work(task, library)
-    if work is None:
+    work = task.worked_by(library.get)
+    if work is None or work.kind != ASKING:
         return
     ends = task.ways_from(task.initial).ends
     for outcome in getattr(work, "outcomes", ()):
         if outcome.name not in ends:
             said = f"TASK CODE: {work.full_name} may be answered {outcome.name!r}, which chooses no state"
             yield (task.line, task.column), f"{said}: it ends in {' or '.join(ends)}; name one of them so"
-
-
-def _work(task: TaskDefinition, library: Library) -> Definition | None:
-    """The work that is the TASK CODE of a type; None if that is something else."""
-    kind, name = task.code or ("", "")
-    found = next(
-        (found for known in ([kind] if kind else KINDS) if (found := library.get(known, name))), None
-    )
-    return found if found is not None and found.kind == ASKING else None
-
-
-def _forwards(state: str) -> bool:
-    """True for FORWARD, and for final states that are like it."""
-    return state == FORWARD or state not in PREDEFINED
 
 
 def _fewest_routes(script: Script) -> int:

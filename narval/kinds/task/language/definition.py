@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from shlex import split
 from typing import ClassVar, Literal, NamedTuple
 
 import msgspec
 
-from narval.core.definitions.library import OwnNeed, RunDefinition
+from narval.core.definitions.library import Definition, OwnNeed, RunDefinition
+from narval.core.kinds import KINDS
 from narval.core.patterns.pattern import Condition
 from narval.kinds.task.language.windows import TimeSpec
 
@@ -233,6 +234,12 @@ class TaskDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
         if self.invocation == "compensation":
             return "compensator", f"{self.full_name} compensates: it is called when something is undone"
         return None
+
+    def worked_by(self, find: Callable[[str, str], Definition | None]) -> Definition | None:
+        """The definition that is its TASK CODE, whose kind may be omitted; None if none is loaded."""
+        kind, name = self.code or ("", "")
+        found = (find(known, name) for known in ([kind] if kind else KINDS))
+        return next((definition for definition in found if definition is not None), None)
 
     def is_terminal(self, state: str) -> bool:
         """True for a state in which the work on an object ends."""

@@ -117,18 +117,13 @@ def _state(task: definition.TaskDefinition, state: definition.TaskState) -> Iter
         yield Sentence("When it comes there:", state.line, depth=1)
         yield from _script(state.on_assert, state.line, 2)
     for event, target in state.edges.items():
-        ends = f": {_ends_of(task, target)}" if task.is_terminal(target) else ""
+        ends = f": {_ENDS.get(target, _ENDS[definition.FORWARD])}" if task.is_terminal(target) else ""
         yield Sentence(f"On {quoted(event)} it goes to {quoted(target)}{ends}.", state.line, depth=1)
     for rule in state.rules:
         yield from _rule(rule, 1)
     if state.on_leaving:
         yield Sentence("When it leaves:", state.line, depth=1)
         yield from _script(state.on_leaving, state.line, 2)
-
-
-def _ends_of(task: definition.TaskDefinition, state: str) -> str:
-    """The meaning of a terminal state; one that the type declares is like FORWARD."""
-    return _ENDS.get(state, _ENDS[definition.FORWARD])
 
 
 def _rule(rule: definition.Rule, depth: int) -> Iterator[Sentence]:

@@ -139,7 +139,8 @@ async def task_queue(
     """The objects in the queue of a type (K21), the next one first; with COMPOSED FROM, also the parts that
     wait for others. `limit` and `after` (an object) select a page.
     """
-    state = _server_state(daemon, type_of(daemon, name))
+    state = server_of(daemon, type_of(daemon, name)).state
+    assert isinstance(state, TaskServerState), name
     check_limit(limit)
     waiting = [*state.queue, *(eid for parts in state.parts.values() for eid in parts.values())]
     if after is not None:
@@ -161,12 +162,6 @@ def _queued(daemon: Daemon, state: TaskServerState, eid: int) -> Form:
         "part": part,
         "waits_for_parts": eid not in state.queue,
     }
-
-
-def _server_state(daemon: Daemon, definition: TaskDefinition) -> TaskServerState:
-    state = server_of(daemon, definition).state
-    assert isinstance(state, TaskServerState), definition.full_name
-    return state
 
 
 @operation("read")

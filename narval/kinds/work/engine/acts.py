@@ -57,12 +57,7 @@ def act(decision: WorkDecision, event: Signalled) -> None:
         raise NotSoError("bad-field", f"a reason has at most {LONGEST_WORD:,} characters; shorten it")
     decision.check_claim()
     claim = state.claim
-    if definition.is_voted:
-        cell = row.voted
-    elif claim is None:
-        cell = row.offered
-    else:
-        cell = row.own if claim.by == event.by else row.other
+    cell = row.cell(state.claimant, event.by, is_voted=definition.is_voted)
     is_admin = decision.people.is_admin(event.by)
     if isinstance(cell, No) and not (row.who == "claimant or admin" and is_admin and claim is not None):
         raise _refused(decision, cell.kind)
@@ -142,11 +137,7 @@ def _delegate(decision: WorkDecision, event: Signalled) -> None:
     may_answer(decision, event.by)
     if rules.delegate == "no":
         raise NotSoError("not-eligible", "this may not be delegated; answer it, or refuse it")
-    if decision.people.person(to) is None:
-        suggestion = closest(to[:80], [person.name for person in decision.people.people])
-        raise NotSoError("not-eligible", f"there is no person {to!r:.80}{suggestion}")
-    if why := decision.refusal_of(to):
-        raise NotSoError("not-eligible", why)
+    _check_able(decision, to)
     chain = [handed.by for handed in state.handed]
     if to == event.by or to in chain:
         raise NotSoError("not-eligible", f"{to} has delegated this already; answer it, or refuse it")
@@ -162,6 +153,15 @@ def _delegate(decision: WorkDecision, event: Signalled) -> None:
     word, until = event.text("word"), lease_from(decision)
     decision.change(Delegated(**by_whom(event, right), to=to, word=word, until=until))
     decision.answer(event, state=state.status, to=to)
+
+
+def _check_able(decision: WorkDecision, person: str) -> None:
+    """Raise NotSoError unless there is such a person, who may answer such an item in their own name."""
+    if decision.people.person(person) is None:
+        suggestion = closest(person[:80], [one.name for one in decision.people.people])
+        raise NotSoError("not-eligible", f"there is no person {person!r:.80}{suggestion}")
+    if why := decision.refusal_of(person):
+        raise NotSoError("not-eligible", why)
 
 
 def _is_asked(decision: WorkDecision, person: str) -> bool:
@@ -261,11 +261,7 @@ def _reassign(decision: WorkDecision, event: Signalled) -> None:
     if not named:
         raise NotSoError("not-eligible", "expected the names of those to whom it is to be offered")
     for person in named:
-        if decision.people.person(person) is None:
-            suggestion = closest(person[:80], [one.name for one in decision.people.people])
-            raise NotSoError("not-eligible", f"there is no person {person!r:.80}{suggestion}")
-        if why := decision.refusal_of(person):
-            raise NotSoError("not-eligible", why)
+        _check_able(decision, person)
         if person in decision.excluded:
             raise NotSoError("excluded", f"{person}: {decision.excluded[person]}")
         if person in decision.state.refused:

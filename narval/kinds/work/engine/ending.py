@@ -116,10 +116,9 @@ def over(state: WorkState, zone: str) -> str:
 
 def _element(decision: WorkDecision, outcome: str, by: str, way: str, fields: Values) -> bytes:
     """The answer as bytes that fit its schema and the output. Raises NotSoError."""
-    state, definition, at = decision.state, decision.definition, decision.event.at
-    name, votes = definition.answer_name, list(state.votes.values())
+    definition = decision.definition
     try:
-        xml = _answer_element(name, state.eid, at, outcome, by, way, fields, votes)
+        xml = _answer_element(decision, outcome, by, way, fields)
     except ElementError as error:
         raise bad_fields([Misfit("", f"this answer can be no element: {error.message}")]) from None
     if definition.prototype.outputs:
@@ -135,25 +134,19 @@ def _enter(decision: WorkDecision, xml: bytes) -> int:
     return decision.add(Element(0, xml), inputs=decision.given())
 
 
-def _answer_element(
-    name: str,
-    item: int,
-    at: float,
-    outcome: str,
-    by: str = "",
-    way: str = "",
-    fields: Values | None = None,
-    votes: Iterable[Vote] = (),
-) -> bytes:
+def _answer_element(decision: WorkDecision, outcome: str, by: str, way: str, fields: Values) -> bytes:
     """The answer to an item; each value is the text of an element. Raises ElementError."""
-    root = etree.Element(name, outcome=outcome, by=by, at=in_utc(at))
+    state = decision.state
+    root = etree.Element(
+        decision.definition.answer_name, outcome=outcome, by=by, at=in_utc(decision.event.at)
+    )
     if way:
         root.set("way", way)
-    root.set("work", str(item))
+    root.set("work", str(state.eid))
     if not by:
         root.set("default", "yes")
-    _add(root, fields or {})
-    for vote in votes:
+    _add(root, fields)
+    for vote in state.votes.values():
         node = etree.SubElement(root, "vote", outcome=vote.outcome, by=vote.by, at=in_utc(vote.at))
         if vote.way:
             node.set("way", vote.way)

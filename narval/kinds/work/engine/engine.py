@@ -105,8 +105,9 @@ def _signalled(decision: WorkDecision, event: Signalled) -> None:
     if event.act is None:
         why = "people answer work by `narval work`, which knows who they are"
         decision.refuse(event, "not-listening", why)
-    elif _note(decision, event):
-        return
+    elif event.name in _NOTES:
+        if state.status != "ready":
+            _NOTES[event.name](decision, event)
     elif event.name not in ACTS_ON_ITEMS:
         decision.refuse(event, "no-act", f"expected {', '.join(ACTS_ON_ITEMS)}, got {event.name!r:.80}")
     elif state.over:
@@ -128,15 +129,6 @@ def _signalled(decision: WorkDecision, event: Signalled) -> None:
 
 
 # --- signals of narval itself ----------------------------------------------------------------------------
-
-
-def _note(decision: WorkDecision, event: Signalled) -> bool:
-    """Handle a signal of narval itself; False if it is an act of a person."""
-    if event.name not in _NOTES:
-        return False
-    if decision.state.status != "ready":
-        _NOTES[event.name](decision, event)
-    return True
 
 
 def _notified(decision: WorkDecision, event: Signalled) -> None:

@@ -54,12 +54,7 @@ def acts_open_to(
     }
     acts = []
     for name, row in ACTS_ON_ITEMS.items():
-        if definition.is_voted:
-            cell = row.voted
-        elif state.claim is None:
-            cell = row.offered
-        else:
-            cell = row.own if state.claim.by == person else row.other
+        cell = row.cell(state.claimant, person, is_voted=definition.is_voted)
         by_admin = is_admin and row.who == "claimant or admin" and state.claim is not None
         if by_admin or (not isinstance(cell, No) and by_name.get(name, may_answer)):
             acts.append(name)

@@ -70,7 +70,7 @@ def _offered(decision: WorkDecision, inputs: Inputs, taken: tuple[int, ...], bin
         raise NotSoError("too-much-to-show", f'{why}; show inputs by their digest: <show inputs="digest"/>')
     people = tuple(_people(decision, bindings))
     caused = requesters(decision.view, decision.state.eid, (*taken, *called_with))
-    named = _requesters(decision, bindings)
+    named = _known(decision, definition.rules.requester, bindings, "requester")
     asking = (*caused.people, *named)
     if definition.rules.excludes_requester and definition.rules.requester is None and caused.unknown:
         raise NotSoError("no-requester", f"{caused.unknown}, and the asker may not answer")
@@ -174,10 +174,6 @@ def _people(decision: WorkDecision, bindings: Bindings) -> Iterator[tuple[str, .
     definition = decision.definition
     for audience in (definition.audience, *(escalation.audience for escalation in definition.escalations)):
         yield tuple(_known(decision, audience.people, bindings, "people"))
-
-
-def _requesters(decision: WorkDecision, bindings: Bindings) -> Iterator[str]:
-    yield from _known(decision, decision.definition.rules.requester, bindings, "requester")
 
 
 def _known(

@@ -146,6 +146,11 @@ class WorkState(RunState, omit_defaults=True):
         return self.deadline if self.put_off is None else self.put_off
 
     @property
+    def claimant(self) -> str | None:
+        """The person who has the item; None if nobody has."""
+        return None if self.claim is None else self.claim.by
+
+    @property
     def answerers(self) -> Iterator[str]:
         """The people whose answers count; none for a withdrawn item."""
         if self.status != "withdrawn":

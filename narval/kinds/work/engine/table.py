@@ -73,6 +73,14 @@ class ActOnItem(NamedTuple):
     fields: tuple[Field, ...]
     does: str
 
+    def cell(self, claimant: str | None, person: str, *, is_voted: bool) -> Cell:
+        """The cell for a person, by the claimant of the item if it has one."""
+        if is_voted:
+            return self.voted
+        if claimant is None:
+            return self.offered
+        return self.own if claimant == person else self.other
+
 
 TAKEN, FREE, SHARED = No("claimed"), No("not-claimed"), No("not-exclusive")
 

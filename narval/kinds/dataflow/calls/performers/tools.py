@@ -8,7 +8,7 @@ retry, or a restart after a crash, sends none.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from hashlib import blake2b
 from pathlib import Path
@@ -24,7 +24,6 @@ from narval.kinds.dataflow.calls.sending import Sender
 from narval.kinds.dataflow.calls.web import Web
 from narval.kinds.dataflow.engine.network.batches import Relation
 from narval.kinds.dataflow.engine.network.requests import OperatorRequest
-from narval.kinds.dataflow.engine.state import UnreadNumbers
 
 
 class FlowTools(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,22 +69,13 @@ class WorkRecord:
         """The answers of finished work; None if it is not finished."""
         return (await self._results.done([key])).get(key)
 
-    async def unread(self, key: str) -> list[UnreadNumbers]:
-        """The texts that finished work could not read as numbers."""
-        return await self._results.unread(key)
-
-    async def done(
-        self, key: str, answers: Iterable[bytes] = (), unread: Collection[UnreadNumbers] = ()
-    ) -> None:
-        """Record finished work, with its answers as `encoded`, and the texts it could not read."""
-        await self._results.record(key, answers, unread)
-
 
 class Recorded:
     """A performer that records its answers and unreadable texts, and repeats them if known."""
 
-    def __init__(self, performer: Performer, record: WorkRecord, numbers: NumberReader) -> None:
-        self._performer, self._record, self._numbers = performer, record, numbers
+    def __init__(self, performer: Performer, tools: FlowTools, request: OperatorRequest) -> None:
+        self._performer, self._record = performer, WorkRecord(tools.results, request)
+        self._results, self._numbers = tools.results, tools.numbers
 
     async def perform(self, request: OperatorRequest) -> AsyncGenerator[FlowAnswer]:
         """Answer from the record, or perform and record."""
@@ -94,7 +84,7 @@ class Recorded:
         key = self._record.key(request.phase, request.port, request.at, sorted(arguments.items()), rows)
         known = await self._record.answers(key)
         if known is not None:
-            self._numbers.put(key, await self._record.unread(key))
+            self._numbers.put(key, await self._results.unread(key))
             for answer in known:
                 yield answer
             return
@@ -109,7 +99,7 @@ class Recorded:
                     kept.clear()  # an endless stream is not collected
                 yield answer
         if size <= MOST_KEPT:
-            await self._record.done(key, kept, self._numbers.take(request.id, key))
+            await self._results.record(key, kept, self._numbers.take(request.id, key))
 
 
 def _plain(value: Any) -> Any:

@@ -72,11 +72,6 @@ def upcoming(windows: Iterable[Interval], now: float) -> Interval | None:
     return min(later, key=lambda window: window.start, default=None)
 
 
-def is_instant(window: Interval) -> bool:
-    """True if a window has no length."""
-    return window.start == window.end
-
-
 def ends(window: Interval, now: float) -> float | None:
     """The future moment at which a window ends; None for an instant and for a window without an end."""
     return window.end if now < window.end < inf else None
@@ -92,7 +87,7 @@ def moment(decision: ServerDecision, event: RaisedEvent, number: int, windows: I
     if decision.fired != rule_key(event.id, number) or wake is None or decision.view.was_missed(wake):
         return decision.now
     found = inside(windows, wake) if inside(windows, decision.now) is None else None
-    return wake if found is not None and is_instant(found) else decision.now
+    return wake if found is not None and found.start == found.end else decision.now
 
 
 def wake_name(decision: ServerDecision, key: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from narval.core.engines import commands
 from narval.core.engines.events import Plain, Returned, Signalled
-from narval.core.kinds import ASKING, KINDS
+from narval.core.kinds import ASKING
 from narval.kinds.task.engine.server import changes, queue, rules
 from narval.kinds.task.engine.server.changes import InstanceAt, InstanceLeft
 from narval.kinds.task.engine.server.decision import ServerDecision
@@ -142,14 +142,8 @@ def _asks_people(decision: ServerDecision) -> bool:
     definition = decision.definition
     if definition.is_interactive or definition.code is None or definition.invocation != "auto":
         return definition.is_interactive
-    kind, name = definition.code
-    known = (
-        found
-        for of in ([kind] if kind else KINDS)
-        if (found := decision.view.definition(of, name)) is not None
-    )
-    first = next(known, None)
-    return first is not None and first.kind == ASKING
+    found = definition.worked_by(decision.view.definition)
+    return found is not None and found.kind == ASKING
 
 
 def begin_more(decision: ServerDecision) -> None:

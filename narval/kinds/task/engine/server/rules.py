@@ -164,13 +164,10 @@ def _nobody(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
         unwatch(decision, event, number)
         decision.change(changes.WindowOpened(decision.now, event.id, number, rule.wake))
     may_begin = decision.definition.invocation == "auto" and not decision.state.gone
-    begins = may_begin and (not event.started or _is_under_way(decision, event))
+    is_under_way = any(called.event == event.id for called in decision.state.called.values())
+    begins = may_begin and (not event.started or is_under_way)
     if rule.before_condition is not None and _window(decision, rule) is None and not begins:
         _wait_for_next(decision, event, number, decision.now)
-
-
-def _is_under_way(decision: ServerDecision, event: RaisedEvent) -> bool:
-    return any(called.event == event.id for called in decision.state.called.values())
 
 
 def _judge_in_vain(

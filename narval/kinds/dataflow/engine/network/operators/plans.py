@@ -175,11 +175,7 @@ class EachTuple(FlowOperator):
         self._lifted = lifted_ports(self.call)
 
     def handler(self, port: str, at: int) -> Handler:
-        return self._each if port == self._lifted_first else lambda batch: None
-
-    @property
-    def _lifted_first(self) -> str:
-        return self.call.lifted[0]
+        return self._each if port == self.call.lifted[0] else lambda batch: None
 
     def _each(self, batch: TupleBatch) -> Iterator[None]:
         for row in batch.rows:

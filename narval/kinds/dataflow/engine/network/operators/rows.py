@@ -171,14 +171,10 @@ class HeadTail(FlowOperator):
     def on_in(self, batch: batches.TupleBatch) -> None:
         schema, rows, relation = batch
         if self._head.is_open:
-            self._head.give(head_of(schema, rows[0]))
+            first = rows[0]
+            self._head.give(first[0] if len(first) == 1 else batches.tuple_text(schema, first))
             rows = rows[1:]
         self._out.put(schema, rows, relation)
-
-
-def head_of(schema: batches.Schema, row: batches.Row) -> Any:
-    """A tuple as one value: its only value, or a text of all."""
-    return row[0] if len(row) == 1 else batches.tuple_text(schema, row)
 
 
 class AtLeastOne(FlowOperator):
