@@ -37,7 +37,6 @@ from narval.core.patterns.xpath1 import compiled
 
 _ALWAYS = [Clause(None, (), True)]
 _UNKNOWN = [Clause(None, (), False)]
-_FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _ORDERINGS = {">": "gt", ">=": "ge", "<": "lt", "<=": "le"}
 
 
@@ -128,7 +127,7 @@ class _Analysis:
     def compared(
         self, operator: str, left: syntax.Expression, right: syntax.Expression, at_root: bool
     ) -> list[Clause]:
-        for node, other, sign in ((left, right, operator), (right, left, _FLIPPED[operator])):
+        for node, other, sign in ((left, right, operator), (right, left, syntax.FLIPPED[operator])):
             term = term_of(self.source, other)
             if term is not None:
                 return self.against(sign, node, term, type_of(other), at_root)
@@ -195,8 +194,8 @@ class _Analysis:
             if not steps or not _leads_to_memory(steps[0]):
                 return None
             steps, at_root = steps[1:], False
-        elif path.origin is not None and not isinstance(path.origin, str):
-            roots = self.roots(path.origin, at_root)
+        elif path.base is not None:
+            roots = self.roots(path.base, at_root)
             return None if roots is None else _PathTarget(roots, steps)
         if at_root and not (steps and steps[0].axis == "self"):
             return _PathTarget(_ALWAYS, steps)
@@ -379,10 +378,10 @@ def _is_closed(node: syntax.Expression, xpath3: bool, *, inside: bool) -> bool:
 
 
 def _is_closed_path(path: syntax.Path, xpath3: bool, *, inside: bool) -> bool:
-    if path.origin is None or isinstance(path.origin, str):
+    if path.base is None:
         starts = path.origin is None and inside
     else:
-        starts = _is_closed(path.origin, xpath3, inside=inside)
+        starts = _is_closed(path.base, xpath3, inside=inside)
     predicates = (predicate for step in path.steps for predicate in step.predicates)
     has_values = all(step.axis != "namespace" for step in path.steps)
     return starts and has_values and _are_closed(predicates, xpath3, inside=True)

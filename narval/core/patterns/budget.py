@@ -206,7 +206,7 @@ def _joins_of(node: syntax.Expression, *, top: bool) -> Iterator[Joins]:
 
 def _of_path(path: syntax.Path, top: bool) -> Joins:
     """The joins of a path. Memory and the element in it are `alone`: the steps to them lead to one node."""
-    many = path.origin is not None and not isinstance(path.origin, str)
+    many = path.base is not None
     worst, alone = Joins.NOTHING, 2 if path.origin == "/" else 1 if top and path.origin is None else 0
     for step in path.steps:
         if step.axis in NARROW:

@@ -211,8 +211,8 @@ def _nodes_grow(node: syntax.Expression, name: str) -> bool:
             return all(_nodes_grow(operand, name) for operand in operands)
         case syntax.Filter(primary=primary, predicates=predicates):
             return _nodes_grow(primary, name) and _all_select(predicates, name)
-        case syntax.Path(origin=origin, steps=steps):
-            begins = origin is None or isinstance(origin, str) or _nodes_grow(origin, name)
+        case syntax.Path(base=base, steps=steps):
+            begins = base is None or _nodes_grow(base, name)
             return begins and all(_all_select(step.predicates, name) for step in steps)
     return False
 

@@ -304,7 +304,7 @@ def _most_before_one(parts: Sequence[syntax.Expression | None]) -> int:
 def _open_path(node: syntax.Expression) -> syntax.Path | None:
     """The first path in an expression that starts at the element or above it."""
     paths = (part for part in syntax.walk(node) if isinstance(part, syntax.Path))
-    return next((path for path in paths if path.origin is None or isinstance(path.origin, str)), None)
+    return next((path for path in paths if path.base is None), None)
 
 
 def _is_positional(predicate: syntax.Expression) -> bool:

@@ -89,9 +89,9 @@ def check(
         case syntax.BinaryOperation(operator="|", operands=operands):
             for operand in operands:
                 _must_be_nodes(operand, "'|' joins paths")
-        case syntax.Path(origin=origin, steps=steps):
-            if origin is not None and not isinstance(origin, str):
-                _must_be_nodes(origin, "a path goes on from nodes")
+        case syntax.Path(base=base, steps=steps):
+            if base is not None:
+                _must_be_nodes(base, "a path goes on from nodes")
             for step in steps:
                 _check_step(step, namespaces)
         case syntax.Filter(primary=primary, predicates=predicates) if predicates:
@@ -105,9 +105,9 @@ def check_focus(node: syntax.Expression) -> None:
             raise ExpressionError(f"{node.name}() is in a predicate", node.start)
         case syntax.Filter(primary=primary):
             check_focus(primary)
-        case syntax.Path(origin=origin):
-            if origin is not None and not isinstance(origin, str):
-                check_focus(origin)
+        case syntax.Path(base=base):
+            if base is not None:
+                check_focus(base)
         case _:
             for part in syntax.parts(node):
                 check_focus(part)

@@ -172,13 +172,13 @@ def _visit_call(
 
 
 def _visit_path(path: syntax.Path, place: _Place, terms: set[Term]) -> _Size:
-    if path.origin is None or isinstance(path.origin, str):
+    if path.base is None:
         size = _Size(0, 0, place.within)
         alone = (
             2 if path.origin == "/" and not place.within else 1 if place.top and path.origin is None else 0
         )
     else:
-        size, alone = _visit(path.origin, place._replace(read=False), terms), 0
+        size, alone = _visit(path.base, place._replace(read=False), terms), 0
     reads = "all"
     for at, step in enumerate(path.steps):
         many = size.own + size.held > 0

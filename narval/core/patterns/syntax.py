@@ -162,6 +162,11 @@ class Path(_Node, frozen=True):
     origin: Expression | str | None
     steps: tuple[PathStep, ...]
 
+    @property
+    def base(self) -> Expression | None:
+        """The expression that it goes on from; None if it starts at the context node or the root."""
+        return None if isinstance(self.origin, str) else self.origin
+
 
 class Filter(_Node, frozen=True):
     """An expression with predicates: `(email | note)[1]`; without predicates it is just parentheses."""
@@ -174,7 +179,10 @@ Expression: TypeAlias = (
     Literal | LiteralSlot | Variable | FunctionCall | BinaryOperation | Negation | Path | Filter
 )
 
-COMPARISONS = frozenset(("=", "!=", "<", "<=", ">", ">="))
+FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+"""The comparisons, each with the one that says the same with its sides exchanged."""
+
+COMPARISONS = frozenset(FLIPPED)
 _LEVELS = ("or", "and", "= !=", "< <= > >=", "+ -", "* div mod", "", "|")
 """The operators from loosest to tightest; the empty level is that of unary minus."""
 _TIGHTNESS = {operator: level for level, operators in enumerate(_LEVELS, 1) for operator in operators.split()}
@@ -356,9 +364,9 @@ def parts(node: Expression) -> Iterator[Expression]:
         case Filter(primary=primary, predicates=predicates):
             yield primary
             yield from predicates
-        case Path(origin=origin, steps=steps):
-            if origin is not None and not isinstance(origin, str):
-                yield origin
+        case Path(base=base, steps=steps):
+            if base is not None:
+                yield base
             for step in steps:
                 yield from step.predicates
 

@@ -149,7 +149,7 @@ def _rooted(text: str, node: syntax.Expression) -> Iterator[_Rooted]:
         is_inside = all(step.axis in _DOWNWARD for step in steps)
         yield _Rooted(variable.name, text[node.start : node.end], _read_by(node, predicates), is_inside)
         inner: Iterable[syntax.Expression] = predicates
-    elif isinstance(node, syntax.Path) and (node.origin is None or isinstance(node.origin, str)):
+    elif isinstance(node, syntax.Path) and node.base is None:
         inner = predicates
     elif predicates or steps:
         yield from (_Rooted(name, f"${name}", None, False) for name in sorted(variables_of(node)))
@@ -170,11 +170,11 @@ def _taken_apart(
         case syntax.Filter(primary=primary, predicates=predicates):
             variable, before, steps = _taken_apart(primary)
             return variable, [*before, *predicates], steps
-        case syntax.Path(origin=origin, steps=steps):
+        case syntax.Path(base=base, steps=steps):
             after = [predicate for step in steps for predicate in step.predicates]
-            if origin is None or isinstance(origin, str):
+            if base is None:
                 return None, after, [*steps]
-            variable, before, first = _taken_apart(origin)
+            variable, before, first = _taken_apart(base)
             return variable, [*before, *after], [*first, *steps]
     return None, [], []
 
@@ -195,8 +195,8 @@ def _is_of_variable(node: syntax.Expression, predicate: syntax.Expression) -> bo
     while isinstance(node, syntax.Filter | syntax.Path):
         if isinstance(node, syntax.Filter) and any(predicate is one for one in node.predicates):
             return _taken_apart(node.primary)[2] == []
-        inner = node.primary if isinstance(node, syntax.Filter) else node.origin
-        if inner is None or isinstance(inner, str):
+        inner = node.primary if isinstance(node, syntax.Filter) else node.base
+        if inner is None:
             return False
         node = inner
     return False
@@ -211,7 +211,7 @@ def _relative(predicate: syntax.Expression) -> frozenset[str] | None:
     for part in syntax.walk(predicate):
         if isinstance(part, syntax.FunctionCall) and not part.arguments and part.name not in _COUNTING:
             return None
-        if not isinstance(part, syntax.Path) or not (part.origin is None or isinstance(part.origin, str)):
+        if not isinstance(part, syntax.Path) or part.base is not None:
             continue
         names = [_step_name(step) for step in part.steps]
         if part.origin is not None or not names or None in names:

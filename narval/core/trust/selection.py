@@ -116,11 +116,11 @@ def _followed(node: syntax.Expression, place: _Place) -> tuple[_Place, list[tupl
         return None, []
     looked: list[tuple[str, ...]] = []
     match node:
-        case syntax.Path(origin=origin, steps=steps):
-            if isinstance(origin, str):
-                place = _OUTSIDE
+        case syntax.Path(origin=origin, base=base, steps=steps):
+            if base is not None:
+                place, looked = _followed(base, place)
             elif origin is not None:
-                place, looked = _followed(origin, place)
+                place = _OUTSIDE
             for step in steps:
                 place = _stepped(place, step)
                 if place:
@@ -138,14 +138,10 @@ def _followed(node: syntax.Expression, place: _Place) -> tuple[_Place, list[tupl
 
 def _begins_here(node: syntax.Path | syntax.Filter) -> bool:
     """True if a path starts at its context and not at a variable, whatever its predicates contain."""
-    first = node.primary if isinstance(node, syntax.Filter) else node.origin
-    if first is None or isinstance(first, str):
-        return True
-    return (
-        not syntax.variables(first)
-        if not isinstance(first, syntax.Path | syntax.Filter)
-        else _begins_here(first)
-    )
+    first = node.primary if isinstance(node, syntax.Filter) else node.base
+    if isinstance(first, syntax.Path | syntax.Filter):
+        return _begins_here(first)
+    return first is None or not syntax.variables(first)
 
 
 def _stepped(place: _Place, step: syntax.PathStep) -> _Place:
@@ -180,9 +176,9 @@ def _beside(node: syntax.Expression) -> Iterator[syntax.Expression]:
         case syntax.Filter(primary=primary, predicates=predicates):
             yield from _beside(primary)
             yield from predicates
-        case syntax.Path(origin=origin, steps=steps):
-            if origin is not None and not isinstance(origin, str):
-                yield from _beside(origin)
+        case syntax.Path(base=base, steps=steps):
+            if base is not None:
+                yield from _beside(base)
             for step in steps:
                 yield from step.predicates
 
@@ -196,9 +192,9 @@ def _selected(
             yield Piece(name, "" if whole else _path(steps))
         case syntax.Filter(primary=primary, predicates=predicates):
             yield from _selected(primary, steps, whole=whole or any(map(_reads_context, predicates)))
-        case syntax.Path(origin=origin, steps=own) if origin is not None and not isinstance(origin, str):
+        case syntax.Path(base=base, steps=own) if base is not None:
             reads = any(_reads_context(predicate) for step in own for predicate in step.predicates)
-            yield from _selected(origin, (*own, *steps), whole=whole or reads)
+            yield from _selected(base, (*own, *steps), whole=whole or reads)
         case _:
             for inner in syntax.parts(node):
                 yield from _selected(inner, steps, whole=whole)
@@ -207,7 +203,7 @@ def _selected(
 def _reads_context(predicate: syntax.Expression) -> bool:
     """True if a predicate depends on more of its context node than the position."""
     return any(
-        (isinstance(node, syntax.Path) and (node.origin is None or isinstance(node.origin, str)))
+        (isinstance(node, syntax.Path) and node.base is None)
         or (
             isinstance(node, syntax.FunctionCall)
             and not node.arguments

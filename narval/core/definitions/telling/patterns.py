@@ -106,10 +106,8 @@ class ValuePhrases:
                 return self.value(primary)
             case syntax.BinaryOperation(operator="|", operands=operands):
                 return listed(map(self.value, operands), "or")
-            case syntax.Path(origin=origin, steps=steps) if origin is not None and not isinstance(
-                origin, str
-            ):
-                words = self.value(origin)
+            case syntax.Path(base=base, steps=steps) if base is not None:
+                words = self.value(base)
                 for step in steps:
                     if step.axis not in ("attribute", "child"):
                         raise InexactError
@@ -121,7 +119,6 @@ class ValuePhrases:
 
 _IS = {"=": "is", "!=": "is other than", "<": "is less than", "<=": "is at most", ">": "is more than",
        ">=": "is at least"}  # fmt: skip
-_TURNED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _TESTS = {"contains": "contains", "starts-with": "begins with", "ends-with": "ends with"}
 _NOT = {
     "contains": "does not contain",
@@ -132,7 +129,8 @@ _NOT = {
 
 def element_phrase(condition: Condition) -> str:
     """An element that matches a condition: `an email whose subject contains "invoice"`."""
-    return ", which is also ".join(map(_element, condition.patterns)) or "any element"
+    phrases = (_of_text(pattern.text, pattern.namespaces) for pattern in condition.patterns)
+    return ", which is also ".join(phrases) or "any element"
 
 
 def presence(condition: Condition, *, absent: bool = False, several: bool = False) -> str:
@@ -148,10 +146,6 @@ def presence(condition: Condition, *, absent: bool = False, several: bool = Fals
 def texts_phrase(matches: Sequence[str], namespaces: Mapping[str, str]) -> str:
     """An element that matches patterns that are not compiled."""
     return ", which is also ".join(_of_text(text, namespaces) for text in matches) or "any element"
-
-
-def _element(pattern: Pattern) -> str:
-    return _of_text(pattern.text, pattern.namespaces)
 
 
 def _of_text(text: str, namespaces: Mapping[str, str]) -> str:
@@ -346,7 +340,7 @@ class _ElementPhrases(ValuePhrases):
     def comparison(self, operator: str, left: syntax.Expression, right: syntax.Expression) -> str:
         """The clause for a comparison of a part of the element with a value. Raises InexactError."""
         if not is_relative(left):
-            left, right, operator = right, left, _TURNED[operator]
+            left, right, operator = right, left, syntax.FLIPPED[operator]
         if not is_relative(left) or is_relative(right):
             raise InexactError
         return f"{self.subject(left)} {_IS[operator]} {self.value(right)}"
