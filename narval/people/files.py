@@ -21,9 +21,8 @@ from narval.core.engines.engine import Lookup
 from narval.core.engines.events import PersonsAct, Plain, Signalled
 from narval.core.engines.view import View
 from narval.core.errors import ElementError
-from narval.kinds.work.engine.eligibility import task_ways
 from narval.kinds.work.engine.listing import Worklist, acts_open_to, may_see
-from narval.kinds.work.engine.state import WorkState
+from narval.kinds.work.engine.state import WorkState, task_ways
 from narval.kinds.work.language.definition import WorkDefinition
 from narval.system.logins import login
 

@@ -113,7 +113,7 @@ def _buttons(run: Run, digest: str, agent: str) -> tuple[tuple[str, str], ...]:
 
 def _how(run: Run, deadline: float | None, zone: str, element: Lookup) -> str:
     """The lines that say how to answer a message."""
-    from narval.kinds.work.engine.eligibility import task_ways  # a home without work does not load it
+    from narval.kinds.work.engine.state import task_ways  # a home without work does not load it
 
     work: WorkDefinition = run.definition
     ways = task_ways(run.state, element)

@@ -355,7 +355,7 @@ def _settle(done: asyncio.Future[None], _: Any, error: BaseException | None) -> 
 
 def _how(run: Run, token: str, until: float, zone: str, element: Lookup) -> str:
     """The lines that say how to answer a notice; `zone` is that of its person."""
-    from narval.kinds.work.engine.eligibility import task_ways  # a home without work does not load it
+    from narval.kinds.work.engine.state import task_ways  # a home without work does not load it
 
     work: WorkDefinition = run.definition
     ways = task_ways(run.state, element)

@@ -27,9 +27,17 @@ from narval.kinds.work.engine.changes import (
 )
 from narval.kinds.work.engine.claims import by_whom, escalate, hand_back, lease_from, may_answer, take
 from narval.kinds.work.engine.decision import NotSoError, WorkDecision
-from narval.kinds.work.engine.eligibility import TaskWays, agreement, asked, offers, task_ways
 from narval.kinds.work.engine.forms import checked, draft, given_values
-from narval.kinds.work.engine.state import Values, Vote, WorkState
+from narval.kinds.work.engine.state import (
+    TaskWays,
+    Values,
+    Vote,
+    WorkState,
+    agreement,
+    asked,
+    offers,
+    task_ways,
+)
 from narval.kinds.work.engine.table import ACTS_ON_ITEMS, No
 from narval.kinds.work.language.definition import WorkDefinition, WorkOutcome
 

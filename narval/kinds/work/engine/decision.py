@@ -13,8 +13,7 @@ from narval.core.engines import commands
 from narval.core.engines.decision import Decision
 from narval.core.engines.events import Failure, Signalled
 from narval.kinds.work.engine.changes import ClaimReleased, TurnedAway, WorkChange
-from narval.kinds.work.engine.eligibility import agreement, asked, offers
-from narval.kinds.work.engine.state import WorkState
+from narval.kinds.work.engine.state import WorkState, agreement, asked, offers
 from narval.kinds.work.language.definition import WorkDefinition
 
 MOST_TURNED_AWAY = 20

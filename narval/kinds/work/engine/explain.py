@@ -12,8 +12,7 @@ from narval.core.elements.own_elements import xml_safe
 from narval.core.engines.commands import Watch
 from narval.core.engines.engine import Wait
 from narval.core.engines.story import Fact, Story, Words
-from narval.kinds.work.engine.eligibility import asked
-from narval.kinds.work.engine.state import WorkState
+from narval.kinds.work.engine.state import WorkState, asked
 from narval.kinds.work.engine.table import DRAWN
 from narval.kinds.work.language.definition import WorkDefinition
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from narval.core.engines.graph import Graph, GraphEdge, GraphNode, NodeShape, Tone, clipped
-from narval.kinds.work.engine.eligibility import asked
-from narval.kinds.work.engine.state import WorkState
+from narval.kinds.work.engine.state import WorkState, asked
 from narval.kinds.work.engine.table import DRAWN, PHASES
 from narval.kinds.work.language.definition import WorkDefinition
 

@@ -13,9 +13,8 @@ from narval.core.definitions.people.directory import Directory, Right
 from narval.core.engines.events import Signalled
 from narval.core.engines.view import View
 from narval.kinds.work.engine.decision import WorkDecision
-from narval.kinds.work.engine.eligibility import agreement, offers, task_ways
 from narval.kinds.work.engine.explain import is_overdue
-from narval.kinds.work.engine.state import WorkState
+from narval.kinds.work.engine.state import WorkState, agreement, offers, task_ways
 from narval.kinds.work.engine.table import ACTS_ON_ITEMS, No
 from narval.kinds.work.language.definition import WorkDefinition
 

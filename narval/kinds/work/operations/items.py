@@ -21,7 +21,6 @@ from narval.core.errors import RequestError, UnreadableError, WorkRefusedError
 from narval.core.patterns.pattern import Bound
 from narval.daemon.daemon import Daemon
 from narval.kinds.work.engine.acts import answered
-from narval.kinds.work.engine.eligibility import asked, task_ways
 from narval.kinds.work.engine.explain import urged
 from narval.kinds.work.engine.listing import (
     Worklist,
@@ -32,7 +31,7 @@ from narval.kinds.work.engine.listing import (
     right_to_answer,
     shows_votes,
 )
-from narval.kinds.work.engine.state import WorkState
+from narval.kinds.work.engine.state import WorkState, asked, task_ways
 from narval.kinds.work.engine.table import MOVES, PHASES
 from narval.kinds.work.language.definition import WorkDefinition
 from narval.kinds.work.language.fields import FormField
