@@ -17,7 +17,7 @@ from narval.kinds.dataflow.engine.network.channels import Consumer, Passing
 from narval.kinds.dataflow.engine.network.counts import Passage, Tally
 from narval.kinds.dataflow.engine.network.firing import BACK, Gate, Inlet
 from narval.kinds.dataflow.engine.network.machine import Afterwards, Machine
-from narval.kinds.dataflow.engine.network.operators.plans import ChildFrame, PlanCall
+from narval.kinds.dataflow.engine.network.operators.outside import ChildFrame, PlanCall
 from narval.kinds.dataflow.engine.network.requests import RequestsWithdrawn, RestartRequest
 from narval.kinds.dataflow.engine.network.tries import Epoch, FrameOutput, Log
 from narval.kinds.dataflow.engine.network.wiring import FlowPlan, GraphWiring, restarts_after

@@ -30,8 +30,14 @@ from narval.kinds.dataflow.engine.network.channels import Consumer, Passing
 from narval.kinds.dataflow.engine.network.firing import Gate, Inlet, Key
 from narval.kinds.dataflow.engine.network.machine import Machine
 from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator
-from narval.kinds.dataflow.engine.network.operators.outside import Asked, Outside
-from narval.kinds.dataflow.engine.network.operators.plans import ChildFrame, Control, EachTuple, PlanCall
+from narval.kinds.dataflow.engine.network.operators.outside import (
+    Asked,
+    ChildFrame,
+    Control,
+    EachTuple,
+    Outside,
+    PlanCall,
+)
 from narval.kinds.dataflow.engine.network.operators.table import INNER_OPERATORS
 from narval.kinds.dataflow.engine.network.requests import (
     DataArrived,
