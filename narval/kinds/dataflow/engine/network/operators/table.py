@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from narval.kinds.dataflow.engine.network.operators.aggregates import Aggregate, Group
 from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator
 from narval.kinds.dataflow.engine.network.operators.join import Difference, Join, Union
 from narval.kinds.dataflow.engine.network.operators.relations import (
     Accumulate,
+    Aggregate,
     FormatRelation,
+    Group,
     NameRelation,
     Sort,
     Stream,
