@@ -1,4 +1,7 @@
-"""The ends of an item: answered, refused by all, expired, withdrawn, given up."""
+"""The ends of an item: answered, refused by all, expired, withdrawn, given up.
+
+The values of an answer are checked here (P42, P43).
+"""
 
 from __future__ import annotations
 
@@ -133,6 +136,9 @@ def bad_fields(wrong: Iterable[Misfit]) -> NotSoError:
     misfits = list(wrong)
     detail = msgspec.json.encode(misfits).decode()
     return NotSoError("bad-field", "; ".join(misfit.message for misfit in misfits), detail)
+
+
+# --- ends ------------------------------------------------------------------------------------------------
 
 
 def answer(decision: WorkDecision, event: Signalled, right: Right, outcome: str, fields: Values) -> None:

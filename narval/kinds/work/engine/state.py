@@ -1,4 +1,7 @@
-"""The state of a work item: plain data that only its changes alter."""
+"""The state of a work item: plain data that only its changes alter; and whom such an item asks.
+
+At each act, the directory says who holds which role (P18).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Operators that work outside: I/O and user code. Each piece of their work is a request.
+"""Operators whose work is done elsewhere: outside the network, or in frames of their own.
 
-One request is pending at a time, or several if the operator is parallelizable or runs once for each tuple
-(TA7). The end of a stream is sent when all its tuples have been answered.
+Each piece of work outside, I/O and user code, is a request. One is pending at a time, or several if the
+operator is parallelizable or runs once for each tuple (TA7). The end of a stream is sent when all its tuples
+have been answered. A call of a plan works in its own frame (T34). Others act on their own transaction: void,
+restart, terminate.
 """
 
 from __future__ import annotations
@@ -166,6 +168,9 @@ def lifted_values(ports: tuple[str, ...], batch: TupleBatch, row: tuple[Any, ...
     return {
         port: value if isinstance(value, int | float) else text_of(value) for port, value in values.items()
     }
+
+
+# --- calls of plans -------------------------------------------------------------------------------------
 
 
 class ChildFrame(Protocol):

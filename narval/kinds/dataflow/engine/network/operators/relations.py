@@ -1,4 +1,7 @@
-"""Operators on whole relations: accumulate, namerelation, stream, sort (TA17, TA18)."""
+"""Operators on whole relations: accumulate, sort and others (TA17, TA18), aggregate and group (TA12).
+
+Aggregates of columns are over all tuples or groups of them; missing values are skipped.
+"""
 
 from __future__ import annotations
 
@@ -174,6 +177,9 @@ class FormatRelation(FlowOperator):
             at = batches.position(batch.schema, self._schema[0])
             rows = [(row[at],) for row in rows]
         self.outlet("out").put(self._schema, rows, batch.relation)
+
+
+# --- aggregates -----------------------------------------------------------------------------------------
 
 
 class ColumnFolding:
