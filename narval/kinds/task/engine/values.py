@@ -96,11 +96,7 @@ class Values:
         """The object that a path belongs to, and its XML with another value at the path: an attribute, or the
         text of a child. Raises ScriptFault.
         """
-        names, eid = path.names, self._object
-        if names[0] == CARRIED and self._frame.carried:
-            names, eid = names[1:], self._frame.carried
-        elif names[0] in THE_OBJECT:
-            names = names[1:]
+        eid, names = self._owner(path)
         self.tree(eid)
         element = self._view.element(eid)
         assert element is not None, eid
@@ -124,14 +120,16 @@ class Values:
     def _find(self, operand: Operand) -> str | None:
         if isinstance(operand, ScriptValue):
             return operand.value
-        names, eid = operand.names, self._object
-        if len(names) == 1 and names[0] in self._frame.parameters:
-            return self._frame.parameters[names[0]]
-        if names[0] == CARRIED and self._frame.carried:
-            names, eid = names[1:], self._frame.carried
-        elif names[0] in THE_OBJECT:
-            names = names[1:]
+        if len(operand.names) == 1 and operand.names[0] in self._frame.parameters:
+            return self._frame.parameters[operand.names[0]]
+        eid, names = self._owner(operand)
         return _text_at(self.tree(eid), names)
+
+    def _owner(self, path: ScriptPath) -> tuple[int, tuple[str, ...]]:
+        """The object that a path belongs to, and the names below it."""
+        if path.names[0] == CARRIED and self._frame.carried:
+            return self._frame.carried, path.names[1:]
+        return self._object, path.names[1:] if path.names[0] in THE_OBJECT else path.names
 
 
 def _text_at(node: etree._Element, names: tuple[str, ...]) -> str | None:

@@ -20,8 +20,8 @@ from narval.core.engines import commands
 from narval.core.engines.events import Cancelled, OutputElement, Signalled
 from narval.core.engines.outputs import judge
 from narval.core.errors import ElementError
-from narval.kinds.work.engine import claims
 from narval.kinds.work.engine.changes import Expired, GivenUp, ItemAnswered, Withdrawn
+from narval.kinds.work.engine.claims import by_whom, escalate
 from narval.kinds.work.engine.decision import NotSoError, WorkDecision
 from narval.kinds.work.engine.state import Values, Vote, WorkState
 from narval.kinds.work.language.definition import WorkOutcome
@@ -148,7 +148,7 @@ def answer(decision: WorkDecision, event: Signalled, right: Right, outcome: str,
     way = event.act.way if event.act is not None else ""
     element = _element(decision, outcome, event.by, way, fields)
     eid = _enter(decision, element)
-    decision.change(ItemAnswered(**claims.by_whom(event, right), outcome=outcome, fields=fields, answer=eid))
+    decision.change(ItemAnswered(**by_whom(event, right), outcome=outcome, fields=fields, answer=eid))
     report(decision, (eid,))
 
 
@@ -193,7 +193,7 @@ def end_if_nobody_is_left(decision: WorkDecision) -> None:
             )
             give_up(decision, "refused", message, "refused")
             return
-        claims.escalate(decision)
+        escalate(decision)
 
 
 def withdraw(decision: WorkDecision, event: Cancelled) -> None:
