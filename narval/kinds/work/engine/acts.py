@@ -25,8 +25,16 @@ from narval.kinds.work.engine.changes import (
     VoteChanged,
     Voted,
 )
-from narval.kinds.work.engine.claims import by_whom, escalate, hand_back, lease_from, may_answer, take
-from narval.kinds.work.engine.decision import NotSoError, WorkDecision
+from narval.kinds.work.engine.decision import (
+    NotSoError,
+    WorkDecision,
+    by_whom,
+    escalate,
+    hand_back,
+    lease_from,
+    may_answer,
+    take,
+)
 from narval.kinds.work.engine.ending import checked, draft, given_values
 from narval.kinds.work.engine.state import (
     TaskWays,

@@ -21,8 +21,7 @@ from narval.core.engines.events import Cancelled, OutputElement, Signalled
 from narval.core.engines.outputs import judge
 from narval.core.errors import ElementError
 from narval.kinds.work.engine.changes import Expired, GivenUp, ItemAnswered, Withdrawn
-from narval.kinds.work.engine.claims import by_whom, escalate
-from narval.kinds.work.engine.decision import NotSoError, WorkDecision
+from narval.kinds.work.engine.decision import NotSoError, WorkDecision, by_whom, escalate
 from narval.kinds.work.engine.state import Values, Vote, WorkState
 from narval.kinds.work.language.definition import WorkOutcome
 from narval.kinds.work.language.fields import FormField

@@ -18,7 +18,10 @@ from narval.core.engines.decision import Inputs
 from narval.core.engines.events import Cancelled, Event, Failure, Returned, Signalled, Started, TimerFired
 from narval.kinds.work.engine import acts, ending, notices, offering
 from narval.kinds.work.engine.changes import GivenUp, LeaseEnded, Notified, Reminded, WakeSet, WorkChange
-from narval.kinds.work.engine.claims import (
+from narval.kinds.work.engine.decision import (
+    NO_ACT,
+    NotSoError,
+    WorkDecision,
     after,
     deadline_at,
     escalate,
@@ -28,7 +31,6 @@ from narval.kinds.work.engine.claims import (
     next_moment,
     reminder_at,
 )
-from narval.kinds.work.engine.decision import NO_ACT, NotSoError, WorkDecision
 from narval.kinds.work.engine.explain import conceal as conceal
 from narval.kinds.work.engine.explain import explain as explain
 from narval.kinds.work.engine.explain import part_word as part_word

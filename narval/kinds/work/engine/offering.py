@@ -18,8 +18,7 @@ from narval.core.engines.view import View
 from narval.core.errors import ElementError
 from narval.kinds.work.engine import texts
 from narval.kinds.work.engine.changes import Asked, Offered
-from narval.kinds.work.engine.claims import LAST_MOMENT, after
-from narval.kinds.work.engine.decision import NotSoError, WorkDecision
+from narval.kinds.work.engine.decision import LAST_MOMENT, NotSoError, WorkDecision, after
 
 Bindings = Mapping[str, Sequence[Element]]
 """The elements of each input, by the id that texts use for them."""
