@@ -1,4 +1,7 @@
-"""One advance of a work item: who may act, and refusals."""
+"""One advance of a work item: who may act on it, and who has it until when (P20–P22, P25, P33).
+
+The moments that an item waits for are computed by the calendar of the home.
+"""
 
 from __future__ import annotations
 
@@ -160,6 +163,9 @@ def _own_first(right: Right) -> int:
     return 1 if right.instead_of else 0
 
 
+# --- claims ---------------------------------------------------------------------------------------------
+
+
 def may_answer(decision: WorkDecision, person: str) -> Right:
     """The right by which a person may answer. Raises NotSoError."""
     right = decision.right(person)
@@ -217,6 +223,8 @@ def escalate(decision: WorkDecision) -> None:
     level = state.level + 1
     decision.change(Escalated(at, level, tuple(decision.eligible(level))))
 
+
+# --- moments --------------------------------------------------------------------------------------------
 
 GRACE = 300.0
 """Seconds from the start of the daemon to a missed deadline."""

@@ -1,7 +1,7 @@
 """The engine of work: items that people are offered, and answer (P1–P43).
 
 `table` says what each act does in each state, and `acts` does them, and counts the answers of several people.
-`claims` decides who has an item, `notices` writes to people, and `ending` ends items.
+`decision` says who has an item, `notices` writes to people, and `ending` ends items.
 
 One timer is set, for the next moment of an item (P22, P25, P32–P34). Moments that passed while no daemon was
 running are handled once. A deadline missed this way comes five minutes after the start, so that answers
