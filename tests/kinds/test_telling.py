@@ -14,7 +14,7 @@ from lxml import etree
 from narval.core.definitions.library import Definition, Library
 from narval.core.definitions.parsing import compose
 from narval.core.definitions.reading.vocabulary import Words
-from narval.core.definitions.telling.sentence import in_a_line, tell
+from narval.core.definitions.telling.sentence import tell
 from narval.core.elements.element import local_name
 from narval.core.errors import NarvalError
 from narval.core.kinds import KINDS
@@ -397,19 +397,6 @@ def test_D2_what_ships_is_told_without_a_word_of_xml(library: Library) -> None:
                 words = re.sub(r"`[^`]*`", "", text)
                 assert not re.search(r"</|/>|(?<!\w)@[a-z]", re.sub(r'"[^"]*"', "", words)), text
                 assert text[0] in '"`' or not text[0].islower()
-
-
-def test_D1_the_first_line_is_the_author_s_or_the_first_fact(library: Library) -> None:
-    backup = parse_file(_read(REPOSITORY / "recipes" / "backup.xml")).definitions[0]
-    assert in_a_line(backup, library).startswith(
-        "A folder as an archive that was checked, with a second copy"
-    )
-    one_way = library.replace(parse_file(_read(REPOSITORY / "recipes" / "notify.xml")).definitions)
-    tells = one_way.get("recipe", "notify.one-way")
-    assert tells is not None
-    assert in_a_line(tells, one_way) == "It calls notify.tell."
-    month = parse_file(_read(REPOSITORY / "recipes" / "examples" / "month.xml")).definitions[0]
-    assert in_a_line(month, library) == "At 18:00 on the last day of the month, it calls mail.write."
 
 
 def test_D1_what_it_has_others_do_outside_is_told(library: Library) -> None:

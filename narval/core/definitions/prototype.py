@@ -243,9 +243,6 @@ INPUT_OVERRIDES = {"optional": False, "list": False, "use": True, "outdates": Tr
 OUTPUT_OVERRIDES = {"optional": False, "list": False}
 """The only value to which a step may change each attribute (N14, Table 1.1): a step may only require more."""
 
-_STATED = frozenset(INPUT_OVERRIDES)
-"""The attributes that a step may set on an input it declares itself."""
-
 _WHY = {
     "optional": "the target cannot do without it",
     "list": "the target takes one element at a time",
@@ -265,7 +262,7 @@ def stated_inputs(written: Iterable[Narrowing]) -> Prototype:
         faults += (
             slot.fault(f"a step cannot set {attribute!r} of an input: only its target can", attribute)
             for attribute in slot.stated
-            if attribute not in _STATED
+            if attribute not in INPUT_OVERRIDES
         )
         if not slot.match:
             faults.append(slot.fault("input needs a match that says which elements it takes; add one"))

@@ -24,7 +24,7 @@ from narval.core.definitions.appointment import Appointment, Length
 from narval.core.definitions.reading import said_times
 from narval.core.definitions.reading.durations import length_of
 from narval.core.definitions.schedule import Ranges, Time, schedule_of
-from narval.core.definitions.wall import zone_named
+from narval.core.definitions.wall import MONTHS, WEEKDAYS, zone_named
 
 MOST_TEXT = 2_000
 """The most characters of a reminder's text."""
@@ -124,11 +124,11 @@ def shown_moment(at: float, now: float, zone: str) -> str:
     when, today = datetime.fromtimestamp(at, there), datetime.fromtimestamp(now, there).date()
     clock = f"{when.hour}:{when.minute:02}"
     names = {today: "today", today + said_times.A_DAY: "tomorrow", today - said_times.A_DAY: "yesterday"}
-    month = said_times.MONTHS[when.month - 1][:3].capitalize()
+    month = MONTHS[when.month - 1][:3].capitalize()
     if (day := names.get(when.date())) is not None:
         return f"{day} {clock}"
     if abs((when.date() - today).days) < 300:
-        return f"{said_times.WEEKDAYS[when.weekday()][:3].capitalize()} {when.day} {month} {clock}"
+        return f"{WEEKDAYS[when.weekday()][:3].capitalize()} {when.day} {month} {clock}"
     return f"{when.day} {month} {when.year} {clock}"
 
 
@@ -216,4 +216,4 @@ class _Reading(said_times.SaidTime):
 def _days_as_written(days: Ranges) -> str:
     if not days:
         return "day"
-    return "weekday" if days == ((0, 4),) else ",".join(said_times.WEEKDAYS[first][:3] for first, _ in days)
+    return "weekday" if days == ((0, 4),) else ",".join(WEEKDAYS[first][:3] for first, _ in days)

@@ -10,6 +10,12 @@ from datetime import UTC, datetime, tzinfo
 from math import floor
 from zoneinfo import ZoneInfo
 
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+MONTHS = (
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
+    "november", "december",
+)  # fmt: skip
+
 
 def zone_named(name: str) -> tzinfo:
     """The time zone with a name; UTC needs no zone files."""

@@ -177,26 +177,20 @@ class Decision(msgspec.Struct, Generic[Followed, State, Change], eq=False):
 
     # --- conditions -----------------------------------------------------------------------------------
 
-    def one_for_each(
-        self, search: CandidateSearch, conditions: Wanted, again: Sequence[tuple[int, ...]] = ()
-    ) -> tuple[int, ...] | None:
-        """One element for each condition, all different, nearest first (N23); None if a condition has none.
-
-        `again` are elements that a condition may take although they are marked.
-        """
-        return self.one_for_each_slot(self.slots(search, conditions, again))
-
     def slots(
         self, search: CandidateSearch, conditions: Wanted, again: Sequence[tuple[int, ...]] = ()
     ) -> list[Slot]:
-        """The conditions as slots, each with its matching elements, nearest first."""
+        """The conditions as slots, each with its matching elements, nearest first.
+
+        `again` are elements that a condition may take although they are marked.
+        """
         return [
             Slot(str(at), search.ranks(bound, scope, again[at] if again else ()))
             for at, (bound, scope) in enumerate(conditions)
         ]
 
     def one_for_each_slot(self, slots: list[Slot]) -> tuple[int, ...] | None:
-        """One element for each slot, all different; None if a slot has none."""
+        """One element for each slot, all different, nearest first (N23); None if a slot has none."""
         assigned = assign(slots)
         return None if assigned.missing else tuple([assigned.given[slot.id][0] for slot in slots])
 

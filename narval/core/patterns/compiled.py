@@ -18,7 +18,7 @@ from narval.core.errors import PatternError
 from narval.core.patterns import syntax
 from narval.core.patterns.analysis import ShapeSource, clauses
 from narval.core.patterns.budget import Limits, limits
-from narval.core.patterns.functions import check, check_focus, type_of
+from narval.core.patterns.functions import check, check_focus, is_positional, type_of
 from narval.core.patterns.held import Term, terms
 from narval.core.patterns.key import Clause, Prefixes
 from narval.core.patterns.syntax import Expression, ExpressionError, check_depth, lift, parse, variables
@@ -219,14 +219,4 @@ def _nodes_grow(node: syntax.Expression, name: str) -> bool:
 
 def _all_select(predicates: Iterable[syntax.Expression], name: str) -> bool:
     """True if predicates judge each node independently of the others."""
-    return all(not _counts(predicate) and _holds_on(predicate, name) for predicate in predicates)
-
-
-def _counts(predicate: syntax.Expression) -> bool:
-    """True if a predicate depends on a position."""
-    asks = (
-        part.name in ("position", "last")
-        for part in syntax.walk(predicate)
-        if isinstance(part, syntax.FunctionCall)
-    )
-    return type_of(predicate) == "number" or any(asks)
+    return all(not is_positional(predicate) and _holds_on(predicate, name) for predicate in predicates)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 
 from msgspec.structs import replace
@@ -69,7 +68,7 @@ def _together(one: Key, other: Key) -> bool:
     there, absent, excluded = set[str](), set[str](), set[tuple[str, object]]()
     for test in (*one.tests, *other.tests):
         attribute = test.field.attribute
-        if attribute is None or test.field.numeric or attribute.startswith("{"):
+        if attribute is None or attribute.startswith("{"):
             continue  # attributes of narval's own can come and go
         if test.positive and test.operand != "":  # an absent attribute contains "", too
             there.add(attribute)
@@ -85,13 +84,4 @@ def _together(one: Key, other: Key) -> bool:
 def _consistent(key: Key) -> bool:
     """True if no attribute must have two values."""
     values: dict[str, object] = {}
-    return all(values.setdefault(attribute, value) == value for attribute, value in equalities(key))
-
-
-def equalities(key: Key) -> Iterator[tuple[str, object]]:
-    """The attributes that must have a certain value, each with it."""
-    for test in key.tests:
-        if test.operator == "eq" and test.positive and not test.field.numeric:
-            attribute = test.field.attribute
-            if attribute is not None:
-                yield attribute, test.operand
+    return all(values.setdefault(attribute, value) == value for attribute, value in key.eq)

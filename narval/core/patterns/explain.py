@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from lxml import etree
 
 from narval.core.patterns import syntax
-from narval.core.patterns.functions import never_holds, type_of
+from narval.core.patterns.functions import is_positional, never_holds
 from narval.core.patterns.syntax import ExpressionError
 from narval.core.patterns.xpath1 import compiled, string_of
 
@@ -206,7 +206,7 @@ class Explainer:
 
     def nearest_node(self, predicate: syntax.Expression, nodes: Sequence[Any]) -> Mismatch:
         """The mismatch of a predicate on the node where it most nearly held."""
-        if _is_positional(predicate):
+        if is_positional(predicate):
             return Mismatch(self.parts.written(predicate), f"{len(nodes)} there")
         blames = [
             self.blamed(predicate, node)
@@ -305,12 +305,6 @@ def _open_path(node: syntax.Expression) -> syntax.Path | None:
     """The first path in an expression that starts at the element or above it."""
     paths = (part for part in syntax.walk(node) if isinstance(part, syntax.Path))
     return next((path for path in paths if path.base is None), None)
-
-
-def _is_positional(predicate: syntax.Expression) -> bool:
-    """True if a predicate is about the position of a node."""
-    calls = (part for part in syntax.walk(predicate) if isinstance(part, syntax.FunctionCall))
-    return type_of(predicate) == "number" or any(call.name in ("position", "last") for call in calls)
 
 
 def _tags(context: etree._Element) -> str:

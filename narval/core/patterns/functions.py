@@ -75,6 +75,12 @@ def type_of(node: syntax.Expression) -> Type:
     assert_never(node)
 
 
+def is_positional(predicate: syntax.Expression) -> bool:
+    """True if a predicate is about the position of a node."""
+    calls = (part for part in syntax.walk(predicate) if isinstance(part, syntax.FunctionCall))
+    return type_of(predicate) == "number" or any(call.name in ("position", "last") for call in calls)
+
+
 def check(
     node: syntax.Expression, namespaces: Mapping[str, str], functions: Mapping[str, Signature] = FUNCTIONS
 ) -> None:

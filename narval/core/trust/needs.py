@@ -110,7 +110,9 @@ def needs_of(definition: Definition, library: Library, places: NamedPlaces) -> l
         for reference in one.references:
             target, several = named_by(reference, library)
             called = [*several, *([target] if target is not None else [])]
-            queue += (other for other in called if _is_followed(other) and other not in queue)
+            queue += (
+                other for other in called if not isinstance(other, ModuleDefinition) and other not in queue
+            )
     order = {what: at for at, what in enumerate((*OUTSIDE, *INSIDE))}
     return sorted(needs.values(), key=lambda need: (order[need.what], need.value))
 
@@ -196,10 +198,6 @@ def _name_of(match: tuple[str, ...]) -> str:
     """The name of the elements that match a pattern; * if it names none."""
     name = _NAME.match(match[0]) if match else None
     return name[0] if name is not None else "*"
-
-
-def _is_followed(definition: Definition) -> bool:
-    return not isinstance(definition, ModuleDefinition)
 
 
 def _with_children(root: etree._Element) -> Iterator[etree._Element]:

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import NamedTuple, Protocol
 
 from narval.core.definitions.library import Definition
-from narval.core.patterns.contradictions import equalities, exclusive, necessary
+from narval.core.patterns.contradictions import exclusive, necessary
 from narval.core.patterns.pattern import Condition, Pattern
 from narval.core.trust.flow import Literal
 from narval.core.trust.paths import is_within
@@ -222,7 +222,7 @@ def _may_be_written(fits: Condition, literal: Literal) -> bool:
     return all(
         any(
             key.tag in (None, literal.name)
-            and all(written.get(attribute) in (None, value) for attribute, value in equalities(key))
+            and all(written.get(attribute) in (None, value) for attribute, value in key.eq)
             for key in necessary(pattern)
         )
         for pattern in fits.patterns

@@ -21,19 +21,13 @@ from narval.core.patterns import syntax
 from narval.core.patterns.syntax import variables as variables_of
 from narval.core.patterns.xpath1 import string_of
 from narval.core.trust.paths import TEXT, local_part
+from narval.core.trust.selection import READ_NOTHING, WITHIN
 
 Source = tuple[int, str]
 """The eid of an element, and the path of a part of it; "" is the whole."""
 
-_COUNTING = frozenset({"position", "last", "true", "false"})
-"""The functions without arguments that read nothing of an element."""
-
 _NAME = re.compile(r"[\w.:-]+")
 """A test for one name, not for all names or a type of node."""
-
-_DOWNWARD = frozenset({"child", "attribute", "self", "descendant", "descendant-or-self"})
-"""The axes that stay within an element."""
-
 
 _OF_EACH = "{urn:narval:each}memory"
 """The element wrapped around each element while several are evaluated together."""
@@ -146,7 +140,7 @@ def _rooted(text: str, node: syntax.Expression) -> Iterator[_Rooted]:
     """The paths that start at variables within an expression, including its predicates."""
     variable, predicates, steps = _taken_apart(node)
     if variable is not None:
-        is_inside = all(step.axis in _DOWNWARD for step in steps)
+        is_inside = all(step.axis in WITHIN for step in steps)
         yield _Rooted(variable.name, text[node.start : node.end], _read_by(node, predicates), is_inside)
         inner: Iterable[syntax.Expression] = predicates
     elif isinstance(node, syntax.Path) and node.base is None:
@@ -209,7 +203,7 @@ def _relative(predicate: syntax.Expression) -> frozenset[str] | None:
     """
     read: set[str] = set()
     for part in syntax.walk(predicate):
-        if isinstance(part, syntax.FunctionCall) and not part.arguments and part.name not in _COUNTING:
+        if isinstance(part, syntax.FunctionCall) and not part.arguments and part.name not in READ_NOTHING:
             return None
         if not isinstance(part, syntax.Path) or part.base is not None:
             continue

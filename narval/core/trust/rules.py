@@ -113,10 +113,6 @@ class Rules(msgspec.Struct, frozen=True, dict=True):
     """The expressions of `[known]`, by name, for the values of `$known.NAME`."""
 
 
-def _holds_always(rule: Rule, part: Part) -> bool:
-    return True
-
-
 class Facts(msgspec.Struct, frozen=True):
     """A call, as the rules judge it."""
 
@@ -126,7 +122,7 @@ class Facts(msgspec.Struct, frozen=True):
     """The full name of the definition whose run makes the call."""
     parts: tuple[Part, ...]
     """Its parts with their labels; a part without an input is what decided that the call is made."""
-    holds: Callable[[Rule, Part], bool] = _holds_always
+    holds: Callable[[Rule, Part], bool] = lambda rule, part: True
     """True if `to` and `holds` of a rule, which need memory and values, hold for a part."""
 
 

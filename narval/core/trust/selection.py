@@ -72,6 +72,12 @@ def variable_of(text: str) -> str:
     return node.name if isinstance(node, syntax.Variable) else ""
 
 
+WITHIN = frozenset({"self", "child", "attribute", "descendant", "descendant-or-self"})
+"""The axes that stay within an element."""
+
+READ_NOTHING = frozenset({"position", "last", "true", "false"})
+"""The functions without arguments that read nothing of an element."""
+
 ALL_TEXT = "."
 """The path, used like that of a part, for all text within an element."""
 
@@ -204,11 +210,7 @@ def _reads_context(predicate: syntax.Expression) -> bool:
     """True if a predicate depends on more of its context node than the position."""
     return any(
         (isinstance(node, syntax.Path) and node.base is None)
-        or (
-            isinstance(node, syntax.FunctionCall)
-            and not node.arguments
-            and node.name not in ("position", "last", "true", "false")
-        )
+        or (isinstance(node, syntax.FunctionCall) and not node.arguments and node.name not in READ_NOTHING)
         for node in syntax.walk(predicate)
     )
 
@@ -220,7 +222,7 @@ def _path(steps: tuple[syntax.PathStep, ...]) -> str:
         name = step.test.rpartition(":")[2]
         if step.axis == "self":
             continue
-        if step.axis not in ("child", "attribute", "descendant", "descendant-or-self"):
+        if step.axis not in WITHIN:
             return ""
         if step.axis.startswith("descendant") or (
             step.test != TEXT and (step.test == "*" or name.endswith(")"))
@@ -230,8 +232,4 @@ def _path(steps: tuple[syntax.PathStep, ...]) -> str:
     else:
         return "/".join(names)
     beyond = (step.axis for step in steps)
-    return "/".join(names) if all(axis in _WITHIN for axis in beyond) else ""
-
-
-_WITHIN = frozenset({"self", "child", "attribute", "descendant", "descendant-or-self"})
-"""The axes that stay within an element."""
+    return "/".join(names) if all(axis in WITHIN for axis in beyond) else ""

@@ -337,17 +337,13 @@ class Notices:
     async def _record(self, name: str, fact: str) -> None:
         """Record a fact of the store in the next turn, and wait for its commit."""
         done = asyncio.get_running_loop().create_future()
-        self._post(Request(partial(_keep, name, fact), partial(_settle, done)))
+
+        def settle(_: Any, error: BaseException | None) -> None:
+            if not done.done():
+                done.set_result(None) if error is None else done.set_exception(error)
+
+        self._post(Request(lambda turn: turn.transaction.batch.meta.append((name, fact)), settle))
         await done
-
-
-def _keep(name: str, fact: str, turn: Turn) -> None:
-    turn.transaction.batch.meta.append((name, fact))
-
-
-def _settle(done: asyncio.Future[None], _: Any, error: BaseException | None) -> None:
-    if not done.done():
-        done.set_result(None) if error is None else done.set_exception(error)
 
 
 # --- the text of a notice ---------------------------------------------------------------------------------

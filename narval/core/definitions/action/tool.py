@@ -139,7 +139,7 @@ class _MisfitError(Exception):
     """A value that does not match a schema: what was expected, and where."""
 
     def __init__(self, expected: str, place: str = "") -> None:
-        super().__init__(expected)
+        super().__init__(f"{place}: expected {expected}" if place else f"expected {expected}")
         self.expected, self.place = expected, place
 
 
@@ -198,8 +198,7 @@ def arguments_of(tool: Tool, element: Element | None) -> dict[str, Any]:
         if len(msgspec.json.encode(made)) > MOST_ARGUMENTS:
             raise _MisfitError(f"at most {MOST_ARGUMENTS:,} bytes of arguments")
     except _MisfitError as error:
-        place = f"{error.place}: " if error.place else ""
-        raise ArgumentError(f"{tool.action}: {place}expected {error.expected}") from None
+        raise ArgumentError(f"{tool.action}: {error}") from None
     return made
 
 
@@ -209,8 +208,7 @@ def misfit_of(tool: Tool, xml: bytes) -> str:
     try:
         _object(parse(xml), schema, _Document(schema, is_template=True), 0)
     except _MisfitError as error:
-        place = f"{error.place}: " if error.place else ""
-        return f"{place}expected {error.expected}"
+        return str(error)
     return ""
 
 
@@ -329,8 +327,6 @@ def _scalar(text: str, type: Any) -> Any:
         return words[text.strip().lower()]
     if type in ("integer", "number"):
         written = text.strip()
-        if type == "integer" and re.fullmatch(r"[+-]?[0-9]{1,18}", written):
-            return int(written)
         if re.fullmatch(r"[+-]?[0-9]{1,18}", written):
             return int(written)
         if type == "number" and re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", written):

@@ -20,14 +20,9 @@ from datetime import date, datetime, timedelta, tzinfo
 from narval.core.definitions.appointment import Length
 from narval.core.definitions.reading.durations import read_length
 from narval.core.definitions.schedule import Ranges
-from narval.core.definitions.wall import moment_of, zone_named
+from narval.core.definitions.wall import MONTHS, WEEKDAYS, moment_of, zone_named
 from narval.core.source.text import short
 
-WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-MONTHS = (
-    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
-    "november", "december",
-)  # fmt: skip
 MORNING = (9, 0)
 """The hour and minute of a day named without a time."""
 A_DAY = timedelta(1)

@@ -26,6 +26,7 @@ from narval.core.definitions.reading.vocabulary import Attribute, PartError, Wor
 from narval.core.definitions.reading.xml import Entry, Reading
 from narval.core.definitions.schedule import FIELDS, Ranges, Time, never
 from narval.core.definitions.suggestions import closest
+from narval.core.definitions.wall import MONTHS, WEEKDAYS
 from narval.core.patterns.pattern import Pattern
 
 _RARE = ("monthdays", "yeardays", "weekdays", "months", "years")
@@ -34,8 +35,7 @@ _RARE = ("monthdays", "yeardays", "weekdays", "months", "years")
 _PART = re.compile(r"\s*(?:\*|(-?[0-9]{1,5})(?:\s*-\s*(-?[0-9]{1,5}))?)(?:\s*/\s*([0-9]{1,5}))?\s*")
 _NAMED = re.compile(r"\s*([a-z]+)(?:\s*-\s*([a-z]+))?\s*", re.IGNORECASE)
 
-MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_WEEKDAYS = tuple(name[:3] for name in WEEKDAYS)
 
 
 class FieldReader:
@@ -88,7 +88,7 @@ class FieldReader:
         return ((first, last, int(step)),) if int(step) and (low is None or high is not None) else None
 
 
-_NAMES = {"months": MONTHS, "weekdays": WEEKDAYS}
+_NAMES = {"months": tuple(name[:3] for name in MONTHS), "weekdays": _WEEKDAYS}
 _READERS = {
     field: FieldReader(*FIELDS[field], from_last=field == "monthdays", names=_NAMES.get(field, ()))
     for field in FIELDS
@@ -99,7 +99,7 @@ weekdays = _READERS["weekdays"]
 
 # --- cron -----------------------------------------------------------------------------------------------
 
-_SUNDAY_FIRST = (WEEKDAYS[-1], *WEEKDAYS[:-1])
+_SUNDAY_FIRST = (_WEEKDAYS[-1], *_WEEKDAYS[:-1])
 _CRON = {
     "minutes": _READERS["minutes"],
     "hours": _READERS["hours"],

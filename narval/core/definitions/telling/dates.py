@@ -8,12 +8,7 @@ from narval.core.definitions.appointment import Appointment, Length
 from narval.core.definitions.schedule import FIELDS, Ranges, Time
 from narval.core.definitions.telling.patterns import value_phrase
 from narval.core.definitions.telling.sentence import counted, length, listed
-
-WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-MONTHS = (
-    "", "January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
-    "November", "December",
-)  # fmt: skip
+from narval.core.definitions.wall import MONTHS, WEEKDAYS
 
 
 def dates(times: Iterable[Time], appointments: Iterable[Appointment] = ()) -> str:
@@ -24,10 +19,10 @@ def dates(times: Iterable[Time], appointments: Iterable[Appointment] = ()) -> st
 def date(time: Time) -> str:
     """A recurring date: `at 18:00 on the last day of a month`."""
     days = [
-        _field("on ", _counted(time.weekdays, WEEKDAYS.__getitem__)),
+        _field("on ", weekdays(time.weekdays)),
         _field("on ", _counted(time.monthdays, _monthday), " of the month"),
         _field("on ", _counted(time.yeardays, _yearday), " of the year"),
-        _field("in ", _counted(time.months, MONTHS.__getitem__)),
+        _field("in ", _counted(time.months, lambda month: MONTHS[month - 1].capitalize())),
         _field("in ", _counted(time.years, str)),
     ]
     words = [_clock(time), *days]
@@ -69,7 +64,7 @@ def _that_count(days: Ranges) -> str:
 
 def weekdays(days: Ranges) -> str:
     """Days of the week."""
-    return _counted(days, WEEKDAYS.__getitem__)
+    return _counted(days, lambda day: WEEKDAYS[day].capitalize())
 
 
 def _missed(missed: str) -> str:
@@ -131,7 +126,7 @@ def _range(part: tuple[int, ...], word: Callable[[int], str]) -> str:
 def _monthday(day: int) -> str:
     if day == -1:
         return "the last day"
-    return f"the {_nth(day)} day" if day > 0 else f"the {_nth(-day)} day from the end"
+    return _yearday(day)
 
 
 def _yearday(day: int) -> str:

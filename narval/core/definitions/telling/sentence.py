@@ -40,26 +40,15 @@ def tell(definition: Definition, library: Library | None = None) -> list[Sentenc
     return [*_description(definition), *told, *_through_others(definition, told_of)]
 
 
-def in_a_line(definition: Definition, library: Library | None = None) -> str:
-    """The description of a definition on one line: the author's words, or else the first facts."""
-    if text := _words_of_author(definition):
-        return " ".join(text.split())
-    return next((sentence.text for sentence in tell(definition, library)), "")
-
-
 def description_of(definition: Definition) -> str:
     """The description in English if there is one, else in the first language given; "" without any."""
     texts = definition.descriptions
     return texts.get("en") or next(iter(texts.values()), "")
 
 
-def _words_of_author(definition: Definition) -> str:
-    """The description; "" if it is part of what the definition does, and is described there."""
-    return "" if hasattr(definition, "description") else description_of(definition)
-
-
 def _description(definition: Definition) -> Iterator[Sentence]:
-    if text := _words_of_author(definition):
+    """The author's words, unless they are part of what the definition does, and are described there."""
+    if not hasattr(definition, "description") and (text := description_of(definition)):
         yield Sentence(f"Its author says: {quoted(text)}", definition.line)
 
 

@@ -51,7 +51,7 @@ def wanted(decision: ProcessDecision, node: Node) -> Wanted:
 def satisfied(decision: ProcessDecision, node: Node, token: NodeToken) -> bool:
     """True if each condition has an element now; these are then taken. If not, watch for them."""
     conditions = wanted(decision, node)
-    eids = decision.one_for_each(around(decision, token), conditions)
+    eids = decision.one_for_each_slot(decision.slots(around(decision, token), conditions))
     if eids is not None:
         decision.use_matches(conditions, eids)
         return True
