@@ -321,10 +321,6 @@ def _labels_of_what_came(transaction: Transaction, run: Run, call: Call, event: 
     return labels if memory.labels.join(labels, transaction.comes_with) != transaction.comes_with else NONE
 
 
-def _has_failed(event: Returned | Produced) -> bool:
-    return type(event) is Returned and (event.problem is not None or event.abandoned)
-
-
 def _fire(turn: Turn, run: Run, wake: str, due: float) -> None:
     turn.tell(run.eid, TimerFired(0, 0.0, wake))
 
@@ -364,8 +360,10 @@ def _looked_through(
     agent = transaction.agent
     if event.elements and agent.lookup.grants is not None:
         event = given_within(transaction, run, event)
-    if agent.memory.labels.pages and (event.elements or _has_failed(event)):
-        note_files(transaction, run, call, event)
+    if agent.memory.labels.pages:
+        has_failed = type(event) is Returned and (event.problem is not None or event.abandoned)
+        if event.elements or has_failed:
+            note_files(transaction, run, call, event)
     return event
 
 

@@ -198,7 +198,7 @@ class Coroutines(Backend):
 
     async def _stream(self, record: CallRecord) -> None:
         """Pass on the elements that a source yields; it continues when they are recorded."""
-        record.call.hear_of_recovery(self.troubles.end)
+        record.call.on_recovered = self.troubles.end
         generator = function_of(record.call.target)(**arguments(record.call.inputs))
         if not hasattr(generator, "__aiter__"):
             raise BadOutputError(f"a source is an async generator, got a {type(generator).__name__}")

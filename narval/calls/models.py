@@ -293,7 +293,8 @@ class Budget:
         model, tokens = self._model, prompt + answered
         money = self.cost(prompt, answered)
         with self._ledger() as ledger:
-            ledger.execute("DELETE FROM spent WHERE day < ?", (self._before(KEPT_DAYS),))
+            first = self._now.date() - timedelta(days=KEPT_DAYS)
+            ledger.execute("DELETE FROM spent WHERE day < ?", (first.isoformat(),))
             spent_tokens, spent_money = self._spent(ledger)
             if model.tokens is not None and spent_tokens + tokens > model.tokens:
                 raise self._over("tokens", f"{model.tokens:,}", f"{spent_tokens:,}", f"{tokens:,}")
@@ -339,9 +340,6 @@ class Budget:
             "over-budget",
             final=True,
         )
-
-    def _before(self, days: int) -> str:
-        return (self._now.date() - timedelta(days=days)).isoformat()
 
     @contextmanager
     def _ledger(self) -> Iterator[sqlite3.Connection]:

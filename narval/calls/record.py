@@ -239,10 +239,6 @@ class CallRecord:
         """Record that its code still runs after its answer, which follows now."""
         self.outlives = True
 
-    def when_ended_late(self, act: Callable[[CallRecord, Outcome | None], None]) -> None:
-        """Call `act` when its code, which still runs, has ended, with its result."""
-        self.on_late_end = act
-
     def end_late(self, outcome: Outcome | None) -> None:
         """Record that code that outlived its answer has ended, with its result: None if it was stopped, or
         broke down.

@@ -22,7 +22,7 @@ from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import Bound, Condition, Pattern
 from narval.core.source.secrets import HIDDEN, hide_secrets
 from narval.core.trust.contents import is_free, leading_in, paths_there, values_of, written
-from narval.core.trust.origins import Chosen, came_in, chosen, origins_of
+from narval.core.trust.origins import came_in, chosen, origins_of
 from narval.core.trust.parts import AGENTS, PROGRAMS, VALUES, WRITTEN_WORK, Part, elements_given, parts_of
 from narval.core.trust.rules import FROM, KNOWN, Facts, Judgement, Rule, Rules, Verdict, only_secrets
 from narval.core.trust.selection import looks_at
@@ -284,12 +284,10 @@ class _Holding:
     def _arrived(self) -> list[Element] | None:
         """The elements by which the call's inputs came in; None if unknown."""
         nearest = (eid for part in self._parts if part.input for eid in part.eids)
-        eids = came_in(self._memory, nearest, brings_in=self._brings_in)
+        eids = came_in(
+            self._memory, nearest, brings_in=lambda origin: any(True for _ in came_with(self._agent, origin))
+        )
         return None if eids is None else list(origins_of(self._memory, eids))
-
-    def _brings_in(self, origin: Origin) -> bool:
-        """True if the call that returned an element brings something in, or if that is unknown."""
-        return any(True for _ in came_with(self._agent, origin))
 
     def _fits(self, rule: Rule, pattern: Pattern) -> bool:
         """True if the inputs to which a pattern may apply match it, for each element that came in.
@@ -335,7 +333,7 @@ class _Holding:
         if part.input not in self._given:
             return bool(part.input) and "text" in rule.holds  # from a program's environment
         values = list(self._values(part))
-        choices = self._chosen(part)
+        choices = chosen(self._memory, part.eids)
         free = [value for value in values if is_free(value, choices, numbers=not part.where)]
         if "text" in rule.holds and free:
             return True
@@ -354,6 +352,3 @@ class _Holding:
     def _others(self, part: Part) -> list[str]:
         """The paths of the other parts of its input."""
         return [other.path for other in self._parts if other.input == part.input and other.path]
-
-    def _chosen(self, part: Part) -> Chosen:
-        return chosen(self._memory, part.eids)

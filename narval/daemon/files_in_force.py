@@ -286,7 +286,7 @@ class SettingsInForce:
         changed = [name for name in now.__struct_fields__ if getattr(now, name) != getattr(before, name)]
         self._current.use(now)
         self._calls.limit(now)
-        self._stop.set_grace(now.stop_grace)
+        self._stop.grace = now.stop_grace
         self._logbook.set_level(now.log_level)
         if changed:
             log.info("%s: %s took effect", FILE, ", ".join(changed))

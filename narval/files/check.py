@@ -14,7 +14,7 @@ from narval.core.definitions.library import SET_FIRST, Definition, Library, RunD
 from narval.core.definitions.parsing import doubts, suffixes
 from narval.core.definitions.parsing import warnings as warnings_of
 from narval.core.definitions.people.approvals import doubts_of_rules
-from narval.core.definitions.people.directory import AFTER_A_MODEL, ASKS_FOR_A_CLIENT, CHAT, MAIL, Directory
+from narval.core.definitions.people.directory import AFTER_A_MODEL, ASKS_FOR_A_CLIENT, Directory
 from narval.core.definitions.schedule import date_warnings
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import DefinitionError, Fault, SettingsError, StoreError
@@ -33,7 +33,7 @@ from narval.files.outside.kept_tools import doubts_of_tools
 from narval.files.outside.peers import PEERS_FILE, read_peers
 from narval.files.outside.services import LanguageModel, services_of
 from narval.files.people_file import PEOPLE_FILE, place_of_rule, read_people
-from narval.files.reach import refusals, sources_of
+from narval.files.reach import refusals, sources_of, ways_served
 from narval.files.reading import Reading, load
 from narval.files.schemas import Schemas
 from narval.files.settings import CLUSTER_PACKAGE, FILE, Settings, parse_settings, read_settings
@@ -55,7 +55,7 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     reading = Reading(home.path, starts=True)
     snapshot = reading.snapshot()
     settings, trust, loaded = snapshot.settings, snapshot.trust, snapshot.own.loaded
-    by, faults = _ways_served(settings), [*snapshot.faults, *faults_of_clients(home.path)]
+    by, faults = ways_served(settings), [*snapshot.faults, *faults_of_clients(home.path)]
     libraries = tuple(found.library for found in reading.libraries(snapshot))
     sources = sources_of(snapshot, libraries, clients_of(home.path))
     for found in reading.libraries(snapshot):
@@ -199,7 +199,7 @@ def faults_beside(
     faults = {fault for why in faulty.values() for fault in why.faults}
     added = texts.keys() - faulty.keys()
     definitions = [definition for definition in loaded.library if definition.path in added]
-    return sorted({*faults, *_warnings(definitions, loaded.library, people, _ways_served(settings))})
+    return sorted({*faults, *_warnings(definitions, loaded.library, people, ways_served(settings))})
 
 
 def check_alone(paths: Iterable[Path]) -> list[Fault]:
@@ -272,12 +272,6 @@ def _faults_declared(file: Path, library: Library, *, starts: bool) -> list[Faul
         return parse_settings(read)[1]
     schemas = Schemas(file.parent.parent / "etc" / "schemas")
     return read_memory(file, schemas, library, starts=starts, shown=str(file))[1]
-
-
-def _ways_served(settings: Settings) -> tuple[str, ...]:
-    """The ways in which a home can write to people."""
-    served = {MAIL: settings.mail is not None, CHAT: bool(settings.chats)}
-    return tuple(way for way, is_served in served.items() if is_served)
 
 
 def _is_well_written(text: Source) -> bool:

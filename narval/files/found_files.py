@@ -1,4 +1,4 @@
-"""The files of a home that may hold definitions, as bytes; a module is one file, or a folder of them (N30)."""
+"""The files of a home that may hold definitions, as bytes; a module is a file, or a folder of files (N30)."""
 
 from __future__ import annotations
 

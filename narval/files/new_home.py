@@ -277,7 +277,7 @@ def chosen_memory(sample: str, choices: HomeChoices) -> str:
         (r"@from = '[^']*'", mine),
         (r"(?:\n *<feed [^>]*/>)+\n", ""),
     ):
-        text = re.sub(pattern, lambda _, written=written: written, text, count=1)
+        text = re.sub(pattern, written.replace("\\", r"\\"), text, count=1)
     return text
 
 

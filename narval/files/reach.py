@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Definition, Library, RunDefinition
-from narval.core.definitions.people.directory import CHAT, MAIL, WRITTEN, Directory
+from narval.core.definitions.people.directory import CHAT, MAIL, Directory
 from narval.core.definitions.telling.sentence import counted
 from narval.core.errors import Fault
 from narval.core.memory.labels import FIXED, HOOK, SECRET
@@ -56,8 +56,7 @@ class ReachSources(NamedTuple):
     @property
     def writes(self) -> frozenset[str]:
         """The ways in which people can be written to."""
-        has = {MAIL: self.settings.mail is not None, CHAT: bool(self.settings.chats)}
-        return frozenset(way for way in WRITTEN if has[way])
+        return frozenset(ways_served(self.settings))
 
     @property
     def labels(self) -> list[str]:
@@ -96,6 +95,12 @@ class ReachSources(NamedTuple):
                 self.writes & frozenset(self.people.ways),
             )
         )
+
+
+def ways_served(settings: Settings) -> tuple[str, ...]:
+    """The ways in which a home can write to people."""
+    served = {MAIL: settings.mail is not None, CHAT: bool(settings.chats)}
+    return tuple(way for way, is_served in served.items() if is_served)
 
 
 @lru_cache(maxsize=2)

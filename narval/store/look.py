@@ -102,12 +102,6 @@ class Look(ReadTables):
         """Keep the batches for later reads of this look."""
         self._decided.commit(*batches)
 
-    def make_room(self) -> None:
-        """Do nothing: there is nothing to prepare."""
-
-    def close(self) -> None:
-        """Do nothing: the opener closes it."""
-
 
 class Fork(Look):
     """A look on which a simulation continues from the state of a moment, with its runs."""
@@ -130,21 +124,17 @@ class ServerLook(Look):
 
     is_shared = True
 
-    def __init__(self, driver: Driver, connection: Any) -> None:
-        super().__init__(driver, connection)
-        self._connection = connection
-
     def owners(self) -> list[Ownership]:
         """The daemons that hold the agents of the store."""
         from narval.store.postgresql.ownership import owners_of
 
-        return owners_of(self._connection)
+        return owners_of(self.connection)
 
     def daemons(self) -> tuple[DaemonRow, ...]:
         """The daemons that run on the store."""
         from narval.store.postgresql.ownership import daemons_of
 
-        return daemons_of(self._connection)
+        return daemons_of(self.connection)
 
 
 class _AgentLook(DatabaseAgent):

@@ -225,7 +225,7 @@ class VolatileStore(Store):
         agent = self.own if agent is None else agent
         known = self._agents.get(agent)
         if known is None:
-            known = self._agents[agent] = self._new(agent)
+            known = self._agents[agent] = VolatileAgent(agent, new_agent(agent, DEFAULT_NAME))
             known.follow(self.own)
         return known
 
@@ -248,9 +248,6 @@ class VolatileStore(Store):
         known = (self._agents[number] for number in sorted(self._agents))
         return {agent.identity().name: agent.meta[key] for agent in known if key in agent.meta}
 
-    def _new(self, agent: int) -> VolatileAgent:
-        return VolatileAgent(agent, new_agent(agent, DEFAULT_NAME))
-
     def commit(self, *batches: Batch) -> None:
         """Keep the rows that are read later."""
         for batch in batches:
@@ -263,9 +260,3 @@ class VolatileStore(Store):
             for number in batch.removed_agents:
                 self._agents.pop(number, None)
                 self._letters.forget(number)
-
-    def make_room(self) -> None:
-        """Do nothing: there is nothing to prepare."""
-
-    def close(self) -> None:
-        """Do nothing: there is nothing to close."""

@@ -229,6 +229,7 @@ class Store(Protocol):
 
     def make_room(self) -> None:
         """Prepare what makes commits faster, when a daemon starts its work."""
+        return
 
     def is_still(self) -> bool:
         """True unless the rows read may be torn because another program wrote during the read (`look.py`)."""
@@ -236,6 +237,7 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Close it cleanly. Closing twice is harmless."""
+        return
 
     def __enter__(self) -> Store:
         return self

@@ -206,7 +206,8 @@ class ProgramBackend(Backend):
         program, call = _program(record.call), record.call
         self.reaper.prepare()
         try:
-            counted_in = self._limits.enter(program, _run_named(call), call.id)
+            run = f"{call.agent}.{call.run}" if call.agent else str(call.run)  # unique across agents
+            counted_in = self._limits.enter(program, run, call.id)
         except CannotStartError as error:
             output.add(f"{error}\n".encode(), True)
             over(output, error.status)
@@ -300,11 +301,6 @@ def programs_of(
 def _program(call: CallContext) -> Program:
     assert call.program is not None
     return call.program
-
-
-def _run_named(call: CallContext) -> str:
-    """The run of a call, unique across agents."""
-    return f"{call.agent}.{call.run}" if call.agent else str(call.run)
 
 
 def _late(output: str) -> Outcome:

@@ -30,10 +30,7 @@ class LeaseGate:
         self.away: tuple[float, str] | None = None
         """The moment at which the store stopped answering, in seconds since 1970, and why; else None."""
         self.member: Membership = joined(monotonic() - DOUBTED)
-
-    def follow(self, member: Membership) -> None:
-        """Use the present state of the daemon's membership."""
-        self.member = member
+        """The present state of the daemon's membership."""
 
     def is_open(self) -> bool:
         """True if turns may begin, and recorded turns may be performed."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -89,7 +89,7 @@ class Members:
         self.answered_in, self.renewals = 0.0, 0
         """Seconds that the last heartbeat took, and the number of renewals that were answered."""
         self.lost: tuple[float, ...] = ()
-        """The moments at which this daemon lost its lease, and started over (seconds since 1970)."""
+        """The moments at which this program lost its lease, and started over (seconds since 1970)."""
         self._hurry = taking_over.hurry
         self.departures = Departures(agents, leases, gate.monotonic, self._hurry.set)
         self.on_beat: list[Callable[[Beat], None]] = []
@@ -100,10 +100,6 @@ class Members:
         sent = self.gate.monotonic()
         await self._renewed()
         self._note(protocol.joined(sent))
-
-    def has_lost(self, moments: Iterable[float]) -> None:
-        """Record leases that this program lost before it started over."""
-        self.lost = tuple(moments)
 
     def store_is_away(self, error: StoreAwayError) -> None:
         """Record that a renewal was not answered."""
@@ -155,7 +151,7 @@ class Members:
 
     def drain(self) -> None:
         """Take no further agents, and give away those that come to rest (G56)."""
-        self.gate.follow(protocol.advance(self.gate.member, protocol.Drain())[0])
+        self.gate.member = protocol.advance(self.gate.member, protocol.Drain())[0]
 
     # --- decisions of the protocol --------------------------------------------------------------------
 
@@ -164,7 +160,7 @@ class Members:
         if isinstance(event, protocol.Prolonged):
             self._note(member)
         else:
-            self.gate.follow(member)
+            self.gate.member = member
         for command in commands:
             try:
                 following = await self._perform(command)
@@ -247,7 +243,7 @@ class Members:
                 hear(beat)
 
     def _open(self, member: protocol.Membership) -> None:
-        self.gate.follow(member)
+        self.gate.member = member
         self.renewals += 1
         self.gate.store_is_back(self._main_loop.rounds.clock.now())
         self._hold_until(protocol.calls_until(member))
@@ -256,7 +252,7 @@ class Members:
         """Stop deciding and performing: the main loop ends with the error."""
         if self.gate.member.over:
             return
-        self.gate.follow(protocol.advance(self.gate.member, protocol.Gone())[0])
+        self.gate.member = protocol.advance(self.gate.member, protocol.Gone())[0]
         log.error("the time of this daemon was over, and others may have its agents: it starts over")
         self._main_loop.rounds.give_up(error)
         self._main_loop.wake()

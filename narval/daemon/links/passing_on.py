@@ -280,10 +280,6 @@ def _nothing(_: bytes) -> bytes:
     return b""
 
 
-def _same(data: bytes) -> bytes:
-    return data
-
-
 _FITTED: Mapping[str, Callable[[bytes], bytes]] = {
     ELEMENT: canonical,
     UNDELIVERED: _error,
@@ -291,6 +287,6 @@ _FITTED: Mapping[str, Callable[[bytes], bytes]] = {
     remote_calls.CALL: _call,
     remote_calls.CANCEL: _nothing,
     remote_calls.RETURNED: _reply,
-    WITHDRAW: _same,
+    WITHDRAW: lambda data: data,
 }
 """Conversions of the data of each kind of message to the form of a message sent here."""

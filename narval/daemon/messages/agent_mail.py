@@ -99,16 +99,13 @@ class AgentMail:
         if name in self._declared[1]:
             why = f"{self.identity.name} declares its {shown} itself, in data/memory.xml"
         elif name not in CONTROLS and (
-            any(EVERYBODY in elements for elements in given) or self._goes_without_saying(envelope)
+            any(EVERYBODY in elements for elements in given) or (rules is None and AT not in envelope.sender)
         ):
             return None
         else:
             refused = f"{self.identity.name} takes no {shown} from {envelope.sender}"
             why = f"{refused}: no rule of its `receives` names it"
         return Refusal("not-granted", why)
-
-    def _goes_without_saying(self, envelope: Envelope) -> bool:
-        return self._settings.receives is None and AT not in envelope.sender
 
     def send(self, turn: Turn, name: str, message: Outgoing, keep: float | None = None) -> None:
         """Send a message to an agent by its name, to wait for at most `keep` seconds (None: by the settings).

@@ -38,11 +38,8 @@ class Addresses:
         self._here, self._peers = here, peers
         self.elsewhere = elsewhere
         """The agents of other daemons; None if this one has all."""
-        self._are_any = False
-
-    def let_be_any(self) -> None:
-        """Treat any name as that of an agent, for a simulation; one that does not exist takes nothing."""
-        self._are_any = True
+        self.are_any = False
+        """True if any name is that of an agent, for a simulation; one that does not exist takes nothing."""
 
     def find(self, name: str) -> AgentRow | None:
         """An agent by its name, regardless of the asker. Raises StoreError."""
@@ -51,7 +48,7 @@ class Addresses:
             if found is None:
                 return self.elsewhere.find(name)
             self.elsewhere.forget(name)
-        return found or (AgentRow(STORE, "", name) if self._are_any else None)
+        return found or (AgentRow(STORE, "", name) if self.are_any else None)
 
     def find_same(self, name: str, id: str) -> AgentRow | None:
         """An agent by its name, if it still is the one with that id (G1)."""
@@ -173,8 +170,8 @@ class PostOffice:
         """The active receivers, by the numbers of their agents."""
         self.contacts: dict[int, Contact] = {}
         """The contacts with peers, by the numbers of their rows, which are not always active."""
-        self._wake: Callable[[str], None] = _ignore
-        self.stand_in: StandIn = _leaves_it
+        self._wake: Callable[[str], None] = lambda name: None  # nothing is delivered before `open`
+        self.stand_in: StandIn = lambda turn, run, what: False
 
     def open(
         self,
@@ -213,7 +210,7 @@ class PostOffice:
         what would be sent. `stand_in` is called first for what other agents are asked.
         """
         self.stand_in = stand_in
-        self.addresses.let_be_any()
+        self.addresses.are_any = True
 
     def remind(self, number: int) -> None:
         """Activate an agent if messages for it wait."""
@@ -298,11 +295,3 @@ class PostOffice:
         """Forget the messages of an agent that was removed."""
         self.room.forget(number)
         self.names.pop(number, None)
-
-
-def _leaves_it(turn: Turn, run: Run, what: object) -> bool:
-    return False
-
-
-def _ignore(_: object) -> None:
-    """Do nothing: nothing is delivered before `open`."""

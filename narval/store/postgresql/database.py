@@ -290,9 +290,6 @@ class SharedDatabase(ReadTables):
         """Start notifying other daemons of messages, and hearing of them, on another connection."""
         return ServerNotices(self._server, lambda: self.leases.daemon, heard)
 
-    def make_room(self) -> None:
-        """Do nothing: a server manages its log itself."""
-
     def close(self) -> None:
         """Close the connections to the server, and end all waits for it."""
         if self._closed:

@@ -165,15 +165,14 @@ class ServerLeases(leases.Leases):
         self._is_unsure = self._is_unsure or unknown > 0
         return unknown
 
-    def take(self, most: int = leases.PORTION, *, of_others: bool = True) -> list[leases.Taken]:
-        """Take agents that no daemon holds."""
-        return self._take(most, of_others)
-
     def claim(self, name: str) -> leases.Taken | None:
         """Take the agent of a name."""
-        return next(iter(self._take(1, of_others=True, name=name)), None)
+        return next(iter(self.take(1, name=name)), None)
 
-    def _take(self, most: int, of_others: bool, name: str | None = None) -> list[leases.Taken]:
+    def take(
+        self, most: int = leases.PORTION, *, of_others: bool = True, name: str | None = None
+    ) -> list[leases.Taken]:
+        """Take agents that no daemon holds; with a `name`, the agent of that name."""
         if of_others:
             with self._asking() as connection:
                 over = "DELETE FROM daemons WHERE until <= clock_timestamp() AND daemon <> %s"
@@ -181,7 +180,8 @@ class ServerLeases(leases.Leases):
         with self._asking() as connection:
             if connection.execute("SELECT FROM daemons WHERE daemon = %s", (self.daemon,)).rowcount != 1:
                 raise fenced(())
-            rows, given = list[Any](), frozenset(self._given(connection, most))
+            given_by_others = connection.execute(statements.GIVEN.encode(), (self.daemon, most))
+            rows, given = list[Any](), frozenset(agent for (agent,) in given_by_others)
             for agents in self._to_take(connection, most, given, name):
                 unknown = [agent for agent in agents if agent not in self.marks][: most - len(rows)]
                 peer = name if name is not None and stands_for_peer(name) else ""
@@ -192,10 +192,6 @@ class ServerLeases(leases.Leases):
         self.marks.update((row[0], TurnMark(*row[6:8])) for row in rows)
         self._pinned.update(row[0] for row in rows if row[8])
         return [leases.Taken(AgentRow(*row[:6]), row[6], row[0] in given) for row in rows]
-
-    def _given(self, connection: Connection[Rows], most: int) -> Iterator[int]:
-        """The agents that other daemons gave."""
-        yield from (agent for (agent,) in connection.execute(statements.GIVEN.encode(), (self.daemon, most)))
 
     def _to_take(
         self, connection: Connection[Rows], most: int, given: Iterable[int], name: str | None

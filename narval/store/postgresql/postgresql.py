@@ -92,8 +92,20 @@ class Server:
                     self._idle.append(connection)
 
     def trouble(self, error: BaseException, consequence: str = "") -> StoreError:
-        """The meaning of an error, and what to do next."""
-        return server_trouble(self.name, error, consequence)
+        """The error for the operator: the meaning of a driver's error, and what to do next."""
+        away = is_away(error)
+        what = "the server of the store does not answer" if away else "the store failed"
+        advice = "start it, or correct the URL" if away else "set that right and start again"
+        words = str(error) if away and not getattr(error, "sqlstate", None) else ""
+        for pattern, meaning, remedy in _CONNECTING:
+            if re.search(pattern, words):
+                what, advice = meaning, remedy
+        for code, meaning, remedy in _REMEDIES:
+            if _begins(error, (code,)):
+                what, advice = meaning, remedy
+        parts = (f"{what}: {self.name} ({said(error)})", consequence, advice)
+        kind = StoreAwayError if away else StoreError
+        return kind("; ".join(part for part in parts if part))
 
     def tables(self, connection: Connection[Rows]) -> set[str]:
         """The names of the existing tables."""
@@ -287,23 +299,6 @@ _CONNECTING = (
 def is_refused(error: BaseException) -> bool:
     """True if the server answers, but refuses the connection as requested."""
     return any(re.search(pattern, str(error)) for pattern, _, _ in _REFUSED)
-
-
-def server_trouble(name: str, error: BaseException, consequence: str) -> StoreError:
-    """The error for the operator: the meaning of a driver's error, and what to do next."""
-    away = is_away(error)
-    what = "the server of the store does not answer" if away else "the store failed"
-    advice = "start it, or correct the URL" if away else "set that right and start again"
-    words = str(error) if away and not getattr(error, "sqlstate", None) else ""
-    for pattern, meaning, remedy in _CONNECTING:
-        if re.search(pattern, words):
-            what, advice = meaning, remedy
-    for code, meaning, remedy in _REMEDIES:
-        if _begins(error, (code,)):
-            what, advice = meaning, remedy
-    parts = (f"{what}: {name} ({said(error)})", consequence, advice)
-    kind = StoreAwayError if away else StoreError
-    return kind("; ".join(part for part in parts if part))
 
 
 def _begins(error: BaseException, codes: tuple[str, ...]) -> bool:
