@@ -20,8 +20,7 @@ from narval.core.engines.registry import is_beside, runnable
 from narval.core.kinds import KINDS
 from narval.files.agents.senders import HOOK_ORIGIN as HOOK
 from narval.store.batch import KeptElement, MarkRow, RunRow
-from narval.trials.past.answers import Answers
-from narval.trials.past.stores import PastStores
+from narval.trials.past.stores import Answers, PastStores
 from narval.trials.simulate.memory_copy import Remembered
 
 Row = TypeVar("Row")
