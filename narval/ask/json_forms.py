@@ -12,9 +12,8 @@ from narval.agent.history import RunAt
 from narval.agent.incidents import error_of
 from narval.agent.run import Run
 from narval.agent.timers import ForgetRun, GiveUpCall, Job, StartRun
-from narval.ask.element_titles import title_in, titles
+from narval.ask.element_titles import place_of, title_in, titles
 from narval.ask.lookup import stays
-from narval.ask.places import place_of
 from narval.ask.registry import Form
 from narval.ask.runs.waiting import about, asked_in, waits_for
 from narval.core.definitions.action.definition import Action

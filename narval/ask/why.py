@@ -18,11 +18,10 @@ from narval.agent.run import Run
 from narval.ask import json_forms
 from narval.ask.asker import Asker
 from narval.ask.daemon.links import links_of
-from narval.ask.element_titles import TITLED, titles
+from narval.ask.element_titles import TITLED, place_of, titles
 from narval.ask.json_forms import moment
 from narval.ask.lookup import definition_and_state, find_run, newer_code, standing_of
 from narval.ask.memory.element import story_of
-from narval.ask.places import place_of
 from narval.ask.registry import operation
 from narval.ask.runs.conditions import judged
 from narval.ask.runs.history import newest
