@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from narval.kinds.dataflow.language.operators import CLASS_NAMES, OPERATOR_TABLE, Operator
+from narval.kinds.dataflow.language.operators import OPERATOR_TABLE, Operator, OperatorClass
 from tests.kinds.dataflow.language.reading import read
 from tests.places import ROOT
 
@@ -34,6 +34,14 @@ def test_the_plans_on_the_page_compile() -> None:
 
 
 # --- the rows of the tables -------------------------------------------------------------------------------
+
+
+CLASS_NAMES: Mapping[OperatorClass, str] = {
+    "P": "pipelined",
+    "H": "half-blocking",
+    "B": "blocking",
+    "I": "immediate",
+}
 
 
 def operator_rows() -> list[str]:

@@ -12,9 +12,9 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
-Row = tuple[Any, ...]
+from narval.kinds.dataflow.engine.network.batches import Row, slices
 
 MEMORY = 64 * 2**20
 """The most bytes in memory for the rows of one transaction, besides those in tables of operators."""
@@ -50,9 +50,8 @@ class SpilledRows:
             self._write()
 
     def _write(self) -> None:
-        rows = self._rows
-        for at in range(0, len(rows), CHUNK):
-            self._places.append(self._spill.write(marshal.dumps(rows[at : at + CHUNK], 2)))
+        for rows in slices(self._rows, CHUNK):
+            self._places.append(self._spill.write(marshal.dumps(rows, 2)))
         self._let_go()
 
     def _let_go(self) -> None:
@@ -62,9 +61,7 @@ class SpilledRows:
     def batches(self) -> Iterator[list[Row]]:
         for place in self._places:
             yield marshal.loads(self._spill.read(*place))  # noqa: S302 - this program wrote it
-        rows = self._rows
-        for at in range(0, len(rows), CHUNK):
-            yield rows[at : at + CHUNK]
+        yield from slices(self._rows, CHUNK)
 
     def drop(self) -> None:
         self._let_go()

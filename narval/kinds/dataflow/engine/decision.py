@@ -18,8 +18,6 @@ from narval.kinds.dataflow.language.definition import DataflowDefinition
 PLAN_INPUT = "plan_input"
 """The element of inputs: one `session` each, with a `value` or `relation` for each input (T21, TA35)."""
 
-NO_COUNTS: tuple[OperatorCount, ...] = ()
-
 
 class DataflowDecision(Decision[DataflowDefinition, DataflowState, DataflowChange], kw_only=True, eq=False):
     """One advance of one run of a dataflow."""

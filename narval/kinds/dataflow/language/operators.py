@@ -14,13 +14,6 @@ import msgspec
 OperatorClass = Literal["P", "H", "B", "I"]
 """Pipelined, half-blocking (waits for the end of one input), blocking (for the end of all), immediate."""
 
-CLASS_NAMES: Mapping[OperatorClass, str] = {
-    "P": "pipelined",
-    "H": "half-blocking",
-    "B": "blocking",
-    "I": "immediate",
-}
-
 Text = Literal["", "select", "join", "columns", "folds", "tuple-format", "text-format", "rules", "rows"]
 """The languages of texts that operators take as arguments."""
 

@@ -64,11 +64,6 @@ class Channel:
         self.schema: Schema | None = None
         self.tuples = self.batches = 0
 
-    @property
-    def live(self) -> int:
-        """The number of producers that are not cancelled."""
-        return self._live
-
     def check(self) -> None:
         """Align all tuples to one order of attributes, as they come from outside or from several frames.
 

@@ -20,7 +20,7 @@ from narval.kinds.dataflow.engine.network.operators.flow_operator import (
     Steps,
     pair_chooser,
 )
-from narval.kinds.dataflow.language.conditions import JoinTest
+from narval.kinds.dataflow.language.conditions import JoinTest, from_right
 
 Table = dict[Any, list[batches.Row]]
 
@@ -85,10 +85,8 @@ class Join(FlowOperator):
     cancelled_by = ("left", "right")
 
     def on_init(self, values: Mapping[str, Any]) -> None:
-        tests: tuple[JoinTest, ...] = tuple(self.parsed("cond", values))
-        equal = [test for test in tests if test.compares == "="]
-        self._others = [test for test in tests if test.compares != "="]
-        self._shared = frozenset(test.left for test in equal if test.left == test.right)
+        self._tests: tuple[JoinTest, ...] = tuple(self.parsed("cond", values))
+        equal = [test for test in self._tests if test.compares == "="]
         self._left = _JoinSide(tuple(test.left for test in equal), is_left=True)
         self._right = _JoinSide(tuple(test.right for test in equal), is_left=False)
         self._out = self.outlet("result")
@@ -168,21 +166,15 @@ class Join(FlowOperator):
         left, right = self._left.schema, self._right.schema
         if left is None or right is None:
             return
-        names = list(left)
-        rest = []
-        for at, name in enumerate(right):
-            if name in self._shared:
-                continue
-            while name in names:
-                name = f"right_{name}"
-            names.append(name)
-            rest.append(at)
-        self._schema = self._made = tuple(names)
+        of_right = from_right(left, right, self._tests)
+        rest = [right.index(name) for name in of_right.values()]
+        self._schema = self._made = (*left, *of_right)
         self._rest = _whole if rest == list(range(len(right))) else batches.picker(rest)
         self._meets = pair_chooser(
             [
                 (batches.position(left, test.left), test.compares, batches.position(right, test.right))
-                for test in self._others
+                for test in self._tests
+                if test.compares != "="
             ]
         )
 
