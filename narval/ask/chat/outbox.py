@@ -14,7 +14,6 @@ import msgspec
 from narval.agent.turn import Turn
 from narval.ask.chat.chats import chat_box, settings_of
 from narval.ask.registry import operation
-from narval.core.definitions.people.directory import Person
 from narval.core.errors import RequestError
 from narval.daemon.daemon import Daemon
 from narval.files.outside.chats import ChatSettings
@@ -108,17 +107,15 @@ def whereabouts_of(daemon: Daemon, box: ChatBox, settings: ChatSettings, name: s
     if (wrote := box.wrote.get(name)) is not None and _is_of(daemon, settings, wrote.address, name):
         return wrote.address, wrote.place
     person = daemon.agents.own.agent.lookup.people.person(name)
-    addresses = _addresses(person, settings.kind) if person is not None else []
-    return (addresses[0], addresses[0]) if addresses else ("", "")
+    prefix = f"{settings.kind}:"
+    addresses = [one for one in person.chat if one.startswith(prefix)] if person is not None else []
+    address = addresses[0].removeprefix(prefix) if addresses else ""
+    return address, address
 
 
 def _is_of(daemon: Daemon, settings: ChatSettings, address: str, name: str) -> bool:
     person = daemon.agents.own.agent.lookup.people.by_chat(f"{settings.kind}:{address}")
     return person is not None and person.name == name
-
-
-def _addresses(person: Person, kind: str) -> list[str]:
-    return [one.removeprefix(f"{kind}:") for one in person.chat if one.startswith(f"{kind}:")]
 
 
 def _outbound(turn: Turn, box: ChatBox, id: str) -> Outbound:

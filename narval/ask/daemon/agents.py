@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from narval.agent.agent import AgentState
 from narval.agent.run_table import MOST_FAILURES
 from narval.ask import json_forms
 from narval.ask.lookup import why_elsewhere
@@ -343,12 +342,7 @@ def _held(daemon: Daemon, host: AgentHost) -> dict[str, Any]:
         "calls": sum(len(run.calls) for run in agent.runs.active.values()),
         "resident": resident(agent),
         "failed": sum((run.ended or 0.0) > since for run in failures),
-        "asked": _asked_of_people(agent),
+        "asked": sum(agent.runs.counts[kind, "active"] for kind in asking_kinds()),
         "faults": len(daemon.files.of(host).faults),
         **({"next": json_forms.moment(due)} if due is not None else {}),
     }
-
-
-def _asked_of_people(agent: AgentState) -> int:
-    """The number of open work items."""
-    return sum(agent.runs.counts[kind, "active"] for kind in asking_kinds())

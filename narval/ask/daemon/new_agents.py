@@ -49,7 +49,8 @@ async def add_agents(
     if daemon.home is None:
         raise RequestError("a home in memory has no templates of agents")
     made = read_template(daemon.home.path, template)
-    new = list(_new_agents(made, rows if rows is not None else [{}] * many, _taken(daemon), first))
+    taken = {daemon.files.settings.name, *daemon.agents.rows.names(), *daemon.files.snapshot.agents}
+    new = list(_new_agents(made, rows if rows is not None else [{}] * many, taken, first))
     await _check(daemon, made, new)
     if new[0].settings and (roaming := daemon.agents.supervisor.roaming) is not None:
         for one in new:
@@ -64,11 +65,6 @@ async def add_agents(
         async with daemon.of(one.name) as seen:
             await add(seen, one.elements, asker=asker)
     return [{"name": one.name, "number": one.number} for one in new]
-
-
-def _taken(daemon: Daemon) -> Container[str]:
-    """The names taken by agents and by folders."""
-    return {daemon.files.settings.name, *daemon.agents.rows.names(), *daemon.files.snapshot.agents}
 
 
 def _new_agents(

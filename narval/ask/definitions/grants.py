@@ -81,7 +81,7 @@ async def grant(
     rows = list(standings(files, snapshot, name))
     if name is not None and not rows:
         raise _not_run(daemon, name)
-    by, at = _who(asker), time.time()
+    by, at = asker.person or "a program", time.time()
     new: dict[str, Grant] = {}
     if folder is not None:
         path = f"{PurePosixPath(folder)}/"
@@ -140,10 +140,6 @@ def _not_run(daemon: Daemon, name: str) -> RequestError:
 def _check_home(daemon: Daemon) -> None:
     if daemon.home is None:
         raise RequestError("a home in memory grants nothing: whoever has opened it says what it loads")
-
-
-def _who(asker: Asker) -> str:
-    return asker.person or "a program"
 
 
 async def _alter(daemon: Daemon, change: Callable[[Mapping[str, Grant]], Mapping[str, Grant]]) -> None:

@@ -109,7 +109,8 @@ class TextsBeside:
         try:
             check_texts(dict(self._texts))
         except RequestError as error:
-            return Judgement([_fault("", str(error))])
+            fault = {"path": "", "line": 1, "column": 1, "message": str(error), "warning": False}
+            return Judgement([fault])
         faults = self._faults()
         is_sound = all(fault.warning for fault in faults)
         faults = sorted({*faults, *self._misfits(is_sound=is_sound), *self._out_of_reach()})
@@ -383,10 +384,6 @@ def _need(standing: Standing, need: Need) -> Form:
         "code": need.by or None,
         "line": need.line,
     }
-
-
-def _fault(file: str, message: str) -> Form:
-    return {"path": file, "line": 1, "column": 1, "message": message, "warning": False}
 
 
 def _file(path: str) -> str:

@@ -152,7 +152,11 @@ def _dates(agent: AgentState, definition: Definition) -> Iterator[dict[str, Any]
     names = definition.kind, definition.full_name
     runs = [run for run in agent.runs.active.values() if key(run) == names]
     waits = ((wake.at, run.eid) for run in runs for wake in run.wakes.values())
-    begins = ((at, 0) for at, _, job in agent.clockwork.timers.soonest(JOBS) if _begins(job, definition))
+    begins = (
+        (at, 0)
+        for at, _, job in agent.clockwork.timers.soonest(JOBS)
+        if isinstance(job, StartRun) and job.name == definition.full_name
+    )
     for at, eid in heapq.nsmallest(DATES, {*waits, *begins}):
         row = {"at": moment(at), "run": eid or None, "part": None, "text": "another run begins"}
         yield row if not eid else row | _part_waiting(agent, agent.runs[eid], at)
@@ -163,10 +167,6 @@ def _part_waiting(agent: AgentState, run: Run, at: float) -> dict[str, Any]:
     waits = run.engine.waiting_for(definition_of(agent, run), state_of(agent, run), run.watches)
     wait = next((wait for wait in waits if wait.until == at), None)
     return {"part": wait.id, "text": wait.text} if wait is not None else {"text": ""}
-
-
-def _begins(job: object, definition: Definition) -> bool:
-    return isinstance(job, StartRun) and job.name == definition.full_name
 
 
 MOST_NESTED = 4

@@ -142,7 +142,10 @@ async def figures(
         "zone": zone.key,
         "days": by_day,
         "took": {"runs": len(took), "p50": percentile(took, 50), "p95": percentile(took, 95)},
-        "last": [_form(end) for end in islice(reversed(series), LAST)],
+        "last": [
+            {"run": end.run, "phase": end.phase, "ended": moment(end.at), "took": round(end.took, 3)}
+            for end in islice(reversed(series), LAST)
+        ],
         "more": ends.is_cut,
         "notices": sum(end.phase != "failed" for end in told),
     }
@@ -180,7 +183,3 @@ def percentile(ascending: Sequence[float], percent: int) -> float | None:
     """
     place = math.ceil(len(ascending) * percent / 100) - 1
     return round(ascending[place], 3) if ascending else None
-
-
-def _form(end: End) -> dict[str, Any]:
-    return {"run": end.run, "phase": end.phase, "ended": moment(end.at), "took": round(end.took, 3)}

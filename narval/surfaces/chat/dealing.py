@@ -123,9 +123,10 @@ class Dealing:
 
     async def _person(self, taken: Taken) -> Mapping[str, Any] | None:
         """The person who wrote a message, if the address still belongs to them."""
-        address = f"{self._chat.kind}:{taken.message.sender}"
+        address = chat_key(f"{self._chat.kind}:{taken.message.sender}")
         rows = await self._asks.ask("people")
-        return next((row for row in rows if row["person"] == taken.person and _has(row, address)), None)
+        of_person = (row for row in rows if row["person"] == taken.person)
+        return next((row for row in of_person if address in map(chat_key, row["chat"])), None)
 
     async def _file(self, taken: Taken) -> None:
         try:
@@ -165,11 +166,6 @@ class Dealing:
             answering=msgspec.to_builtins(answering),
             question=msgspec.to_builtins(question),
         )
-
-
-def _has(row: Mapping[str, Any], address: str) -> bool:
-    """True if an address is one of a person's."""
-    return chat_key(address) in map(chat_key, row["chat"])
 
 
 def _done(operation: str) -> str:

@@ -133,7 +133,8 @@ class _Walk:
         """Walk until there is nothing new. Raises _EnoughError before that."""
         self._ways_left = most * WAYS_A_STATE
         blank = self._engine.state_type.blank(RUN, self._definition)
-        self._happens(ExplorationState(msgspec.msgpack.encode(blank)), first_event(), None)
+        beginning = NextEvent(events.Started(FIRST_EVENT, ExplorationState(b"").now))
+        self._happens(ExplorationState(msgspec.msgpack.encode(blank)), beginning, None)
         while self._ahead:
             if self.found.states >= most or self._enough(self.found.states):
                 raise _EnoughError
@@ -224,11 +225,6 @@ class NextEvent(msgspec.Struct, frozen=True):
     outcome: str = ""
     errors: dict[int, ErrorSeen] = {}
     next_eid: int = 0
-
-
-def first_event() -> NextEvent:
-    """The beginning of a run."""
-    return NextEvent(events.Started(FIRST_EVENT, ExplorationState(b"").now))
 
 
 def next_events(reached: ExplorationState, targets: Targets) -> Iterator[NextEvent]:

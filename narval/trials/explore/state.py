@@ -8,14 +8,14 @@ are compared; everything else in a state matters.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from narval.core.elements.own_elements import read_error
-from narval.core.engines.commands import Add, Command, Finish, Watch
+from narval.core.engines.commands import Add, Command, Finish
 from narval.core.engines.effects import EFFECTS, InForce
 from narval.core.engines.events import Event, TimerFired
 
@@ -99,7 +99,10 @@ class ExplorationState(msgspec.Struct, frozen=True):
         """Bytes that are equal for two situations with the same possible consequences."""
         asked = self.in_force
         calls = {call: (made.step, made.kind, made.name, made.timeout) for call, made in asked.calls.items()}
-        watches = {watch: (set_.or_outdated, *_texts(set_)) for watch, set_ in asked.watches.items()}
+        watches = {
+            watch: (set_.or_outdated, *(bound.text for bound in set_.conditions))
+            for watch, set_ in asked.watches.items()
+        }
         whole = {
             "state": msgspec.msgpack.decode(self.state),
             "calls": calls,
@@ -110,10 +113,6 @@ class ExplorationState(msgspec.Struct, frozen=True):
             "wakes": {wake: (timer.at, timer.calendar) for wake, timer in asked.wakes.items()},
         }
         return msgspec.json.encode(_Naming(self.now).plain(whole))
-
-
-def _texts(watch: Watch) -> Iterator[str]:
-    return (bound.text for bound in watch.conditions)
 
 
 class _Naming:
@@ -153,7 +152,8 @@ class _Naming:
                 named[str(key)] = value
         plain = {key: self.plain(named[key]) for key in sorted(named)}
         if len(others) > 1:
-            others.sort(key=lambda key: _blank(table[key]))
+            # identifiers are made equal
+            others.sort(key=lambda key: _IDENTIFIER.sub("#", repr(table[key])))
         for key in others:
             plain[self._name(key)] = self.plain(table[key])
         return plain
@@ -162,8 +162,3 @@ class _Naming:
 @lru_cache(maxsize=16384)
 def _is_identifier(key: Any) -> bool:
     return isinstance(key, str) and _IDENTIFIER.fullmatch(key) is not None
-
-
-def _blank(value: Any) -> str:
-    """The text of a value with all identifiers made equal."""
-    return _IDENTIFIER.sub("#", repr(value))

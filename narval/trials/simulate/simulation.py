@@ -233,7 +233,8 @@ class Simulation:
         end, is_set = self._end()
         while True:
             await self._settle_down(progress)
-            due = min(moment for moment in self._moments() if moment is not None)
+            moments = self._agenda.next(), self._executor.next(), self._agents.next_moment()
+            due = min(moment for moment in moments if moment is not None)
             if due > min(end, limit) or self.daemon.stop.requested:
                 break
             self._trace.time_passes()
@@ -245,10 +246,6 @@ class Simulation:
         elif is_set and due > end:
             self._clock.set(end)
         return self._clock.now()
-
-    def _moments(self) -> tuple[float | None, ...]:
-        """The next moments: of the schedule, of answers, of runs."""
-        return self._agenda.next(), self._executor.next(), self._agents.next_moment()
 
     def _end(self) -> tuple[float, bool]:
         """The end of time, and True if the scenario sets it; else a day after its last event."""

@@ -305,7 +305,8 @@ class Rooms:
         used = self._used.get(place, "")
         if used and await self._is_for(used, place, is_own=False):
             return used
-        own = await self._direct()
+        # the rooms for talk with one person each, as recorded at the server
+        own: dict[str, list[str]] = await self._session.ask("GET", self._direct_path(), missing=True)
         for room in own.get(place, ()):
             if await self._is_for(room, place, is_own=True):
                 return room
@@ -333,10 +334,6 @@ class Rooms:
         direct = {**own, person: [room, *own.get(person, ())]}
         await self._session.ask("PUT", self._direct_path(), direct)
         return room
-
-    async def _direct(self) -> dict[str, list[str]]:
-        """The rooms for talk with one person each, as recorded at the server."""
-        return await self._session.ask("GET", self._direct_path(), missing=True)
 
     def _direct_path(self) -> str:
         return f"user/{quote(self._session.user, safe='')}/account_data/m.direct"

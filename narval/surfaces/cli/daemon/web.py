@@ -190,8 +190,8 @@ def log_in(session: Session, person: str | None) -> None:
 
     session.vouch()
     people = session.ask("people")
-    found = _named(people, person) if person else own_person(people, login(os.getuid()))
-    if found is None:
+    found = person or own_person(people, login(os.getuid()))
+    if found not in {row["person"] for row in people}:
         names = ", ".join(row["person"] for row in people)
         who = f"is called {person!r:.80}" if person else f"has the login {login(os.getuid())}"
         raise OperatorError(
@@ -200,10 +200,6 @@ def log_in(session: Session, person: str | None) -> None:
     address = known(_folder(session))
     link = login_address(address, _sessions(session).new_link(found))
     session.give({"person": found, "login": link}, lambda reply: click.echo(reply["login"]))
-
-
-def _named(people: list[dict[str, Any]], name: str) -> str | None:
-    return next((row["person"] for row in people if row["person"] == name), None)
 
 
 _SESSIONS = (

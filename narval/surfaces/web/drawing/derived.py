@@ -98,16 +98,13 @@ def correspondence(
             "id": f"{pair['from']}>{pair['to']}",
             "from": pair["from"],
             "to": pair["to"],
-            "text": f"{pair['sent']:,}" + (f", {_waiting(pair['open'])}" if pair["open"] else ""),
+            "text": f"{pair['sent']:,}"
+            + (f", {counted(pair['open'], 'waits', 'wait')}" if pair["open"] else ""),
             "state": "waiting" if pair["open"] else "plain",
         }
         for pair in named
     ]
     return laid_out([_agent_part(name, held.get(name, {}), waiting[name]) for name in names], arcs, APART)
-
-
-def _waiting(count: int) -> str:
-    return counted(count, "waits", "wait")
 
 
 def _agent_part(name: str, held: Mapping[str, Any], waiting: int) -> dict[str, Any]:

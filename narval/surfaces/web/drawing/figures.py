@@ -209,10 +209,10 @@ class Gantt(msgspec.Struct, frozen=True):
 
 def gantt(answer: Mapping[str, Any]) -> Gantt:
     """The answer of `gantt`: a bar for each run, and in it one for each call."""
-    first, last = _at(answer["since"]), _at(answer["until"])
+    first, last = _seconds(answer["since"]), _seconds(answer["until"])
 
     def place(text: str | None) -> float:
-        at = _at(text) if text else last
+        at = _seconds(text) if text else last
         return 100 * min(1.0, max(0.0, (at - first) / (last - first)))
 
     def span(begun: str, ended: str | None) -> tuple[float, float]:
@@ -244,7 +244,3 @@ def _marks(answer: Mapping[str, Any]) -> Iterator[datetime]:
     while at < until:
         yield at
         at += timedelta(minutes=step)
-
-
-def _at(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
