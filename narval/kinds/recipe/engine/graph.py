@@ -40,7 +40,8 @@ def _steps(definition: Recipe, state: PlanState) -> Iterator[GraphNode]:
     marks = {definition.start.id: "▸ ", definition.end.id: "◂ "}
     for step in definition.steps.values():
         run = state.step(step.id)
-        label = (f"{marks.get(step.id, '')}{step.id}", _target(step), *_repetition(step))
+        target = f"{step.target} of {step.agent}" if step.agent else step.target
+        label = (f"{marks.get(step.id, '')}{step.id}", target, *_repetition(step))
         about: dict[str, Any] = {"kind": "step", "target": step.target, "badge": _badge(run)}
         yield GraphNode(step.id, label, run.state, tone=_tone(run), **about)
 
@@ -58,10 +59,6 @@ def _badge(run: StepRun) -> str:
         return f"{len(run.calls)} calls"
     tries = max((call.tries for call in run.calls.values()), default=1)
     return f"try {tries}" if tries > 1 else ""
-
-
-def _target(step: Step) -> str:
-    return f"{step.target} of {step.agent}" if step.agent else step.target
 
 
 def _repetition(step: Step) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ def plan_resume(
     if chosen not in recipe.steps:
         steps = ", ".join(recipe.steps)
         raise RequestError(f"{recipe.full_name} has no step {chosen!r} now; it has {steps}")
-    past = _Past(recipe, before, without=_what_came_of(recipe, before, recipe.steps[chosen]))
+    past = _Past(recipe, before, without=_what_came_of(before, recipe.steps[chosen]))
     if chosen not in past.frontier:
         why = _unreached(recipe, before, past, chosen)
         raise RequestError(f"run {before.eid} cannot be retried from step {chosen}: {why}")
@@ -64,13 +64,15 @@ def plan_resume(
     if gave is not None:
         _raise_unless_done(recipe.steps[chosen], before, gave, element, find)
         done = (CarriedOver(chosen, "done", gave),)
+    # another plan follows the earlier one, or will, because the recipe restarts
+    begun_beside = recipe.restart == "parallel" and before.has_fired
     return Resume(
         of=before.eid,
         part=chosen,
         elements=_there(before.first, element),
         kept=(*past.steps(), *done, *past.transitions()),
         again=tuple(use for use in _again(before, past, reusable, element) if not done or use.id != chosen),
-        followed=_is_followed(recipe, before),
+        followed=before.followed or begun_beside or before.status != "cancelled",
     )
 
 
@@ -102,12 +104,6 @@ def _raise_unless_done(
         what = f"step {step.id} gives {output.id} ({output.condition.text}), with which the plan goes on"
         say = f"add that (narval add), then narval retry {before.eid} --done --gave EID"
         raise RequestError(f"{what}: {say}")
-
-
-def _is_followed(recipe: Recipe, before: PlanState) -> bool:
-    """True if another plan follows the earlier one, or will, because the recipe restarts."""
-    begun_beside = recipe.restart == "parallel" and before.has_fired
-    return before.followed or begun_beside or before.status != "cancelled"
 
 
 def resumed(decision: RecipeDecision, resume: Resume) -> None:
@@ -205,7 +201,7 @@ def _is_done(before: PlanState, step: Step) -> bool:
     )
 
 
-def _what_came_of(recipe: Recipe, before: PlanState, step: Step) -> frozenset[str]:
+def _what_came_of(before: PlanState, step: Step) -> frozenset[str]:
     """The step, and all steps that fired transitions led to from it."""
     found: set[str] = set()
     pending = [step]

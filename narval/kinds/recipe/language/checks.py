@@ -30,7 +30,17 @@ class Edge(NamedTuple):
     outs: tuple[tuple[str, Place], ...]
 
 
-def edge(entry: Entry, steps: Mapping[str, Step]) -> Edge:
+def check_graph(recipe: Entry, start: Step | None, steps: Mapping[str, Step]) -> Iterator[tuple[Place, str]]:
+    """The cycles, and the steps that cannot be reached from the start, each with its place and a message."""
+    written = {entry.get("id"): entry.place("id") for entry in recipe.of("step")}
+    places = {id: written[id] for id in steps}
+    edges = [_edge(entry, steps) for entry in recipe.of("transition")]
+    yield from _cycles(places, edges)
+    if start is not None:
+        yield from _unreachable(start.id, places, edges)
+
+
+def _edge(entry: Entry, steps: Mapping[str, Step]) -> Edge:
     """A transition for the checks of the graph: a misspelt id counts as the intended one."""
     ins = [_meant(link.get("idref"), steps) for link in entry.of("in")]
     outs = [(_meant(link.get("idref"), steps), link.place("idref")) for link in entry.of("out")]
@@ -43,16 +53,6 @@ def edge(entry: Entry, steps: Mapping[str, Step]) -> Edge:
 
 def _meant(id: str | None, steps: Mapping[str, Step]) -> str | None:
     return id if id is None or id in steps else nearest(id, steps)
-
-
-def check_graph(
-    start: str | None, steps: Mapping[str, Place], edges: Iterable[Edge]
-) -> Iterator[tuple[Place, str]]:
-    """The cycles, and the steps that cannot be reached from the start, each with its place and a message."""
-    edges = list(edges)
-    yield from _cycles(steps, edges)
-    if start is not None:
-        yield from _unreachable(start, steps, edges)
 
 
 def _unreachable(start: str, steps: Mapping[str, Place], edges: list[Edge]) -> Iterator[tuple[Place, str]]:
@@ -164,7 +164,9 @@ def _misfit(
     them; None if no fault is proved.
     """
     names = foreach.names
-    if not is_in_arguments and not any(_may_fit(names, slot) for slot in prototype.inputs):
+    accepted = (slot.condition.names for slot in prototype.inputs)
+    may_fit = any(names is None or some is None or not names.isdisjoint(some) for some in accepted)
+    if not is_in_arguments and not may_fit:
         inputs = ", ".join(f"{slot.id} ({' and '.join(slot.match)})" for slot in prototype.inputs)
         return f"what foreach selects fits no input of {target.full_name}; its inputs: {inputs or 'none'}"
     sure = [slot.id for slot in prototype.inputs if _surely_fits(names, slot)]
@@ -173,11 +175,6 @@ def _misfit(
         fits = f"fits the inputs {listed} of {target.full_name}"
         return f"what foreach selects {fits}; tighten one of them here"
     return None
-
-
-def _may_fit(names: frozenset[str] | None, slot: Input) -> bool:
-    accepted = slot.condition.names
-    return names is None or accepted is None or not names.isdisjoint(accepted)
 
 
 def _surely_fits(names: frozenset[str] | None, slot: Input) -> bool:

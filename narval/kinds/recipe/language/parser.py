@@ -23,7 +23,7 @@ from narval.core.patterns.pattern import Condition
 from narval.core.source.text import Source
 from narval.core.source.xml import XmlNode
 from narval.kinds.recipe.language.arguments import NOW, ReadArgument, read_argument, slips_of
-from narval.kinds.recipe.language.checks import Dependency, check_graph, check_step, edge
+from narval.kinds.recipe.language.checks import Dependency, check_graph, check_step
 from narval.kinds.recipe.language.definition import EACH, In, Recipe, Sending, Step, Transition, link
 from narval.kinds.recipe.language.names import check_inputs, check_names
 from narval.kinds.recipe.language.vocabulary import SEND, WORDS
@@ -49,8 +49,7 @@ def _definitions(reading: Reading, node: XmlNode) -> Iterator[Definition | None]
         elif group and name:
             seen[group, name] = entry.node.line
             reading.names.add((Recipe.kind, f"{group}.{name}"))
-        builder = _RecipeBuilder(reading, entry)
-        yield builder.build(group, name)
+        yield _recipe(reading, entry, group, name)
         for step in entry.of("step"):
             for inner in step.of(*INLINE):
                 if group and name and step.get("id"):
@@ -59,55 +58,42 @@ def _definitions(reading: Reading, node: XmlNode) -> Iterator[Definition | None]
         yield read_within(beside.word, reading, beside.node, root.get("group", ""))
 
 
-class _RecipeBuilder:
-    """The builder of one recipe from its entry; a part with a fault is left out, and the others are still
-    checked.
+def _recipe(reading: Reading, entry: Entry, group: str | None, name: str | None) -> Recipe | None:
+    """The recipe of an entry, linked; None if it lacks an essential part.
+
+    A part with a fault is left out, and the others are still checked.
     """
-
-    def __init__(self, reading: Reading, entry: Entry) -> None:
-        self._reading, self._entry = reading, entry
-        self._patterns = Patterns(reading)
-
-    def build(self, group: str | None, name: str | None) -> Recipe | None:
-        """The recipe, linked; None if it lacks an essential part."""
-        reading, entry = self._reading, self._entry
-        first_reference = len(reading.references)
-        patterns = self._patterns
-        step_reader = _StepReader(reading, patterns, f"{group}.{name}")
-        steps = reading.each_once(entry.of("step"), step_reader.step)
-        reader = _TransitionReader(reading, patterns, steps)
-        transitions = reading.each_once(entry.of("transition"), reader.transition)
-        start, end = (
-            reading.lookup(entry, f"{side}_step", steps, "the id of a step") for side in ("start", "end")
-        )
-        self._check_graph(start, steps)
-        link(steps, transitions)
-        names = check_names(reading, patterns, entry, steps, transitions, start)
-        check_inputs(reading, patterns, entry, {*steps, *names, "plan"}, step_reader.dependencies)
-        tool, xml = read_tool(reading, entry), reading.xml(entry, "recipe", {"group": group})
-        if start is None or end is None or group is None or name is None or xml is None:
-            return None
-        return Recipe(
-            start,
-            end,
-            steps,
-            transitions,
-            restart=entry.get("restart", "no"),
-            names=names,
-            group=group,
-            name=name,
-            decay=entry.get("decay"),
-            on_withdraw=entry.get("on-withdraw"),
-            tool=tool,
-            **reading.version(entry, xml, first_reference),
-        )
-
-    def _check_graph(self, start: Step | None, steps: Mapping[str, Step]) -> None:
-        places = {entry.get("id"): entry.place("id") for entry in self._entry.of("step")}
-        edges = [edge(entry, steps) for entry in self._entry.of("transition")]
-        places = {id: places[id] for id in steps}
-        for place, message in check_graph(start.id if start else None, places, edges):
-            self._reading.fault_at(place, message)
+    first_reference = len(reading.references)
+    patterns = Patterns(reading)
+    step_reader = _StepReader(reading, patterns, f"{group}.{name}")
+    steps = reading.each_once(entry.of("step"), step_reader.step)
+    reader = _TransitionReader(reading, patterns, steps)
+    transitions = reading.each_once(entry.of("transition"), reader.transition)
+    start, end = (
+        reading.lookup(entry, f"{side}_step", steps, "the id of a step") for side in ("start", "end")
+    )
+    for place, message in check_graph(entry, start, steps):
+        reading.fault_at(place, message)
+    link(steps, transitions)
+    names = check_names(reading, patterns, entry, steps, transitions, start)
+    check_inputs(reading, patterns, entry, {*steps, *names, "plan"}, step_reader.dependencies)
+    tool, xml = read_tool(reading, entry), reading.xml(entry, "recipe", {"group": group})
+    if start is None or end is None or group is None or name is None or xml is None:
+        return None
+    return Recipe(
+        start,
+        end,
+        steps,
+        transitions,
+        restart=entry.get("restart", "no"),
+        names=names,
+        group=group,
+        name=name,
+        decay=entry.get("decay"),
+        on_withdraw=entry.get("on-withdraw"),
+        tool=tool,
+        **reading.version(entry, xml, first_reference),
+    )
 
 
 class _StepReader:
@@ -332,7 +318,9 @@ _OF_CALLING = ("target", "agent")
 def _sending(reading: Reading, patterns: Patterns, entry: Entry) -> Sending | None:
     """The way a step sends; None if it calls something."""
     if entry.get("type") != SEND:
-        _check_calling(reading, entry)
+        for word in _OF_SENDING:
+            if word in entry.written:
+                reading.fault(entry, f'{word}: only a step of type="send" has this; remove it', word)
         return None
     written = entry.written
     for word in _OF_CALLING:
@@ -348,12 +336,6 @@ def _sending(reading: Reading, patterns: Patterns, entry: Entry) -> Sending | No
         expectation = "an XPath 1.0 of the element that is sent, such as order/@shop"
         reading.fault(entry, f"to-select: expected {expectation}, found {select.text!r}", "to-select")
     return Sending(select.text if select is not None else "", "await" in written, entry.get("keep"))
-
-
-def _check_calling(reading: Reading, entry: Entry) -> None:
-    for word in _OF_SENDING:
-        if word in entry.written:
-            reading.fault(entry, f'{word}: only a step of type="send" has this; remove it', word)
 
 
 def _what_is_sent(reading: Reading, entry: Entry, inputs: tuple[Narrowing, ...]) -> Prototype:

@@ -7,8 +7,6 @@ each call must give, and conditions that every such element fits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Library
 from narval.core.definitions.prototype import Output, Prototype
@@ -16,7 +14,7 @@ from narval.core.definitions.reading.walks import reached
 from narval.core.elements.element import Element, Tree
 from narval.core.errors import DefinitionError
 from narval.core.patterns.pattern import Condition
-from narval.kinds.recipe.language.definition import Recipe, Step, Transition
+from narval.kinds.recipe.language.definition import Recipe, Step
 
 
 def waking(library: Library) -> dict[str, tuple[str, ...]]:
@@ -119,15 +117,8 @@ def _must_pass(recipe: Recipe, step: str) -> bool:
     """True if each run that reaches the end step has done this step."""
     if step in (recipe.start.id, recipe.end.id):
         return True
-    return recipe.end.id not in reached([recipe.start.id], _ways_without(step, recipe.transitions.values()))
-
-
-def _ways_without(
-    step: str, transitions: Iterable[Transition]
-) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    for transition in transitions:
-        if step not in transition.sources:
-            yield transition.sources, transition.targets
+    ways = [way for way in recipe.transitions.values() if step not in way.sources]
+    return recipe.end.id not in reached([recipe.start.id], [(way.sources, way.targets) for way in ways])
 
 
 def _surely_fits(output: Output, need: Condition) -> bool:
