@@ -157,35 +157,29 @@ class Question(NamedTuple):
         return Token(view, at=self.at, transients=beside, nearest=self.nearest)
 
 
-class QuestionThread:
+class QuestionThread(threading.Thread):
     """One thread, which answers questions until it is given None."""
 
-    __slots__ = ("_asked", "_thread", "answers")
-
     def __init__(self) -> None:
+        super().__init__(name="narval-question", daemon=True)
         self._asked: SimpleQueue[Callable[[], Plain] | None] = SimpleQueue()
         self.answers: SimpleQueue[tuple[Plain, ActionError | None]] = SimpleQueue()
-        self._thread = threading.Thread(target=self._live, name="narval-question", daemon=True)
-        self._thread.start()
+        self.start()
 
     def ask(self, work: Callable[[], Plain] | None) -> None:
         """Queue a question; None ends the thread."""
         self._asked.put(work)
 
-    def is_alive(self) -> bool:
-        """True if its thread has not ended."""
-        return self._thread.is_alive()
-
     def give_up(self) -> None:
         """End the thread: immediately in Python code, in a system call when that returns."""
         self.ask(None)
-        number = self._thread.ident
-        if number is not None:
+        if self.ident is not None:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                ctypes.c_ulong(number), ctypes.py_object(_GivenUpError)
+                ctypes.c_ulong(self.ident), ctypes.py_object(_GivenUpError)
             )
 
-    def _live(self) -> None:
+    def run(self) -> None:
+        """Answer until it is given None, or given up."""
         with contextlib.suppress(_GivenUpError):
             while (work := self._asked.get()) is not None:
                 try:

@@ -40,37 +40,33 @@ ANCESTORS = 64
 
 
 def preparer(of: CallsOfAgent) -> Prepare:
-    """The preparer of the calls of nodes of one agent."""
-    return NodeCalls(of.agent, of.targets).prepare
+    """The preparer of the calls that execute or backtrack nodes, for the runs of one agent."""
+    return partial(_prepare, of.agent, of.targets)
 
 
-class NodeCalls:
-    """The preparation of calls that execute or backtrack nodes, for the runs of one agent."""
-
-    def __init__(self, agent: AgentState, targets: CallTargets) -> None:
-        self._agent, self._targets = agent, targets
-
-    def prepare(self, run: Run, call: Call, timeout: float | None) -> PreparedCall:
-        """The call of a node's script, or of the user's class for its type. Raises ActionError."""
-        if call.name == SCRIPT:
-            return _script_call(run, call, timeout)
-        definition = self._agent.lookup.definition(run, "node-type", call.name)
-        code = self._targets.function_of(run, definition) if isinstance(definition, Code) else None
-        if code is None:
-            raise ActionError(f"there is no node type named {call.name}", "unknown-target", final=True)
-        stub = self._targets.stubs.get(call.name)
-        if stub is not None:
-            where: Any = place_of_stub(stub)
-            code, definition = _stand_in(code, stub), structs.replace(definition, where=where)
-        target = Target(
-            action=call.name,
-            where=definition.where,
-            module_path=self._targets.path_of(definition),
-            function_name=definition.function,
-            code=self._targets.code_of(run, definition) if definition.where == "worker" else None,
-            runner=execution.__name__,
-        )
-        return _node_call(run, call, definition, code, target, timeout)
+def _prepare(
+    agent: AgentState, targets: CallTargets, run: Run, call: Call, timeout: float | None
+) -> PreparedCall:
+    """The call of a node's script, or of the user's class for its type. Raises ActionError."""
+    if call.name == SCRIPT:
+        return _script_call(run, call, timeout)
+    definition = agent.lookup.definition(run, "node-type", call.name)
+    code = targets.function_of(run, definition) if isinstance(definition, Code) else None
+    if code is None:
+        raise ActionError(f"there is no node type named {call.name}", "unknown-target", final=True)
+    stub = targets.stubs.get(call.name)
+    if stub is not None:
+        where: Any = place_of_stub(stub)
+        code, definition = _stand_in(code, stub), structs.replace(definition, where=where)
+    target = Target(
+        action=call.name,
+        where=definition.where,
+        module_path=targets.path_of(definition),
+        function_name=definition.function,
+        code=targets.code_of(run, definition) if definition.where == "worker" else None,
+        runner=execution.__name__,
+    )
+    return _node_call(run, call, definition, code, target, timeout)
 
 
 def _node_call(

@@ -89,10 +89,6 @@ def _boolean(text: str) -> bool:
     return text.strip().lower() == "true"
 
 
-def _character(text: str) -> str:
-    return text[:1] or " "
-
-
 def _moment(text: str) -> datetime:
     """Milliseconds since 1970, as the source keeps a date, or a date as ISO 8601 writes it."""
     try:
@@ -126,16 +122,12 @@ _READERS: Mapping[Any, Callable[[str], Any]] = {
     "int": partial(_whole, bits=32), "long": partial(_whole, bits=64), int: _whole,
     "float": float, "double": float, float: float,
     "boolean": _boolean, bool: _boolean,
-    "char": _character,
+    "char": lambda text: text[:1] or " ",
     "date": _moment, datetime: _moment,
     "longs": _longs, list[int]: _longs,
 }  # fmt: skip
 
 # --- writing --------------------------------------------------------------------------------------------
-
-
-def _milliseconds(value: datetime) -> str:
-    return str(round(value.timestamp() * 1000))
 
 
 def _numbers(value: Sequence[int]) -> str:
@@ -150,6 +142,6 @@ _WRITERS: Mapping[Any, Callable[[Any], str]] = {
     bool: lambda value: "true" if value else "false",
     int: str,
     float: repr,
-    datetime: _milliseconds,
+    datetime: lambda value: str(round(value.timestamp() * 1000)),
     (list, tuple): _numbers,
 }

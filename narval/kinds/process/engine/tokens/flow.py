@@ -10,7 +10,7 @@ from narval.kinds.process.engine.decision import NodeFault, ProcessDecision, com
 from narval.kinds.process.engine.state import ArcToken, NodeToken
 from narval.kinds.process.engine.tokens import joins
 from narval.kinds.process.engine.tokens.joins import Joined
-from narval.kinds.process.engine.tokens.rubric import Response, respond
+from narval.kinds.process.engine.tokens.rubric import respond
 from narval.kinds.process.language.definition import NODE, WAIT, Arc, Node
 
 MOVED_AT_ONCE = 1_000
@@ -39,7 +39,10 @@ def run_queue(decision: ProcessDecision) -> None:
             _pause(decision)
             return
         decision.moved += 1
-        _arrive(decision, state.arcs[first])
+        token = state.arcs[first]
+        waits = decision.definition.nodes[token.to].join not in joins.WITHOUT_LINES
+        decision.happens(changes.ArcTokenProcessed(first, waits))
+        retry(decision, token)
     complete_if_done(decision)
 
 
@@ -54,12 +57,6 @@ def _pause(decision: ProcessDecision) -> None:
     wake = decision.identifier()
     decision.change(changes.Paused(wake, laps))
     decision.command(commands.SetTimer(wake, decision.event.at))
-
-
-def _arrive(decision: ProcessDecision, token: ArcToken) -> None:
-    node = decision.definition.nodes[token.to]
-    decision.happens(changes.ArcTokenProcessed(token.id, node.join not in joins.WITHOUT_LINES))
-    retry(decision, token)
 
 
 def retry(decision: ProcessDecision, token: ArcToken) -> bool:
@@ -124,36 +121,24 @@ def run_node(decision: ProcessDecision, node: Node, token: NodeToken) -> None:
         decision.change(changes.NodeTokenHeld(token.id))
         fault.token = token.id
         raise
-    _ANSWERS[response.action](decision, node, token, response)
-
-
-def _accept(decision: ProcessDecision, node: Node, token: NodeToken, response: Response) -> None:
-    if DELAY_EXECUTION not in decision.happens(changes.NodeTokenAccepted(token.id)):
-        execute(decision, node, token)
-
-
-def _discard(decision: ProcessDecision, node: Node, token: NodeToken, response: Response) -> None:
-    decision.stop_waiting(token)
-    decision.happens(changes.NodeTokenDiscarded(token.id))
-    decision.happens(changes.NodeTokenCompleted(token.id, decision.event.at))
-    dead_end(decision, token)
-
-
-def _skip(decision: ProcessDecision, node: Node, token: NodeToken, response: Response) -> None:
-    decision.happens(changes.NodeTokenSkipped(token.id))
-    complete(decision, token, response.arcs)
-
-
-def _delay(decision: ProcessDecision, node: Node, token: NodeToken, response: Response) -> None:
-    decision.stop_waiting(token)
-    wake = decision.identifier()
-    soonest = decision.event.at + (PAUSE if token.delays else 0.0)
-    until = max(response.until, soonest)
-    decision.happens(changes.NodeTokenDelayed(token.id, until, wake))
-    decision.command(commands.SetTimer(wake, until))
-
-
-_ANSWERS = {"AcceptToken": _accept, "DiscardToken": _discard, "SkipNode": _skip, "DelayUntil": _delay}
+    match response.action:
+        case "AcceptToken":
+            if DELAY_EXECUTION not in decision.happens(changes.NodeTokenAccepted(token.id)):
+                execute(decision, node, token)
+        case "DiscardToken":
+            decision.stop_waiting(token)
+            decision.happens(changes.NodeTokenDiscarded(token.id))
+            decision.happens(changes.NodeTokenCompleted(token.id, decision.event.at))
+            dead_end(decision, token)
+        case "SkipNode":
+            decision.happens(changes.NodeTokenSkipped(token.id))
+            complete(decision, token, response.arcs)
+        case "DelayUntil":
+            decision.stop_waiting(token)
+            wake = decision.identifier()
+            until = max(response.until, decision.event.at + (PAUSE if token.delays else 0.0))
+            decision.happens(changes.NodeTokenDelayed(token.id, until, wake))
+            decision.command(commands.SetTimer(wake, until))
 
 
 def execute(decision: ProcessDecision, node: Node, token: NodeToken) -> None:
@@ -253,11 +238,11 @@ def complete_with_set(
     """
     if decision.state.status != "executing" or token.completed is not None:
         return None
-    if _goes_back(decision, token, exits(decision.node(token), names)):
+    arcs = exits(decision.node(token), names)
+    if _goes_back(decision, token, arcs):
         return None
     decision.stop_waiting(token)
     decision.happens(changes.NodeTokenCompleted(token.id, decision.event.at, tuple(names)))
-    arcs = exits(decision.node(token), names)
     if not arcs or count < 1:
         dead_end(decision, token)
         return None
