@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from lxml import etree
@@ -37,27 +37,27 @@ class ToolArgument(msgspec.Struct, frozen=True):
     @property
     def schema(self) -> dict[str, Any]:
         """The JSON schema of its values."""
-        schema: dict[str, Any] = {"type": _JSON_TYPES[self.type]}
+        schema: dict[str, Any] = {"type": _TYPES[self.type].json}
         about = self.description
         if self.type == "date":
             schema["format"] = "date"
         elif self.type == "xml":
             about = f"{about} An XML element.".strip()
         if self.one_of:
-            schema["enum"] = [_VALUE_OF[self.type](value) for value in self.one_of]
+            schema["enum"] = [_TYPES[self.type].read(value) for value in self.one_of]
         return {**schema, "description": about} if about else schema
 
     def text(self, value: Any) -> str:
         """A value as attribute text. Raises RequestError if it does not match."""
         kind = type(value)
-        fits = kind in _PYTHON_TYPES[self.type]
+        fits = kind in _TYPES[self.type].python
         if fits and self.type == "date":
             try:
                 fits = date.fromisoformat(value).isoformat() == value
             except ValueError:
                 fits = False
         if not fits:
-            raise RequestError(f"expected {self.name} to be {_EXPECTED[self.type]}, got {value!r:.80}")
+            raise RequestError(f"expected {self.name} to be {_TYPES[self.type].expected}, got {value!r:.80}")
         text = str(value).lower() if kind is bool else str(value)
         if self.one_of and text not in self.one_of:
             raise RequestError(
@@ -112,42 +112,28 @@ class Tool(msgspec.Struct, frozen=True):
         return bytes(etree.tostring(root))
 
 
-_JSON_TYPES: Mapping[str, str] = {
-    "string": "string",
-    "integer": "integer",
-    "number": "number",
-    "boolean": "boolean",
-    "date": "string",
-    "xml": "string",
-}
-_PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "date": (str,),
-    "xml": (str,),
-}
-_EXPECTED: Mapping[str, str] = {
-    "string": "a text",
-    "integer": "a whole number",
-    "number": "a number",
-    "boolean": "true or false",
-    "date": "a date such as 2026-03-01",
-    "xml": "an XML element, as a text",
-}
-
-
 def _number(text: str) -> int | float:
     return int(text) if text.lstrip("-").isdecimal() else float(text)
 
 
-_VALUE_OF: Mapping[str, Any] = {
-    "string": str,
-    "integer": int,
-    "number": _number,
-    "boolean": lambda text: text == "true",
-    "date": str,
-    "xml": str,
+class _TypeRow(NamedTuple):
+    """A type of arguments."""
+
+    json: str
+    """Its name in a JSON schema."""
+    python: tuple[type, ...]
+    """The types of its values in Python."""
+    expected: str
+    """The words for a value, for people."""
+    read: Callable[[str], Any]
+    """The JSON value for a text of `one-of`."""
+
+
+_TYPES: Mapping[ArgumentType, _TypeRow] = {
+    "string": _TypeRow("string", (str,), "a text", str),
+    "integer": _TypeRow("integer", (int,), "a whole number", int),
+    "number": _TypeRow("number", (int, float), "a number", _number),
+    "boolean": _TypeRow("boolean", (bool,), "true or false", lambda text: text == "true"),
+    "date": _TypeRow("string", (str,), "a date such as 2026-03-01", str),
+    "xml": _TypeRow("string", (str,), "an XML element, as a text", str),
 }
-"""The JSON value for a text of `one-of`, by type."""

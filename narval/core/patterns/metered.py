@@ -41,6 +41,8 @@ _NODES = frozenset(_HANDING_ON.split())
 """Tokens that pass on the nodes they get, or read their names, but no text."""
 _OF_THE_ITEM = frozenset(("string", "normalize-space", "string-length", "number", "data"))
 """Functions that read the context item if they have no argument."""
+REGEX_FUNCTIONS = ("matches", "tokenize", "replace")
+"""Functions whose second argument is a regular expression."""
 
 
 class MeteredContext(XPathContext):
@@ -137,8 +139,8 @@ def meter(root: Token, while_read: Work) -> None:
     tokens = list(root.iter())
     as_text = {id(child) for token in tokens if not _hands_on(token) for child in token}
     for token in tokens:
-        if token.symbol in _BY_REGEX and len(token) > 1:
-            token.evaluate = _BY_REGEX[token.symbol](token, regex_of(token))
+        if token.symbol in REGEX_FUNCTIONS and len(token) > 1:
+            token.evaluate = _by_regex(token)
             token.select = _selected(token.evaluate)
         _meter_token(token, id(token) in as_text, while_read)
     for token in tokens:
@@ -209,35 +211,21 @@ def _slower(select: Callable[..., Iterator[Any]], cost: Callable[[int], int]) ->
 # --- functions with a regular expression ------------------------------------------------------------------
 
 
-def _matches(call: Token, regex: Regex) -> Callable[..., Any]:
-    def evaluate(context: Any = None) -> bool:
-        text = call.get_argument(context, default="", cls=str)
-        return regex.matches(text, _work(context))
-
-    return evaluate
-
-
-def _tokenize(call: Token, regex: Regex) -> Callable[..., Any]:
-    def evaluate(context: Any = None) -> list[str]:
-        text = call.get_argument(context, default="", cls=str)
-        return xlist(regex.tokens(text, _work(context)))
-
-    return evaluate
-
-
-def _replace(call: Token, regex: Regex) -> Callable[..., Any]:
+def _by_regex(call: Token) -> Callable[..., Any]:
+    """The evaluation of a function with a regular expression."""
+    regex = regex_of(call)
     literal = len(call) > 3 and "q" in str(call[3].value)
 
-    def evaluate(context: Any = None) -> str:
+    def evaluate(context: Any = None) -> Any:
         text = call.get_argument(context, default="", cls=str)
-        replacement = regex.replacement(str(call[2].value), literal=literal)
-        return regex.replaced(text, replacement, _work(context))
+        work = Work() if context is None else context.work
+        if call.symbol == "matches":
+            return regex.matches(text, work)
+        if call.symbol == "tokenize":
+            return xlist(regex.tokens(text, work))
+        return regex.replaced(text, regex.replacement(str(call[2].value), literal=literal), work)
 
     return evaluate
-
-
-def _work(context: Any) -> Work:
-    return Work() if context is None else context.work
 
 
 def _selected(evaluate: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
@@ -246,8 +234,3 @@ def _selected(evaluate: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
         yield from result if isinstance(result, list) else (result,)
 
     return select
-
-
-_BY_REGEX = {"matches": _matches, "tokenize": _tokenize, "replace": _replace}
-REGEX_FUNCTIONS = tuple(_BY_REGEX)
-"""Functions whose second argument is a regular expression."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
@@ -130,6 +131,11 @@ class CallFlow(msgspec.Struct, frozen=True):
     """The part whose calls it undoes; "" for any other call."""
     approve: str = ""
     """The work, required by the part's author, that must approve the call; "" for none."""
+
+    @property
+    def takes(self) -> Iterator[Taken]:
+        """The places from which any input can get its elements."""
+        return chain.from_iterable(self.inputs.values())
 
 
 class Flow(msgspec.Struct, frozen=True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -185,10 +184,8 @@ class Landscape:
             self.arguments[followed.key, call.part, at] = place
             self.memory.enter(place, written.literal)
             for name in written.children if written.name in STARTING else ():
-                within = self._place(f"the {name} within {title}", followed.definition, call.part)
+                within = self._place_within(place, f"the {name} within {title}")
                 self.memory.enter(within, Literal(name, ()))
-                self.connect(place.nodes.values(), [within.nodes[""]])
-                self.connect([place.whether], [within.whether])
         if is_run(call.kind):
             return
         for output in call.prototype.outputs:
@@ -199,14 +196,12 @@ class Landscape:
             self.given.setdefault((followed.key, call.part), []).append(place)
             self.memory.enter(place, output.condition)
             if names is not None and not names.isdisjoint(STARTING):
-                within = self._place(f"what is within {title}", followed.definition, call.part)
+                within = self._place_within(place, f"what is within {title}")
                 self.memory.enter(within, may_be_secret=False)  # it is added to memory separately
-                self.connect(place.nodes.values(), [within.nodes[""]])
-                self.connect([place.whether], [within.whether])
 
     def _make_places_of_messages(self, followed: Followed, call: CallFlow) -> None:
         """Enter what goes to another agent into its memory, and its answers into this one's."""
-        for taken in (*(taken for takes in call.inputs.values() for taken in takes), *call.elements):
+        for taken in (*call.takes, *call.elements):
             place = self._place(f"what {call.part} sends", followed.definition, call.part)
             self.moved.append(Moved(followed, call, taken, place))
             if isinstance(taken.origin, InMemory):
@@ -230,6 +225,13 @@ class Landscape:
         nodes = {path: self.graph.node() for path in dict.fromkeys(("", *of_parts))}
         place = Place(title, definition, part, nodes, self.graph.node())
         self.owner.update((node, (place, path)) for path, node in nodes.items())
+        return place
+
+    def _place_within(self, outer: Place, title: str) -> Place:
+        """A place for what is within the elements of another."""
+        place = self._place(title, outer.definition, outer.part)
+        self.connect(outer.nodes.values(), [place.nodes[""]])
+        self.connect([outer.whether], [place.whether])
         return place
 
     # --- sources --------------------------------------------------------------------------------------
@@ -301,7 +303,7 @@ def _undoing(calls: Iterable[CallFlow], library: Library) -> Iterator[CallFlow]:
         name = call.undo or (target.undo if isinstance(target, Action) else "")
         action = library.get(Action.kind, name) if name else None
         if isinstance(action, Action):
-            sources = dict.fromkeys((*chain.from_iterable(call.inputs.values()), *call.elements))
+            sources = dict.fromkeys((*call.takes, *call.elements))
             sources[Taken(GivenBy(call.part, True))] = None
             inputs = {
                 slot.id: tuple(_which_fit(slot.condition, call, sources)) for slot in action.prototype.inputs

@@ -181,7 +181,7 @@ class Reach:
                     source = self._land.source(followed.key, value.origin, call.part)
                     self._land.connect(source.of_part(value.path), [place.nodes[path]])
             self._land.connect(place.nodes.values(), [followed.own])
-        for taken in (*(taken for takes in call.inputs.values() for taken in takes), *call.elements):
+        for taken in (*call.takes, *call.elements):
             self._hold(followed, self._land.source(followed.key, taken.origin, call.part), _kind(taken))
         if is_run(call.kind):
             for called in self._land.called(followed, call):
@@ -207,11 +207,7 @@ class Reach:
         self._make_edges_of_files(followed, call, action)
         where = None if action is None else action.says_where
         parts = [_PartNode("inputs", "", True, followed.run.whether)] if call.kind == FLOW else []
-        parts += [
-            part
-            for slot, takes in call.inputs.items()
-            for part in _parts_of(self._land, followed, call, slot, takes, where)
-        ]
+        parts += _parts_of(self._land, followed, call, where)
         self._calls.setdefault(followed.key, []).append((call, action, parts))
 
     def _leave(self, followed: Followed) -> None:
@@ -219,12 +215,7 @@ class Reach:
         home.
         """
         for call in ways_out(followed.definition, followed.flow, self._home):
-            where = says_receiver(call)
-            parts = [
-                part
-                for slot, takes in call.inputs.items()
-                for part in _parts_of(self._land, followed, call, slot, takes, where)
-            ]
+            parts = list(_parts_of(self._land, followed, call, says_receiver(call)))
             if not KINDS[followed.definition.kind].knows_inputs:
                 parts.append(_PartNode(VALUES, "", False, followed.run.whether))
             self._calls.setdefault(followed.key, []).append((call, None, parts))
@@ -257,7 +248,7 @@ class Reach:
             self._land.connect([self._land.closed], [self._land.files], CODE)
         if action is not None and may_write(action):
             code = PLAIN if gives_paths(action) else CODE
-            for taken in (taken for takes in call.inputs.values() for taken in takes):
+            for taken in call.takes:
                 source = self._land.source(followed.key, taken.origin, call.part)
                 self._land.connect(source.of_part(""), [self._land.files], _kind(taken) | code)
             if not KINDS[followed.definition.kind].knows_inputs:
@@ -302,25 +293,21 @@ class Reach:
 
 
 def _parts_of(
-    land: Landscape,
-    followed: Followed,
-    call: CallFlow,
-    slot: str,
-    takes: Iterable[Taken],
-    where: Iterable[SlotPath] | None,
+    land: Landscape, followed: Followed, call: CallFlow, where: Iterable[SlotPath] | None
 ) -> Iterator[_PartNode]:
-    """The parts of an input, each with a node reached by everything it can be."""
-    sources = [(land.source(followed.key, taken.origin, call.part), _kind(taken)) for taken in takes]
-    declared = where_in(slot, where)
-    paths = {path for source, _ in sources for path in source.paths}.union(declared or ()) - {""}
-    for path in (*sorted(paths), ""):
-        node = land.graph.node()
-        for source, kind in sources:
-            land.connect(source.of_part(path) if path else source.rest(), [node], kind)
-        says = declared is None or path in declared
-        if declared and path:
-            says = any(is_within(path, one) or is_within(one, path) for one in declared)
-        yield _PartNode(slot, path, says, node)
+    """The parts of each input of a call, each with a node reached by everything it can be."""
+    for slot, takes in call.inputs.items():
+        sources = [(land.source(followed.key, taken.origin, call.part), _kind(taken)) for taken in takes]
+        declared = where_in(slot, where)
+        paths = {path for source, _ in sources for path in source.paths}.union(declared or ()) - {""}
+        for path in (*sorted(paths), ""):
+            node = land.graph.node()
+            for source, kind in sources:
+                land.connect(source.of_part(path) if path else source.rest(), [node], kind)
+            says = declared is None or path in declared
+            if declared and path:
+                says = any(is_within(path, one) or is_within(one, path) for one in declared)
+            yield _PartNode(slot, path, says, node)
 
 
 def _ask_about(land: Landscape, calls: _Calls, approvals: Iterable[tuple[str, str]]) -> None:
@@ -363,14 +350,13 @@ def _labels_of(home: KnownHome, call: CallFlow, action: Action | None) -> Iterat
 
 def _names_closed(call: CallFlow) -> bool:
     """True if an input element of a call may name a file in a closed part of the home."""
-    for taken in (taken for takes in call.inputs.values() for taken in takes):
+    for taken in call.takes:
         match taken.origin:
             case TheArgument(at) if not call.undoes:
-                is_closed = may_be_closed(dict(call.arguments[at].literal.attributes))
+                if may_be_closed(dict(call.arguments[at].literal.attributes)):
+                    return True
             case _:
-                is_closed = True
-        if is_closed:
-            return True
+                return True
     return False
 
 

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -39,6 +39,12 @@ QUESTION, STRANGE = "question", "strange"
 to send, messages sent, messages received from people, where people wrote last, answers they have begun to
 give, what they were asked back last, and messages received from strangers.
 """
+
+_FORMS: Mapping[str, type] = {
+    IN: Taken, OWED: Taken, OUT: Outbound, SENT: Sent, SEEN: int, STRANGE: int, WROTE: Whereabouts,
+    FORM: OpenForm, QUESTION: AskedBack,
+}  # fmt: skip
+"""The form of the entries of each part."""
 
 MOST_SENT = 2_000
 """The sent messages of a chat that are remembered, the most recent ones."""
@@ -145,6 +151,10 @@ class ChatBox:
         """The unfinished answer of each person."""
         self.questions: dict[str, AskedBack] = {}
         """The open question to each person."""
+        self._parts: dict[str, dict[Any, Any]] = {
+            IN: self.inbox, OWED: self.owed, OUT: self.outbox, SENT: self.sent, SEEN: self.seen,
+            STRANGE: self.strange, WROTE: self.wrote, FORM: self.forms, QUESTION: self.questions,
+        }  # fmt: skip
         self.handed: set[str] = set()
         """The ids of messages that may have begun to be sent: at the start, all that were due."""
         self.fault, self.since, self.warning = "", 0.0, ""
@@ -242,48 +252,25 @@ class ChatBox:
     def keep(self, row: ResultRow) -> None:
         """Apply a recorded row."""
         part = row.scope.rpartition(" ")[2]
-        match part:
-            case "in":
-                self.inbox[int(row.key)] = msgspec.json.decode(row.data, type=Taken)
-            case "owed":
-                self.owed[int(row.key)] = msgspec.json.decode(row.data, type=Taken)
-            case "out":
-                self.outbox[row.key] = msgspec.json.decode(row.data, type=Outbound)
-                self.news.set()
-            case "sent":
-                self.sent[row.key] = msgspec.json.decode(row.data, type=Sent)
-            case "seen":
-                self.seen.setdefault(row.key, msgspec.json.decode(row.data, type=int))
-            case "strange":
-                self.strange.setdefault(row.key, msgspec.json.decode(row.data, type=int))
-            case "wrote":
-                self.wrote[row.key] = msgspec.json.decode(row.data, type=Whereabouts)
-            case "form":
-                self.forms[row.key] = msgspec.json.decode(row.data, type=OpenForm)
-            case "question":
-                self.questions[row.key] = msgspec.json.decode(row.data, type=AskedBack)
+        if part not in _FORMS:
+            return
+        entries, key = self._parts[part], _key_in(part, row.key)
+        form = msgspec.json.decode(row.data, type=_FORMS[part])
+        if part in (SEEN, STRANGE):
+            entries.setdefault(key, form)
+        else:
+            entries[key] = form
+        if part == OUT:
+            self.news.set()
 
     def lose(self, part: str, key: str) -> None:
         """Apply the removal of a row."""
-        match part:
-            case "in":
-                self.inbox.pop(int(key), None)
-            case "owed":
-                self.owed.pop(int(key), None)
-            case "out":
-                self.outbox.pop(key, None)
-                self.handed.discard(key)
-                self.news.set()
-            case "sent":
-                self.sent.pop(key, None)
-            case "seen":
-                self.seen.pop(key, None)
-            case "strange":
-                self.strange.pop(key, None)
-            case "form":
-                self.forms.pop(key, None)
-            case "question":
-                self.questions.pop(key, None)
+        if part not in _FORMS:
+            return
+        self._parts[part].pop(_key_in(part, key), None)
+        if part == OUT:
+            self.handed.discard(key)
+            self.news.set()
 
     def waiting_of(self, person: str) -> int:
         """The number of a person's messages that wait to be handled."""
@@ -364,6 +351,11 @@ def _altered(turn: Turn, scope: str, entries: Mapping[str, Form], form: type[For
         else:
             altered.pop(key, None)
     return altered
+
+
+def _key_in(part: str, key: str) -> int | str:
+    """The key of an entry of a part: messages to handle have numbers."""
+    return int(key) if part in (IN, OWED) else key
 
 
 def _order(row: ResultRow) -> tuple[int, str]:
