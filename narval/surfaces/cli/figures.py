@@ -11,7 +11,7 @@ from narval.ask.text import Row, counted, lasted
 from narval.core.definitions.reading.durations import duration
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import asking
-from narval.surfaces.cli.render.tables import Column, fields, listing, of
+from narval.surfaces.cli.render.tables import Column, fields, listing, of, plain
 
 SIGNS = {"done": "o", "failed": "x", "cancelled": "-"}
 """The signs of the last runs, by how they ended."""
@@ -74,8 +74,7 @@ def _took(of_runs: Row) -> str:
 
 _GANTT = (
     Column("run", of("eid"), right=True),
-    Column("name", of("name")),
-    Column("state", of("state")),
+    *plain("name", "state"),
     Column("lasted", lasted, right=True),
     Column("calls", lambda row: len(row["calls"]) + row["calls_left_out"] or "", right=True),
     Column("", of("bar")),

@@ -17,7 +17,7 @@ from narval.core.errors import RequestError
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, asking, command
 from narval.surfaces.cli.render.status import confining
-from narval.surfaces.cli.render.tables import Column, listing
+from narval.surfaces.cli.render.tables import Column, listing, plain
 from narval.surfaces.cli.session import Session
 from narval.system.regular_file import read_regular
 
@@ -32,8 +32,7 @@ _MEANING = {
 _SIGN = {"added": "+", "taken away": "-", None: " "}
 
 _COLUMNS = (
-    Column("definition", lambda row: row["definition"]),
-    Column("standing", lambda row: row["standing"]),
+    *plain("definition", "standing"),
     Column("needs", lambda row: ", ".join(need["need"] for need in _outside(row)) or "nothing outside"),
 )
 
@@ -114,11 +113,7 @@ def _need(need: Row) -> str:
     return f"{_SIGN[need['change']]} {clean(need['need'])}{where}"
 
 
-_VERSIONS = (
-    Column("version", lambda row: row["version"]),
-    Column("edited", lambda row: row["at"]),
-    Column("by", lambda row: row["by"]),
-)
+_VERSIONS = tuple(plain("version", edited="at", by="by"))
 
 _EXAMPLE = """\
 narval edit mail.triage

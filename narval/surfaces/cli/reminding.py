@@ -11,7 +11,7 @@ import click
 from narval.ask.text import Row, clean, moment_there, reminder_line, when_reminded
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import asking, command, command_group
-from narval.surfaces.cli.render.tables import Column, listing, table
+from narval.surfaces.cli.render.tables import Column, listing, plain, table
 from narval.surfaces.cli.session import Session
 
 _REMIND = """\
@@ -44,9 +44,7 @@ def _told(answer: Row) -> None:
 _COLUMNS = (
     Column("reminder", lambda row: row["reminder"], right=True),
     Column("when", when_reminded),
-    Column("text", lambda row: row["text"]),
-    Column("chat", lambda row: row["chat"]),
-    Column("person", lambda row: row["person"]),
+    *plain("text", "chat", "person"),
 )
 
 _REMINDERS = """\

@@ -8,13 +8,11 @@ import click
 
 from narval.ask.text import Row, clean, clean_lines, counted, moment, moment_in_zone
 from narval.surfaces.cli.render.past import told as past_lines
-from narval.surfaces.cli.render.tables import Column
+from narval.surfaces.cli.render.tables import Column, plain
 from narval.surfaces.cli.telling import told_lines
 
 COLUMNS = (
-    Column("name", lambda row: row["name"]),
-    Column("state", lambda row: row["state"]),
-    Column("by", lambda row: row["by"]),
+    *plain("name", "state", "by"),
     Column("at", lambda row: moment(row["at"]), is_moment=True),
     Column("wish", lambda row: " ".join(row["wish"].split())[:60]),
     Column("acts not named", lambda row: row["unnamed"] or "", right=True),
