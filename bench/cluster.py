@@ -22,7 +22,8 @@ from narval.calls.executor import Executor
 from narval.calls.programs.backend import ProgramBackend
 from narval.calls.programs.reaper_client import ReaperClient
 from narval.calls.record import CallListener
-from narval.files.settings import CERTIFICATES, LOCAL_CLUSTER, CallLimits, ClusterSettings
+from narval.files.outside.cluster import CERTIFICATES, LOCAL_CLUSTER, ClusterSettings
+from narval.files.settings import CallLimits
 
 WORKERS, ALONE, SHORT = 2, 300, 5000
 MODULE = """

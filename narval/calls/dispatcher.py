@@ -323,6 +323,9 @@ class Dispatcher:
             outcome = answer_at_once(context)  # hot path, counted by test_work_counted
             return returned(call.call, outcome if finish is None else finish(outcome))
         limit = call.timeout if target.where in _UNLIMITED else self._limit(call)
+        trace = None
+        if self._agent.samples is not None and target.where != "inline":  # an inline call asks no service
+            trace = partial(traceparent, self._agent, self.identity.id, run, call.call, call.attempt)
         context = replace(  # it may wait, and go outside
             context,
             timeout=limit if prepared is None else prepared.timeout,
@@ -331,7 +334,7 @@ class Dispatcher:
             reaches=None if call.program is None else reach_of_program(self._agent, run, call.program),
             granted=granted_needs(self._agent, run),
             has_begun=call.begun and call.on_restart == "error",
-            trace=None if self._agent.samples is None else self._trace(run, call, target),
+            trace=trace,
         )
         self.calls.start(context, asked=call, finish=finish, behind=behind)
         return None
@@ -342,12 +345,6 @@ class Dispatcher:
             return NOTHING_UNDONE
         return frozenset(one.eid for one in self._agent.runs.within(run.state.undone_run))
 
-    def _trace(self, run: Run, call: Call, target: Target) -> Callable[[], str] | None:
-        """A function that returns the trace of a call; None for an inline call, which asks no service."""
-        if target.where == "inline":
-            return None
-        return partial(traceparent, self._agent, self.identity.id, run, call.call, call.attempt)
-
     # --- cancelling -----------------------------------------------------------------------------------
 
     def _abandon(self, run: Run, command: CancelCall) -> None:
@@ -357,14 +354,11 @@ class Dispatcher:
         elif (record := self.find(command.call)) is not None:
             self.calls.abandon(record)
         else:
-            _see_given_up(run, command, self.dispatch)
+            call = run.calls.get(command.call)
+            if (
+                call is not None and call.kind == SEND
+            ):  # it is not in the book, and notices that it was given up
+                self.dispatch(run, call)
 
     def _cancel(self, run: int, reason: str) -> None:
         self._post(Delivery(run, Cancelled(0, 0.0, reason)))
-
-
-def _see_given_up(run: Run, command: CancelCall, dispatch: Callable[[Run, Call], object]) -> None:
-    """Let a call of kind `send`, which is not in the book, notice that it was given up."""
-    call = run.calls.get(command.call)
-    if call is not None and call.kind == SEND:
-        dispatch(run, call)

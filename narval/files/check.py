@@ -29,6 +29,7 @@ from narval.files.home import Home
 from narval.files.loaded import Loaded
 from narval.files.mcp_clients import clients_of, faults_of_clients
 from narval.files.memory_file import read_memory
+from narval.files.outside.cluster import CLUSTER_PACKAGE
 from narval.files.outside.kept_tools import doubts_of_tools
 from narval.files.outside.peers import PEERS_FILE, read_peers
 from narval.files.outside.services import LanguageModel, services_of
@@ -36,7 +37,7 @@ from narval.files.people_file import PEOPLE_FILE, place_of_rule, read_people
 from narval.files.reach import refusals, sources_of, ways_served
 from narval.files.reading import Reading, load
 from narval.files.schemas import Schemas
-from narval.files.settings import CLUSTER_PACKAGE, FILE, Settings, parse_settings, read_settings
+from narval.files.settings import FILE, Settings, parse_settings, read_settings
 from narval.files.trust_file import doubts_of_trust
 from narval.store.open import look_into
 from narval.store.postgresql.drivers import driver_of

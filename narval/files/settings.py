@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 import msgspec
 
 from narval.core.agent_name import agent_name
-from narval.core.definitions.action.needs import Resources, resources_of
 from narval.core.definitions.action.tool import action_name
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import Fault
@@ -24,6 +23,7 @@ from narval.files import toml
 from narval.files.agents.senders import CALLERS, HOOKS, Caller, Webhook, read_callers, read_hooks
 from narval.files.agents.settings import AgentSettings, CollectionsOf, Given, readers_among
 from narval.files.outside.chats import CHATS, ChatSettings, read_chats
+from narval.files.outside.cluster import CERTIFICATES, CLUSTER_KEYS, LOCAL_CLUSTER, ClusterSettings
 from narval.files.outside.mcp_servers import MCP, McpServer, read_mcp_servers
 from narval.files.outside.services import (
     KINDS_OF_SERVICES,
@@ -78,49 +78,6 @@ def _columns(value: object) -> Mapping[str, tuple[str, ...]]:
     ):
         raise ValueError('a list of attributes for each name, such as email = ["from", "subject"]')
     return MappingProxyType({**COLUMNS, **{name: tuple(names) for name, names in value.items()}})
-
-
-LOCAL_CLUSTER = "local"
-"""The cluster of this machine, which the daemon starts."""
-
-CLUSTER_PACKAGE = "distributed"
-"""The package of its client, which is an extra."""
-
-CERTIFICATES = ("ca.pem", "cert.pem", "key.pem")
-"""The files in a folder of certificates: the authority's, the home's own, and its key."""
-
-
-class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The place for heavy calls; CLUSTER_KEYS has the names of its settings."""
-
-    address: Annotated[str, _cluster_address] = ""
-    """The address of a scheduler of dask, or LOCAL_CLUSTER; "" names none."""
-    certificates: Annotated[str, toml.fitting(lambda text: True, "a folder, or none")] = ""
-    """The folder of the certificates with which both sides authenticate each other."""
-    workers: Annotated[int, toml.count(1000)] = max(2, os.cpu_count() or 1)
-    """The number of workers of a local cluster."""
-    memory: Annotated[int, toml.size] = 512 * 1024 * 1024
-    """The most bytes of results that wait to be recorded."""
-    resources: Annotated[Resources, _resources] = ()
-    """The resources of the first worker of a local cluster, by name."""
-
-
-CLUSTER_KEYS: Mapping[str, str] = {
-    name: "cluster" if name == "address" else f"cluster_{name}" for name in ClusterSettings.__struct_fields__
-}
-"""The keys of the file that set its fields."""
-
-
-def _cluster_address(value: object) -> str:
-    """The address of a scheduler: only TLS, since whoever may connect controls all members (G67)."""
-    if value in ("", LOCAL_CLUSTER) or (isinstance(value, str) and re.fullmatch(r"tls://\S+:\d{1,5}", value)):
-        return str(value)
-    raise ValueError('"local", the address of a scheduler such as "tls://host:8786", or none at all')
-
-
-def _resources(value: object) -> Resources:
-    """Resources of this machine, by name."""
-    return resources_of(value, "names with numbers, such as { GPU = 1 }")
 
 
 class CallLimits(msgspec.Struct, frozen=True, kw_only=True):

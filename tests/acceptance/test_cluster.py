@@ -15,7 +15,7 @@ from lxml import etree
 
 from narval.calls.programs.reaper import OWNER
 from narval.files.home import Home
-from narval.files.settings import CERTIFICATES
+from narval.files.outside.cluster import CERTIFICATES
 from narval.surfaces.control.client import Client
 from tests.acceptance.home import Narval, make, one_step, until
 from tests.calls.cluster.conftest import PROGRAM, WORKER, SharedCluster

@@ -16,16 +16,8 @@ from narval.core.errors import Fault, SettingsError
 from narval.core.source.text import Source
 from narval.files.agents.settings import AGENT_READERS, AgentSettings
 from narval.files.outside.services import KINDS_OF_SERVICES
-from narval.files.settings import (
-    CLUSTER_KEYS,
-    COLUMNS,
-    FILE,
-    READERS,
-    ClusterSettings,
-    Settings,
-    parse_settings,
-    read_settings,
-)
+from narval.files.outside.cluster import CLUSTER_KEYS, ClusterSettings
+from narval.files.settings import COLUMNS, FILE, READERS, Settings, parse_settings, read_settings
 from narval.files.toml import quoted
 from tests.examples import examples
 from tests.places import ROOT

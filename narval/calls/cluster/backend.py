@@ -31,7 +31,8 @@ from narval.calls.record import ABANDONED, CallRecord, Outcome
 from narval.calls.workers.frames import FrameError
 from narval.core.definitions.action.needs import shown_resources
 from narval.core.engines.events import Failure
-from narval.files.settings import LOCAL_CLUSTER, CallLimits
+from narval.files.outside.cluster import LOCAL_CLUSTER
+from narval.files.settings import CallLimits
 
 _MOST_IN_GROUP = 100
 

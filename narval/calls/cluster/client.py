@@ -35,7 +35,7 @@ from narval.calls.cluster.frames import (
 )
 from narval.calls.workers.frames import FrameError
 from narval.core.engines.events import Failure
-from narval.files.settings import CERTIFICATES
+from narval.files.outside.cluster import CERTIFICATES
 
 log = logging.getLogger("narval.cluster")
 

@@ -32,7 +32,7 @@ from narval.calls.programs.process_group import CommandRunner, EndedWithLease
 from narval.calls.programs.spawn import CannotStartError
 from narval.core.definitions.action.needs import shown_resources
 from narval.core.engines.events import Failure
-from narval.files.settings import CERTIFICATES, CLUSTER_PACKAGE, LOCAL_CLUSTER, ClusterSettings
+from narval.files.outside.cluster import CERTIFICATES, CLUSTER_PACKAGE, LOCAL_CLUSTER, ClusterSettings
 from narval.system.extras import install_command, is_installed
 
 if TYPE_CHECKING:

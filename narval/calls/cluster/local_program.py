@@ -18,7 +18,7 @@ import dask
 from distributed import Nanny, Scheduler, Security
 
 from narval.core.definitions.action.needs import read_resources
-from narval.files.settings import CERTIFICATES
+from narval.files.outside.cluster import CERTIFICATES
 
 _HERE = "tls://127.0.0.1"
 _CALM = {

@@ -16,7 +16,8 @@ import pytest
 from narval.calls.context import CallContext, Target
 from narval.calls.record import CallListener, CallRecord, Outcome
 from narval.core.engines.commands import Call
-from narval.files.settings import CallLimits, ClusterSettings
+from narval.files.outside.cluster import ClusterSettings
+from narval.files.settings import CallLimits
 from tests.calls.conftest import Calls, number_of
 
 PROGRAM = "narval.calls.cluster.local_program"

@@ -11,7 +11,7 @@ import pytest
 
 from narval.calls.cluster.client import PublishedTask
 from narval.calls.workers import frames
-from narval.files.settings import CERTIFICATES
+from narval.files.outside.cluster import CERTIFICATES
 from tests.calls.cluster.conftest import ClusterCalls, SharedCluster
 
 Daemon = Callable[..., ClusterCalls]

@@ -13,7 +13,7 @@ import pytest
 from narval.calls.executor import Executor
 from narval.calls.record import CallListener, CallRecord, Outcome
 from narval.core.engines.commands import Call
-from narval.files.settings import LOCAL_CLUSTER, ClusterSettings
+from narval.files.outside.cluster import LOCAL_CLUSTER, ClusterSettings
 from tests.calls.cluster.conftest import PROGRAM, ClusterCalls, SharedCluster
 from tests.calls.conftest import Module
 

@@ -11,7 +11,7 @@ import pytest
 import narval
 from narval.calls.cluster import connection as connections
 from narval.calls.cluster.connection import ClusterConnection
-from narval.files.settings import LOCAL_CLUSTER, ClusterSettings
+from narval.files.outside.cluster import LOCAL_CLUSTER, ClusterSettings
 from tests.acceptance.home import make
 from tests.surfaces.http.fake_time import run
 
@@ -46,7 +46,9 @@ class Silent:
 
 def test_a_missing_package_is_not_looked_for_by_the_clock(looks: list[str]) -> None:
     async def wait() -> None:
-        cluster = ClusterConnection(cast(Any, None), ClusterSettings(address=LOCAL_CLUSTER), cast(Any, Silent()))
+        cluster = ClusterConnection(
+            cast(Any, None), ClusterSettings(address=LOCAL_CLUSTER), cast(Any, Silent())
+        )
         cluster.open()
         await asyncio.sleep(600)
 

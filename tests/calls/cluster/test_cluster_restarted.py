@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from distributed import Security
 
-from narval.files.settings import CERTIFICATES, ClusterSettings
+from narval.files.outside.cluster import CERTIFICATES, ClusterSettings
 from tests.calls.cluster.test_cluster_lost import Daemon, go, noted, once_begun, started, text
 from tests.calls.conftest import Module
 from tests.ports import free_port

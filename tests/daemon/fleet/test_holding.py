@@ -46,10 +46,10 @@ async def test_G50_agents_that_are_taken_over_are_read_in_one_go(
     one_by_one = list[tuple[str, int]]()
     rows_of = ServerTables._rows
 
-    def noted(tables: ServerTables, connection: Any, name: str, given: tuple[Any, ...]) -> list[Any]:
+    def noted(tables: ServerTables, name: str, given: tuple[Any, ...]) -> list[Any]:
         if given and given[0] in numbers:
             one_by_one.append((name, given[0]))
-        return rows_of(tables, connection, name, given)
+        return rows_of(tables, name, given)
 
     monkeypatch.setattr(ServerTables, "_rows", noted)
     attic = await Daemon.open(Home(tmp_path))

@@ -32,19 +32,8 @@ from narval.files.outside.sources import (
     FlowSource,
 )
 from narval.files.people_file import PEOPLE_READERS
-from narval.files.settings import (
-    AGENT,
-    CLUSTER_KEYS,
-    FILE,
-    MAIL,
-    MAIL_READERS,
-    PROPOSE,
-    READERS,
-    TABLES,
-    ClusterSettings,
-    ProposeSettings,
-    Settings,
-)
+from narval.files.outside.cluster import CLUSTER_KEYS, ClusterSettings
+from narval.files.settings import AGENT, FILE, MAIL, MAIL_READERS, PROPOSE, READERS, TABLES, ProposeSettings, Settings
 from narval.files.toml import Reader, readers_of, taken_at_start
 from narval.files.web_settings import LINK, WEB, LinkSettings, WebSettings
 from tests.house.pages.tables import BAD_VALUES, code, codes, expected, table
