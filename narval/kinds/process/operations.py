@@ -189,7 +189,10 @@ async def listen(
     daemon: Daemon, run: int, listener: str, events: list[str] | None = None, *, asker: Asker = PROGRAM
 ) -> dict[str, Any]:
     """Subscribe a listener to these events of a process, or to all if none are named."""
-    _check_listener(daemon, listener)
+    listeners = daemon.agent.library.of("listener")
+    if listener not in listeners:
+        there = ", ".join(sorted(listeners)) or "none"
+        raise RequestError(f"there is no listener {listener!r} in modules/; there is {there}")
     return await _ask_run(daemon, asker, run, "listen", {"listener": listener, "events": events or []})
 
 
@@ -261,14 +264,6 @@ def _of_set(daemon: Daemon, eid: int, token: int | None, name: str, index: int |
     if not numbers:
         raise refusal("no-set-member", f"process {eid} has no token set named {name}")
     return dict(numbers[-1].environment if index is None else numbers[-1].members.get(index, {}))
-
-
-def _check_listener(daemon: Daemon, name: str) -> None:
-    """Raise RequestError unless a module declares a listener of that name."""
-    listeners = daemon.agent.library.of("listener")
-    if name not in listeners:
-        there = ", ".join(sorted(listeners)) or "none"
-        raise RequestError(f"there is no listener {name!r} in modules/; there is {there}")
 
 
 def _of_token(node: str | None, token: int | None, **others: Any) -> dict[str, Any]:

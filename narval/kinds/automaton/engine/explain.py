@@ -143,12 +143,12 @@ def last_line(output: str) -> str:
 def explain(definition: Automaton, state: AutomatonState, identifier: str | None) -> str | None:
     """The reason for the state of a state, or of the run if no name is given; None if there is none."""
     if identifier is None:
-        return _reason_of_run(definition, state)
+        return _reason_of_run(state)
     part = definition.states.get(identifier)
     return None if part is None else _reason_of_state(definition, state, part)
 
 
-def _reason_of_run(definition: Automaton, state: AutomatonState) -> str | None:
+def _reason_of_run(state: AutomatonState) -> str | None:
     if state.status == "done":
         return f"it reached {', '.join(state.finals)}"
     erred = [name for name, run in state.states.items() if run.state == "erred"]

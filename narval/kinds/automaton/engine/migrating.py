@@ -35,7 +35,7 @@ def migrated(old: Automaton, new: Automaton, state: AutomatonState, names: Mappi
     if faults := misnamed(names, old.states, new.states):
         return Migration(state, refused=tuple(faults))
     places = renamed(names, old.states, new.states)
-    after = _moved(old, new, state, places)
+    after = _moved(new, state, places)
     refused = [*_refused(old, new, state, places), *_satisfied(new, state, after, places)]
     reached = [name for name in state.states if name in places]
     return Migration(
@@ -54,9 +54,7 @@ def follow_version(decision: AutomatonDecision, event: Migrated) -> None:
     let_go(decision)
 
 
-def _moved(
-    old: Automaton, new: Automaton, state: AutomatonState, places: Mapping[str, str]
-) -> AutomatonState:
+def _moved(new: Automaton, state: AutomatonState, places: Mapping[str, str]) -> AutomatonState:
     """Translate the state of the run to the names of the new version, without removed states."""
     before: AutomatonState = copied(state)
     awaits = {one.name: one.awaits for one in new.states.values() if one.awaits}

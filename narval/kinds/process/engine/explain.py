@@ -220,7 +220,9 @@ def sets_of(state: ProcessState, token: NodeToken | ArcToken) -> list[str]:
 def explain(definition: Process, state: ProcessState, identifier: str | None) -> str | None:
     """Explain the state of a node, or without an id that of the process; None if there is nothing to say."""
     if identifier is None:
-        return _reason_of_process(state)
+        failed = f"narval could not continue: element {state.error}"
+        ended = {"completed": "no token was active any more", "cancelled": "it was cancelled"}
+        return failed if state.status == "failed" else ended.get(state.status)
     node = definition.nodes.get(identifier)
     if node is None:
         return None
@@ -258,12 +260,6 @@ def _reason_of_token(definition: Process, state: ProcessState, token: NodeToken)
         return f"token {token.id} is active: {what}"
     how = {"DiscardToken": "discarded by the guard", "SkipNode": "skipped by the guard"}
     return f"token {token.id} was {how.get(token.guard, 'completed')}"
-
-
-def _reason_of_process(state: ProcessState) -> str | None:
-    failed = f"narval could not continue: element {state.error}"
-    texts = {"completed": "no token was active any more", "cancelled": "it was cancelled", "failed": failed}
-    return texts.get(state.status)
 
 
 def diagnose(

@@ -10,7 +10,7 @@ addressed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import cast
 
 import msgspec
@@ -42,10 +42,12 @@ def compose(process: Process, imported: Mapping[str, Process]) -> Process:
     nodes = {id: node for external in process.externals for id, node in _copies(external, processes)}
     for node in draft.nodes:
         if node.id in nodes:
-            raise DefinitionError([_fault(process, node.line, 1, f"the name {node.id!r} is taken: {_TAKEN}")])
+            raise DefinitionError(
+                [Fault(process.path, node.line, 1, f"the name {node.id!r} is taken: {_TAKEN}")]
+            )
         nodes[node.id] = msgspec.structs.replace(node)
     if len(nodes) > MAX_NODES:
-        raise DefinitionError([_fault(process, process.line, 1, f"more than {MAX_NODES:,} nodes")])
+        raise DefinitionError([Fault(process.path, process.line, 1, f"more than {MAX_NODES:,} nodes")])
     arcs = [arc for external in process.externals for arc in _inner_arcs(external, processes, nodes)]
     arcs += [_arc(arc, nodes) for arc in draft.arcs]
     numbered, linked = link(nodes.values(), arcs)
@@ -64,7 +66,7 @@ def misdirected(process: Process, processes: Mapping[str, Process]) -> Iterator[
             if external in processes and name not in (own := _own_names(processes[external])):
                 there = processes[external].full_name
                 message = f"expected a node that {there} itself defines, found {name!r}{closest(name, own)}"
-                yield _fault(process, *place, message)
+                yield Fault(process.path, *place, message)
 
 
 def _own_names(process: Process) -> list[str]:
@@ -76,21 +78,19 @@ def _copies(external: External, processes: Mapping[str, Process]) -> Iterator[tu
     process = processes[external.name]
     for node in process.nodes.values():
         id = f"{external.name}:{node.id}"
+        cancelled = (
+            process.nodes if node.cancels_all else node.cancels
+        )  # all: of the process it is defined in
         copy = msgspec.structs.replace(
             node,
             id=id,
             external=(external.name, *node.external),
             external_environment={**node.external_environment, **dict(external.custom)},
             origin=node.origin or process.full_name,
-            cancels=frozenset(f"{external.name}:{name}" for name in _cancelled(node, process)),
+            cancels=frozenset(f"{external.name}:{name}" for name in cancelled),
             cancels_all=False,
         )
         yield id, copy
-
-
-def _cancelled(node: Node, process: Process) -> Iterable[str]:
-    """The nodes that a node cancels; if it cancels all, those of the process it is defined in."""
-    return process.nodes if node.cancels_all else node.cancels
 
 
 def _inner_arcs(
@@ -121,12 +121,8 @@ def _whole(process: Process, processes: Mapping[str, Process]) -> bytes:
             raise ElementError("too-large", f"more than {MAX_BYTES:,} bytes")
     except ElementError as error:
         message = f"with its externals this process is too large to be kept: {error.message}"
-        raise DefinitionError([_fault(process, process.line, 1, message)]) from None
+        raise DefinitionError([Fault(process.path, process.line, 1, message)]) from None
     return xml
-
-
-def _fault(process: Process, line: int, column: int, message: str) -> Fault:
-    return Fault(process.path, line, column, message)
 
 
 # --- all of a library -------------------------------------------------------------------------------------
@@ -200,4 +196,4 @@ class _Composer:
 
     def _fault(self, draft: Process, external: External, why: str) -> None:
         message = f"external {external.name!r}: {why}"
-        self.faults.append(_fault(draft, external.line, external.column, message))
+        self.faults.append(Fault(draft.path, external.line, external.column, message))
