@@ -32,10 +32,10 @@ from narval.calls.conversion import (
     function_of,
     log_long,
 )
-from narval.calls.fair_queue import QueuedBackend
+from narval.calls.fair_queue import Backend, QueuedBackend
 from narval.calls.output_capture import end_prints
 from narval.calls.programs.process_group import EndedWithLease
-from narval.calls.record import ABANDONED, LOST, Backend, CallRecord, Outcome
+from narval.calls.record import ABANDONED, LOST, CallRecord, Outcome
 from narval.core.elements.element import Element
 from narval.core.elements.own_elements import read_error
 from narval.core.engines.events import Failure, OutputElement

@@ -12,8 +12,9 @@ from narval.calls.confining import confined_to, services_for
 from narval.calls.context import CallContext, Where
 from narval.calls.conversion import answer_at_once
 from narval.calls.coroutines import Coroutines, Threads
+from narval.calls.fair_queue import Backend
 from narval.calls.programs.backend import ProgramBackend
-from narval.calls.record import ABANDONED, Backend, CallRecord
+from narval.calls.record import ABANDONED, CallRecord
 from narval.calls.workers.confined import Confined
 from narval.calls.workers.pool import Workers
 from narval.files.settings import CallLimits

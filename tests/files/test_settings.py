@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from narval.core.errors import Fault, SettingsError
 from narval.core.source.text import Source
 from narval.files.agents.settings import AGENT_READERS, AgentSettings
-from narval.files.outside.services import KINDS_OF_SERVICES
 from narval.files.outside.cluster import CLUSTER_KEYS, ClusterSettings
+from narval.files.outside.services import KINDS_OF_SERVICES
 from narval.files.settings import COLUMNS, FILE, READERS, Settings, parse_settings, read_settings
 from narval.files.toml import quoted
 from tests.examples import examples

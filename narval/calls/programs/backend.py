@@ -14,13 +14,14 @@ from lxml import etree
 
 from narval.calls.confining import limits_of_program
 from narval.calls.context import CallContext
+from narval.calls.fair_queue import Backend
 from narval.calls.programs import reaper
 from narval.calls.programs.output import CreatedFiles, IsKnown, Listen, OutputFolder, ProgramOutput, lacking
 from narval.calls.programs.process_group import CommandRunner, EndingGroups, ProcessGroup, small_environment
 from narval.calls.programs.reaper import CALL, OWNER, signal_name
 from narval.calls.programs.reaper_client import ReaperClient, store_of
 from narval.calls.programs.spawn import NOT_EXECUTABLE, CannotStartError, limited
-from narval.calls.record import ABANDONED, LOST, Backend, CallRecord, Outcome
+from narval.calls.record import ABANDONED, LOST, CallRecord, Outcome
 from narval.core.elements.element import Element, parse
 from narval.core.engines.commands import Program
 from narval.core.engines.events import Failure
