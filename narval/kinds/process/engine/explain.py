@@ -9,6 +9,7 @@ from typing import Any
 
 from lxml import etree
 
+from narval.core.elements.own_elements import xml_safe
 from narval.core.engines.commands import Watch
 from narval.core.engines.engine import Find, Lookup, Wait
 from narval.core.engines.run_state import element_of, finished
@@ -24,24 +25,19 @@ def render(definition: Process, state: ProcessState, context: Iterable[int]) -> 
     """The `process` element: its tokens with their states, its attributes, the context by reference."""
     root = element_of("process", definition, state, "parent_run")
     for name, value in state.environment.items():
-        etree.SubElement(root, "attribute", name=_clean(name)).text = _clean(value)
+        etree.SubElement(root, "attribute", name=xml_safe(name, "")).text = xml_safe(value, "")
     for token in list(islice(reversed(state.nodes.values()), SHOWN))[::-1]:
         node = etree.SubElement(root, "token", id=str(token.id), node=token.node, state=word_of(state, token))
         if token.execution_type != "Forward":
             node.set("execution-type", token.execution_type)
         for name, value in token.environment.items():
-            etree.SubElement(node, "attribute", name=_clean(name)).text = _clean(value)
+            etree.SubElement(node, "attribute", name=xml_safe(name, "")).text = xml_safe(value, "")
         for eid in token.produced:
             etree.SubElement(node, "element", eid=str(eid))
     for arc_token in (state.arcs[number] for number in list(state.active_arcs)[-SHOWN:]):
         start = state.nodes[arc_token.parent].node
         etree.SubElement(root, "arc-token", {"id": str(arc_token.id), "from": start, "to": arc_token.to})
     return finished(root, context)
-
-
-def _clean(text: str) -> str:
-    """The text without the characters that XML cannot hold."""
-    return "".join(character for character in text if character >= " " or character in "\t\n\r")
 
 
 def word_of(state: ProcessState, token: NodeToken) -> str:
