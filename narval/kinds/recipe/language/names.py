@@ -2,14 +2,186 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
+from narval.core.definitions.action.definition import Action
+from narval.core.definitions.library import Definition
+from narval.core.definitions.prototype import Input, Prototype
 from narval.core.definitions.reading.patterns import Patterns
-from narval.core.definitions.reading.walks import reached
-from narval.core.definitions.reading.xml import Entry, Reading
-from narval.core.definitions.suggestions import closest
-from narval.kinds.recipe.language.checks import Dependency
+from narval.core.definitions.reading.walks import cycles, reached
+from narval.core.definitions.reading.xml import Entry, Place, Reading
+from narval.core.definitions.suggestions import closest, nearest
+from narval.core.errors import DefinitionError, Fault
+from narval.core.patterns.pattern import Condition
+from narval.kinds.recipe.language.arguments import Slip
 from narval.kinds.recipe.language.definition import EACH, Step, Transition, named
+
+# --- the graph --------------------------------------------------------------------------------------------
+
+
+class Edge(NamedTuple):
+    """A transition by ids: the steps that must be done, and those that start, each with its place."""
+
+    id: str
+    ins: tuple[str, ...]
+    outs: tuple[tuple[str, Place], ...]
+
+
+def check_graph(recipe: Entry, start: Step | None, steps: Mapping[str, Step]) -> Iterator[tuple[Place, str]]:
+    """The cycles, and the steps that cannot be reached from the start, each with its place and a message."""
+    written = {entry.get("id"): entry.place("id") for entry in recipe.of("step")}
+    places = {id: written[id] for id in steps}
+    edges = [_edge(entry, steps) for entry in recipe.of("transition")]
+    yield from _cycles(places, edges)
+    if start is not None:
+        yield from _unreachable(start.id, places, edges)
+
+
+def _edge(entry: Entry, steps: Mapping[str, Step]) -> Edge:
+    """A transition for the checks of the graph: a misspelt id counts as the intended one."""
+    ins = [_meant(link.get("idref"), steps) for link in entry.of("in")]
+    outs = [(_meant(link.get("idref"), steps), link.place("idref")) for link in entry.of("out")]
+    return Edge(
+        entry.get("id", ""),
+        tuple(step for step in ins if step is not None),
+        tuple((step, place) for step, place in outs if step is not None),
+    )
+
+
+def _meant(id: str | None, steps: Mapping[str, Step]) -> str | None:
+    return id if id is None or id in steps else nearest(id, steps)
+
+
+def _unreachable(start: str, steps: Mapping[str, Place], edges: list[Edge]) -> Iterator[tuple[Place, str]]:
+    reachable = reached([start], ((edge.ins, [step for step, _ in edge.outs]) for edge in edges))
+    into = {step: edge for edge in reversed(edges) for step, _ in edge.outs}
+    for step, place in steps.items():
+        if step in reachable:
+            continue
+        why = "no transition leads to it"
+        if step in into:
+            missing = next(source for source in into[step].ins if source not in reachable)
+            why = f"transition {into[step].id!r} needs {missing!r}, which cannot be reached either"
+        never = f"step {step!r} cannot be reached from the start step {start!r}"
+        yield place, f"{never}: {why}; link or remove it"
+
+
+def _cycles(steps: Mapping[str, Place], edges: list[Edge]) -> Iterator[tuple[Place, str]]:
+    """Each link that closes a cycle."""
+    after: dict[str, list[tuple[str, Place]]] = {step: [] for step in steps}
+    for edge in edges:
+        for step in edge.ins:
+            after.setdefault(step, []).extend(edge.outs)
+    reported: dict[Place, list[str]] = {}
+    for circle, place in cycles(after):
+        reported.setdefault(place, circle)
+    for place, circle in reported.items():
+        way = " → ".join([*circle, circle[0]])
+        message = f"a step runs once in a plan, but this leads back to {circle[0]!r} ({way})"
+        yield place, f'{message}; loop with until, restart="yes", a new start-plan, or a process definition'
+
+
+class Dependency(NamedTuple):
+    """An input whose pattern uses another's elements, with the place of the use."""
+
+    input: str
+    uses: str
+    place: Place
+
+
+def check_step(
+    step: Step,
+    target: Definition,
+    dependencies: Iterable[Dependency],
+    prompts: Mapping[str, tuple[Slip, ...]],
+    foreach: Place,
+    until: Place,
+    path: str,
+) -> list[Fault]:
+    """The faults of a step that does not fit its target: forbidden overrides, a `foreach` without input, a
+    source called again, inputs that use an unknown input, prompts that cannot be asked.
+    """
+    prototype: Prototype | None = getattr(target, "prototype", None)
+    if prototype is None:
+        message = f"a {target.kind} has no inputs and outputs that a step could tighten; remove this"
+        return [narrowing.fault(message) for narrowing in (*step.inputs, *step.outputs)]
+    faults: list[Fault] = []
+    try:
+        prototype = step.prototype(prototype)
+    except DefinitionError as error:
+        faults.extend(error.faults)
+    if step.until is not None and getattr(target, "where", "") == "source":
+        message = (
+            f"{target.full_name} is a source, which goes on by itself: it is not called again; remove this"
+        )
+        faults.append(Fault(path, *until, message))
+    faults += [
+        Fault(path, *place, f"step {step.id!r}: {message}")
+        for place, message in _of_prompts(prompts, prototype, target)
+    ]
+    misled = _check_dependencies(dependencies, prototype, target)
+    faults += [Fault(path, *place, message) for place, message in misled]
+    is_in_arguments = any(EACH in names for names in step.values.values())
+    misfit = None if step.foreach is None else _misfit(step.foreach, prototype, target, is_in_arguments)
+    return faults if misfit is None else [*faults, Fault(path, *foreach, misfit)]
+
+
+def _of_prompts(
+    prompts: Mapping[str, tuple[Slip, ...]], prototype: Prototype, target: Definition
+) -> Iterator[Slip]:
+    """The faults of prompts, if the target asks a language model."""
+    asking = target.model if isinstance(target, Action) else ""
+    for slot in prototype.inputs if asking and prompts else ():
+        names = slot.condition.names
+        for name in prompts if slot.id == asking else ():
+            yield from prompts[name] if names is None or name in names else ()
+
+
+def _check_dependencies(
+    dependencies: Iterable[Dependency], prototype: Prototype, target: Definition
+) -> Iterator[tuple[Place, str]]:
+    """The variables that name no input, and inputs that depend on themselves."""
+    ids = [slot.id for slot in prototype.inputs]
+    after: dict[str, list[tuple[str, Place]]] = {}
+    for input, uses, place in dependencies:
+        if uses in ids:
+            after.setdefault(input, []).append((uses, place))
+        else:
+            expectation = f"each, an input of {target.full_name}, a step, or the name of a condition"
+            yield place, f"${uses}: expected {expectation}, found {uses!r}{closest(uses, ids)}"
+    for circle, place in cycles(after):
+        way = " → ".join([*circle, circle[0]])
+        yield place, f"what fits {circle[0]!r} depends on itself ({way}); leave one of these variables out"
+
+
+def _misfit(
+    foreach: Condition, prototype: Prototype, target: Definition, is_in_arguments: bool
+) -> str | None:
+    """The fault of a `foreach` whose elements fit several inputs, or none while no argument is made from
+    them; None if no fault is proved.
+    """
+    names = foreach.names
+    accepted = (slot.condition.names for slot in prototype.inputs)
+    may_fit = any(names is None or some is None or not names.isdisjoint(some) for some in accepted)
+    if not is_in_arguments and not may_fit:
+        inputs = ", ".join(f"{slot.id} ({' and '.join(slot.match)})" for slot in prototype.inputs)
+        return f"what foreach selects fits no input of {target.full_name}; its inputs: {inputs or 'none'}"
+    sure = [slot.id for slot in prototype.inputs if _surely_fits(names, slot)]
+    if len(sure) > 1:
+        listed = " and ".join(map(repr, sure))
+        fits = f"fits the inputs {listed} of {target.full_name}"
+        return f"what foreach selects {fits}; tighten one of them here"
+    return None
+
+
+def _surely_fits(names: frozenset[str] | None, slot: Input) -> bool:
+    """True if every element of these names fits: the input asks for the name, and for nothing else."""
+    texts = [pattern.text.strip() for pattern in slot.condition.patterns]
+    return names is not None and all(text == "*" or names == {text} for text in texts)
+
+
+# --- names of conditions ----------------------------------------------------------------------------------
 
 PARTS = ("condition", "context", "input", "output")
 """The parts of steps and transitions that have patterns."""
