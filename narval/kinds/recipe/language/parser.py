@@ -24,7 +24,7 @@ from narval.core.source.text import Source
 from narval.core.source.xml import XmlNode
 from narval.kinds.recipe.language.arguments import NOW, ReadArgument, read_argument, slips_of
 from narval.kinds.recipe.language.definition import EACH, In, Recipe, Sending, Step, Transition, link
-from narval.kinds.recipe.language.names import Dependency, check_graph, check_inputs, check_names, check_step
+from narval.kinds.recipe.language.faults import Dependency, check_graph, check_inputs, check_names, check_step
 from narval.kinds.recipe.language.vocabulary import SEND, WORDS
 
 

@@ -1,4 +1,4 @@
-"""Names of conditions: `as`, and where `$NAME` may appear."""
+"""Faults of recipes that no table can express: the graph, the names of conditions, and how steps fit their targets (N13)."""
 
 from __future__ import annotations
 
