@@ -16,7 +16,18 @@ from narval.core.engines.commands import FLOW, NOTICE, PROGRAM
 from narval.core.memory.labels import MODEL, SECRET
 from narval.core.trust.parts import AGENTS, PROGRAMS, WRITTEN_WORK, Part
 from narval.core.trust.reach import ReachedCall, ReachedPart
-from narval.core.trust.rules import ALL, SEVERITY, PartWord, Rule, Rules, Then, holds_of_all, unsaid, word_of
+from narval.core.trust.rules import (
+    ALL,
+    SEVERITY,
+    PartWord,
+    Rule,
+    Rules,
+    Then,
+    fits,
+    holds_of_all,
+    unsaid,
+    word_of,
+)
 from narval.core.trust.ways_out import AWAY
 
 Prospect = Literal["allowed", "depends", "asks", "refused"]
@@ -92,7 +103,7 @@ def prospects(calls: Iterable[ReachedCall], rules: Rules | None) -> Iterator[Cal
 def of_label(call: CallProspect, label: str) -> CallProspect | None:
     """The prospect of a call because of one label; None if the label cannot reach it. `model:*` is any."""
     parts = tuple(
-        part._replace(labels=tuple(one for one in part.labels if _names(label, one.label)))
+        part._replace(labels=tuple(one for one in part.labels if fits(label, one.label)))
         for part in call.parts
     )
     return _gravest(call.call, parts) if any(part.labels for part in parts) else None
@@ -109,10 +120,6 @@ def _may_be_about(rule: Rule, action: str, recipe: str, piece: Part, label: str)
 def _only_secrets(part: PartProspect) -> PartProspect:
     """The part with only the labels of secrets: nothing else is judged in a call that only reads outside."""
     return part._replace(labels=tuple(one for one in part.labels if one.label.startswith(SECRET)))
-
-
-def _names(label: str, other: str) -> bool:
-    return other.startswith(label[:-1]) if label.endswith(ALL) else other == label
 
 
 def _gravest(call: ReachedCall, parts: tuple[PartProspect, ...]) -> CallProspect:

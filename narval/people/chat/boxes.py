@@ -255,7 +255,7 @@ class ChatBox:
         if part not in _FORMS:
             return
         entries, key = self._parts[part], _key_in(part, row.key)
-        form = msgspec.json.decode(row.data, type=_FORMS[part])
+        form: Any = msgspec.json.decode(row.data, type=_FORMS[part])
         if part in (SEEN, STRANGE):
             entries.setdefault(key, form)
         else:
