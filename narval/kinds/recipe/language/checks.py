@@ -1,4 +1,9 @@
-"""Checks of recipes that no table can express: the graph, and how steps fit their targets (N13)."""
+"""Warnings about recipes: valid, but perhaps not intended.
+
+Only certainties count where one recipe is said to wake another without end, for a wrong warning is worse than
+none: parts that each run must pass, outputs that each call must give, and conditions that every such element
+fits.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +32,7 @@ def warnings(recipes: Iterable[Recipe], library: Library) -> list[Fault]:
     endless = _endless(library)
     checks = (_dead_ends, _unread, _misfitting, _ungiven, _untaken, _anybodys, _begins_again, _fed)
     doubtful = [warning for check in checks for recipe in recipes for warning in check(recipe, library)]
-    woken = waking(library)
+    woken = _waking(library)
     for recipe in recipes:
         if (ring := _circle(recipe.full_name, woken)) is not None:
             doubtful.append(Fault(recipe.path, recipe.line, 1, _wakes_itself(recipe, ring), warning=True))
@@ -150,7 +155,7 @@ def _fed(recipe: Recipe, library: Library) -> Iterator[Fault]:
     """A warning for a step whose arguments give the very element that the first transition of its recipe
     waits for.
     """
-    if (step := feeding(recipe, library)) is not None:
+    if (step := _feeding(recipe, library)) is not None:
         gives = f"step {step.id!r} gives by its arguments what recipe {recipe.full_name!r} waits for"
         mend = "give it the element that came, or one of another name, or leave restart out"
         yield Fault(recipe.path, step.line, 1, f"{gives}, so it restarts for ever; {mend}", warning=True)
@@ -164,7 +169,7 @@ def _waits(transition: Transition) -> bool:
 
 def _comes_back_alike(step: Step, library: Library) -> bool:
     """True if a step calls an action once, and the action returns by itself and uses up nothing."""
-    target = comes_back(step, library)
+    target = _comes_back(step, library)
     if target is None:
         return False
     try:
@@ -228,7 +233,10 @@ def _circle(name: str, calls: Mapping[str, tuple[str, ...]]) -> list[str] | None
     return None
 
 
-def waking(library: Library) -> dict[str, tuple[str, ...]]:
+# --- which recipes wake one another -----------------------------------------------------------------------
+
+
+def _waking(library: Library) -> dict[str, tuple[str, ...]]:
     """The recipes that each recipe surely wakes: each of its runs makes everything that one of their runs
     uses up and waits for.
     """
@@ -251,7 +259,7 @@ def waking(library: Library) -> dict[str, tuple[str, ...]]:
     }
 
 
-def feeding(recipe: Recipe, library: Library) -> Step | None:
+def _feeding(recipe: Recipe, library: Library) -> Step | None:
     """The step whose arguments are everything that the first transition of a restarting recipe waits for and
     uses up, so that each run starts the next one.
     """
@@ -283,7 +291,7 @@ def _is_given(step: Step, need: Condition, library: Library) -> bool:
     return False
 
 
-def comes_back(step: Step, library: Library) -> Action | None:
+def _comes_back(step: Step, library: Library) -> Action | None:
     """The action that a step calls once, if it returns by itself."""
     target = library.get(step.kind, step.target)
     waits = step.until or step.every or step.foreach or step.agent or step.sending or step.approve
@@ -294,7 +302,7 @@ def _prototypes(recipe: Recipe, library: Library) -> dict[str, Prototype] | None
     """The prototype of each step; None if one of them may not return, or waits."""
     prototypes = {}
     for step in recipe.steps.values():
-        if (target := comes_back(step, library)) is None:
+        if (target := _comes_back(step, library)) is None:
             return None
         try:
             prototypes[step.id] = step.prototype(target.prototype)

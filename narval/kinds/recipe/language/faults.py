@@ -1,4 +1,6 @@
-"""Faults of recipes that no table can express: the graph, the names of conditions, and how steps fit their targets (N13)."""
+"""Faults of recipes that no table can express: the graph, how steps fit their targets, and names of
+conditions (N13).
+"""
 
 from __future__ import annotations
 
@@ -80,6 +82,9 @@ def _cycles(steps: Mapping[str, Place], edges: list[Edge]) -> Iterator[tuple[Pla
         way = " → ".join([*circle, circle[0]])
         message = f"a step runs once in a plan, but this leads back to {circle[0]!r} ({way})"
         yield place, f'{message}; loop with until, restart="yes", a new start-plan, or a process definition'
+
+
+# --- steps and their targets ------------------------------------------------------------------------------
 
 
 class Dependency(NamedTuple):
