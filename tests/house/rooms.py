@@ -36,7 +36,7 @@ PURE = ("core", "kinds.*.language", "kinds.*.engine", "trials.explore")
 """The rooms without clock, chance, files, threads, sockets and logging."""
 
 PURE_MODULES = (
-    "narval.daemon.agents.lifecycle", "narval.trials.propose.protocol", "narval.trials.propose.protocol",
+    "narval.daemon.agents.lifecycle", "narval.trials.propose.protocol",
 )  # fmt: skip
 """Modules of other rooms that are as pure, for what they decide is explored."""
 

@@ -109,8 +109,7 @@ class TextsBeside:
         try:
             check_texts(dict(self._texts))
         except RequestError as error:
-            fault = {"path": "", "line": 1, "column": 1, "message": str(error), "warning": False}
-            return Judgement([fault])
+            return Judgement([_fault(str(error))])
         faults = self._faults()
         is_sound = all(fault.warning for fault in faults)
         faults = sorted({*faults, *self._misfits(is_sound=is_sound), *self._out_of_reach()})
@@ -388,3 +387,7 @@ def _need(standing: Standing, need: Need) -> Form:
 
 def _file(path: str) -> str:
     return PurePath(path).name if path else path
+
+
+def _fault(message: str) -> Form:
+    return {"path": "", "line": 1, "column": 1, "message": message, "warning": False}

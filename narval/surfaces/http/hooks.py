@@ -1,4 +1,4 @@
-"""What external programs send: to /hook/NAME an element of memory, to /call/DEFINITION the elements of a run.
+"""Requests of external programs: /hook/NAME takes an element of memory, /call/DEFINITION those of a run.
 
 A webhook has its own token, sent as `Authorization: Bearer TOKEN`, or as `token` in the address by programs
 that cannot send the header. A call gets the results of its run. A run that has not ended in time continues;
