@@ -261,7 +261,7 @@ def keep_standing(turn: Turn) -> None:
     for name, run in gone.items():
         if name not in signals.gone:
             _tell(turn, run, gone=True)
-    signals.lack(frozenset(gone))
+    signals.gone = frozenset(gone)
     turn.transaction.batch.meta.append((GONE, " ".join(sorted(gone))))
 
 

@@ -79,11 +79,6 @@ class Lookup:
             return command
         return replace(command, on_restart="error")
 
-    @property
-    def is_limited(self) -> bool:
-        """True if calls of some definitions are checked against what was granted."""
-        return self.grants is not None
-
     def labels_of(self, run: Run, call: Call, event: Returned | Produced, memory: Memory) -> Iterable[str]:
         """The labels that a call brings in: those of its action, its program, the language model that it
         asked (unless trusted), or those met by a session of a dataflow.

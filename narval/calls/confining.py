@@ -103,7 +103,7 @@ def reach_of_program(agent: AgentState, run: Run, program: Program) -> Needs | N
     It is limited to what its definition declares. A program whose definition declares nothing may reach
     nothing if the definition came with a collection and the home asks for grants.
     """
-    if program.reaches is not None or not agent.lookup.is_limited:
+    if program.reaches is not None or agent.lookup.grants is None:
         return program.reaches
     return NOTHING if folder_of(run.definition.path).startswith(f"{COLLECTIONS}/") else None
 

@@ -153,7 +153,7 @@ class Coroutines(Backend):
         task = self._loop.create_task(
             coroutine, name=f"narval call {record.call.id}", context=record.call.context()
         )
-        record.give_to(task)
+        record.place = task
         self._tasks[task] = record
         task.add_done_callback(self._ended)
 
@@ -228,7 +228,7 @@ class Coroutines(Backend):
 
     def _give_up(self, record: CallRecord) -> None:
         if not record.is_over:
-            record.outlive()
+            record.outlives = True
             record.answer(record.verdict or ABANDONED)
 
     @property
@@ -315,7 +315,7 @@ class Threads(QueuedBackend):
                 self._waiting.next(full).answer(Outcome(problem=Failure("no-thread", str(error))))
                 continue
             record = self._waiting.next(full)
-            record.give_to(thread)
+            record.place = thread
             self._busy.add(record)
             if record.begin(self._expire):
                 self.go(record)
@@ -345,7 +345,7 @@ class Threads(QueuedBackend):
         if record.state == "running":
             thread.inbox.put(None)
             self._given_up.add(record)
-            record.outlive()
+            record.outlives = True
         else:
             self._idle.append(thread)
         record.answer(outcome)

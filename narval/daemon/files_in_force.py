@@ -213,7 +213,7 @@ class FilesInForce:
             self._hosts[host] = self.followed(host.name)
         self.apply(host)
         host.use_settings(self.settings.own if host.agent.store.is_own else self.settings_of(host.name))
-        turn.host_api.use_schemas(files.schemas)
+        turn.host_api.schemas = files.schemas
         sync(turn, files)
         tell_of_people(turn, people)
 

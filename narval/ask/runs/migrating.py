@@ -173,7 +173,7 @@ class Versions:
 
 def _loaded(daemon: Daemon, text: str, path: str) -> Loaded:
     """The loaded definitions, with those of a file in place of their own. Raises DefinitionError."""
-    if daemon.agent.lookup.is_limited:
+    if daemon.agent.lookup.grants is not None:
         raise RequestError(
             "this home holds definitions against what was granted to them: put the file into it, grant what "
             "it needs (`narval grant`), and give `--to current`"

@@ -23,7 +23,8 @@ from narval.agent.transaction import CallGivenUp
 from narval.agent.turn import Turn
 from narval.calls.context import CallContext, Target
 from narval.calls.executor import Executor
-from narval.calls.record import ABANDONED, Backend, CallListener, CallRecord, Outcome
+from narval.calls.fair_queue import Backend
+from narval.calls.record import ABANDONED, CallListener, CallRecord, Outcome
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import Element, Origin, Tree, parse
 from narval.core.engines.commands import FLOW, Call
@@ -157,7 +158,7 @@ class SimulatedExecutor(Executor):
         elif context.target.where in ("transform", "script") or self._known.is_pure(context):
             call.how = "ran"
             if context.target.where != "inline":
-                record.redirect(_InOrder(record.listener, partial(self._keep, next(self._order))))
+                record.listener = _InOrder(record.listener, partial(self._keep, next(self._order)))
             super().start(record)
         elif (then := self._past(call)) is not None:
             self._answer(call, record, then)
@@ -288,7 +289,7 @@ class SimulatedExecutor(Executor):
 
     def _hold(self, record: CallRecord, outcome: Outcome, until: float) -> None:
         """Answer a call at a moment; until then the answer is only here."""
-        record.give_to(self)
+        record.place = self
         heapq.heappush(self._due, (until, next(self._order), record, outcome))
 
 
