@@ -124,6 +124,7 @@ class Logbook(logging.Handler):
         assert self._file is not None
         text = json.dumps(line, ensure_ascii=False)
         plain = logging.LogRecord(record.name, record.levelno, "", 0, text, None, None)
+        self._file.handleError = _pass  # type: ignore[method-assign]
         self._file.handle(plain)
 
     def _wake(self) -> None:
@@ -141,8 +142,9 @@ class _LogFile(RotatingFileHandler):
         os.fchmod(handle, 0o600)
         return os.fdopen(handle, "a", encoding="utf-8")
 
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
-        """Ignore a line that cannot be written."""
+
+def _pass(record: logging.LogRecord) -> None:
+    """Ignore a line that cannot be written."""
 
 
 def logged_in(path: Path, most: int) -> list[dict[str, Any]]:
