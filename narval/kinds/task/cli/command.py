@@ -5,6 +5,8 @@ People intervene with some (K16), and ask with others (K62, K66, K67). Those for
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from narval.ask.text import Row, clean, moment_in_zone
@@ -15,7 +17,7 @@ from narval.kinds.task.cli.tables import CASES, EVENTS, PASSED, QUEUE, TASKS, TI
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import asking, command, command_group
 from narval.surfaces.cli.paging import Page, limit_option, paged
-from narval.surfaces.cli.render.tables import listing
+from narval.surfaces.cli.render.tables import Column, listing
 from narval.surfaces.cli.session import Connection, Session
 
 _EXAMPLE = """\
@@ -193,10 +195,17 @@ def events(session: Session, name: str | None, object: int | None, page: Page) -
 def queue(session: Session, name: str, most: int | None, after: int | None) -> None:
     """List the objects in the queue of a type, the next one first."""
     rows = session.ask("task_queue", name=name, limit=most + 1 if most is not None else None, after=after)
-    shown = rows[:most]
-    session.give(shown, lambda found: listing(QUEUE, found, "the queue is empty"))
-    if len(shown) < len(rows) and not session.as_json:
-        click.echo(f"{len(shown)} shown; --after {shown[-1]['object']} has the next", err=True)
+    _give_page(session, rows, most, QUEUE, "object", "the queue is empty")
+
+
+def _give_page(
+    session: Session, rows: list[Row], most: int | None, table: Sequence[Column], key: str, nothing: str
+) -> None:
+    """Show the first rows of a list; if there are more, say after which one the next page begins."""
+    visible = rows[:most]
+    session.give(visible, lambda listed: listing(table, listed, nothing))
+    if len(visible) < len(rows) and not session.as_json:
+        click.echo(f"{len(visible)} shown; --after {visible[-1][key]} has the next", err=True)
 
 
 @asking("where", "task_where", example="narval task where 31")
@@ -240,10 +249,7 @@ def task_types(session: Session, most: int | None, after: str | None) -> None:
     events that have not ended, and how many of their windows are open or shut.
     """
     rows = session.ask("task_types", limit=most + 1 if most is not None else None, after=after)
-    visible = rows[:most]
-    session.give(visible, lambda listed: listing(TYPES, listed, "there is no task type"))
-    if len(visible) < len(rows) and not session.as_json:
-        click.echo(f"{len(visible)} shown; --after {visible[-1]['type']} has the next", err=True)
+    _give_page(session, rows, most, TYPES, "type", "there is no task type")
 
 
 @command("cases", example="narval task cases\nnarval task cases --state held")

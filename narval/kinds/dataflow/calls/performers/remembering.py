@@ -54,14 +54,15 @@ class Remember:
         tuples = self._tuples(schema, rows)
         known = await self._results.done([work for work, _, _ in tuples])
         seen = await self._results.remembered(
-            self._name, [key for work, key, _ in tuples if work not in known and self._claims(key)]
+            self._name,
+            [key for work, key, _ in tuples if work not in known and self._results.claim(self._name, key)],
         )
         new, changed, fresh, keys = [], [], dict[str, bytes](), []
         for row, (work, key, fields) in zip(rows, tuples, strict=True):
             if work in known:
                 verdict, text = known[work][0].batch.rows[0]
                 before: dict[str, Any] = msgspec.json.decode(str(text))
-            elif not self._claims(key):
+            elif not self._results.claim(self._name, key):
                 continue
             else:
                 verdict, before = self._judge(key, fields, seen.get(key))
@@ -89,9 +90,6 @@ class Remember:
             key = msgspec.json.encode([text_of(row[at]) for at in places]).decode()
             tuples.append((self._record.key(key, sorted(fields.items())), key, fields))
         return tuples
-
-    def _claims(self, key: str) -> bool:
-        return self._results.claim(self._name, key)
 
     def _judge(self, key: str, fields: dict[str, Any], known: SeenItem | None) -> tuple[str, dict[str, Any]]:
         """Judge a tuple, and record its sight; return the verdict, and the tuple as last seen."""

@@ -139,7 +139,7 @@ class Frame:
         self._frames.void.discard(self.id)
         epoch = Epoch(self, machine, self.wiring, machine.number())
         for name, output in self.outputs.items():
-            epoch.attach(name, output)
+            epoch.channels[name].consumers.append(output)
         return epoch
 
     def deliver(self, name: str, kind: Passing, item: Any) -> None:

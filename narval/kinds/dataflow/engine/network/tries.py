@@ -1,14 +1,14 @@
-"""The tries of a frame: the channels and gates of one, until it ends or is void (TA27, TA28); and what
-outlives it.
+"""The tries of a frame, and what outlives each (TA27, TA28).
 
-That is what arrived on the frame's inputs, and its outputs (T35, T43). What a void try has given is not given
-again. What it should not have given is undone by voiding the parent's try.
+A try has the channels and gates of its graph, until it ends or is void. What outlives it is what arrived on
+the frame's inputs, and its outputs (T35, T43): what a void try has given is not given again, and what it
+should not have given is undone by voiding the parent's try.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Literal, Protocol
 
@@ -89,6 +89,7 @@ class Epoch:
         self.is_over = False
         self._owner, self._machine = owner, machine
         self.enter, self.leave = machine.enter, machine.leave
+        self.schedule, self.go_on = machine.schedule, machine.go_on
         self.channels = {
             name: channels.Channel(type, self, wiring.producers[name]) for name, type in wiring.types.items()
         }
@@ -98,16 +99,13 @@ class Epoch:
             Gate(self, call, streams, *self._ends(call))
             for call, streams in zip(wiring.graph.calls, wiring.streams, strict=True)
         ]
+        listener = machine.settings.listener
         for name, consumers in wiring.consumers.items():
-            inlets: Iterable[channels.Consumer] = [Inlet(self.gates[at], key) for at, key in consumers]
-            if machine.settings.listener is not None:
-                inlets = [
-                    HeardInlet(
-                        inlet, partial(self._hear_data, machine.settings.listener, self.gates[at], key)
-                    )
-                    for inlet, (at, key) in zip(inlets, consumers, strict=True)
-                ]
-            self.channels[name].consumers.extend(inlets)
+            for at, key in consumers:
+                inlet: channels.Consumer = Inlet(self.gates[at], key)
+                if listener is not None:
+                    inlet = HeardInlet(inlet, partial(self._hear_data, listener, self.gates[at], key))
+                self.channels[name].consumers.append(inlet)
         self._open = len(self.gates)
 
     def _ends(self, call: OperatorCall) -> tuple[dict[Key, channels.AnyOutlet], channels.GateClauses]:
@@ -134,10 +132,6 @@ class Epoch:
         """Storage for waiting rows."""
         return self._machine.settings.spill
 
-    def attach(self, name: str, receiver: channels.Consumer) -> None:
-        """Connect a receiver to a datum."""
-        self.channels[name].consumers.append(receiver)
-
     def start(self) -> None:
         """Fire the operators that need no input."""
         for gate in self.gates:
@@ -158,15 +152,16 @@ class Epoch:
         plan, (port, at) = self.wiring.graph.full_name, key
         listener(DataArrived(plan, self._owner.id, gate.call, port, at, item, _KINDS[kind]))
 
-    def _hear_gate(self, listener: FlowListener, gate: Gate, state: str) -> None:
-        listener(OperatorMoved(self.wiring.graph.full_name, self._owner.id, gate.call, state))
+    def _hear_gate(self, gate: Gate, state: str) -> None:
+        listener = self._machine.settings.listener
+        if listener is not None:
+            listener(OperatorMoved(self.wiring.graph.full_name, self._owner.id, gate.call, state))
 
     # --- the host of its gates ------------------------------------------------------------------------------
 
     def make(self, gate: Gate) -> FlowOperator:
         """The operator of a gate that fires."""
-        if self._machine.settings.listener is not None:
-            self._hear_gate(self._machine.settings.listener, gate, "fired")
+        self._hear_gate(gate, "fired")
         call, machine = gate.call, self._machine
         spill, settings = machine.settings.spill, machine.settings
         name = call.operator.name
@@ -176,24 +171,27 @@ class Epoch:
         if name in CONTROL:
             return Control(call, gate.outlets, spill, partial(self._owner.control, call))
         if is_outside(call):
-            desk = _Desk(self._owner, machine, gate, self.number)
-            return Outside(call, gate.outlets, spill, desk, settings)
+            ask, crowd = partial(self._ask, gate), partial(machine.crowd, gate)
+            return Outside(call, gate.outlets, spill, settings, ask, crowd, self._owner.forget)
         if call.lifted:
             return EachTuple(call, gate.outlets, spill, INNER_OPERATORS[name])
         return INNER_OPERATORS[name](call, gate.outlets, spill)
+
+    def _ask(self, gate: Gate, asked: Asked) -> int:
+        """Request outside work of an operator; return the number of the request."""
+        number, owner = self._machine.number(), self._owner
+        owner.asked[number] = gate
+        phase, arguments, port, at, batch = asked
+        request = OperatorRequest(
+            number, owner.id, owner.depth, self.number, gate.call, phase, arguments, port, at, batch
+        )
+        self._machine.tell(request)
+        return number
 
     def is_crowded_behind(self, gate: Gate) -> bool:
         """Test whether an operator downstream of a gate is overloaded."""
         behind = self.wiring.behind(self.gates.index(gate))
         return any(self._machine.has_crowd(self.gates[place]) for place in behind)
-
-    def schedule(self, gate: Gate) -> None:
-        """Schedule a gate."""
-        self._machine.schedule(gate)
-
-    def go_on(self, gate: Gate, steps: Iterator[None]) -> None:
-        """Schedule the rest of a piece of work."""
-        self._machine.go_on(gate, steps)
 
     def failed(self, gate: Gate, failure: Failure) -> None:
         """Handle the failure of an operator, adding its place to the failure."""
@@ -204,8 +202,7 @@ class Epoch:
 
     def closed(self, gate: Gate) -> None:
         """Handle the end of a gate."""
-        if self._machine.settings.listener is not None:
-            self._hear_gate(self._machine.settings.listener, gate, gate.state)
+        self._hear_gate(gate, gate.state)
         self._machine.move()
         self._open -= 1
         if self._open == 0:
@@ -240,30 +237,6 @@ _KINDS: Mapping[channels.Passing, Literal["tuples", "value", "end", "cancelled"]
     channels.Passing.EOS: "end",
     channels.Passing.CANCEL: "cancelled",
 }
-
-
-class _Desk:
-    """The desk through which an operator requests outside work."""
-
-    def __init__(self, owner: Owner, machine: Machine, gate: Gate, epoch: int) -> None:
-        self._owner, self._machine, self._gate, self._epoch = owner, machine, gate, epoch
-
-    def ask(self, asked: Asked) -> int:
-        number = self._machine.number()
-        owner, gate = self._owner, self._gate
-        owner.asked[number] = gate
-        phase, arguments, port, at, batch = asked
-        request = OperatorRequest(
-            number, owner.id, owner.depth, self._epoch, gate.call, phase, arguments, port, at, batch
-        )
-        self._machine.tell(request)
-        return number
-
-    def crowd(self, is_full: bool) -> None:
-        self._machine.crowd(self._gate, is_full)
-
-    def forget(self, requests: Iterable[int]) -> None:
-        self._owner.forget(requests)
 
 
 # --- what outlives a try --------------------------------------------------------------------------------

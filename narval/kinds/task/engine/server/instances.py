@@ -94,7 +94,8 @@ def down(decision: ServerDecision, event: Signalled) -> None:
     if eid and had and not is_withdrawn:
         if eid != had:
             decision.change(changes.ObjectGone(decision.now, had, f"element {eid} takes its place"))
-        queue.enqueue(decision, eid, case, front=event.arguments.get("front") is not False)
+        front = event.arguments.get("front") is not False
+        decision.change(changes.Enqueued(decision.now, eid, case, front=front))
     decision.answer(event)
 
 
@@ -111,7 +112,7 @@ def gone(decision: ServerDecision, instance: int, signal: str) -> None:
         return
     leave(decision, instance, "its program is gone")
     if entry.object and signal == entry.took:
-        queue.enqueue(decision, entry.object, entry.case, front=True)
+        decision.change(changes.Enqueued(decision.now, entry.object, entry.case, front=True))
 
 
 # --- instances that the server calls ----------------------------------------------------------------------
@@ -175,7 +176,7 @@ def _take_back(decision: ServerDecision, eid: int, case: int, problem: str, left
     had, or its error. If it was stopped before it began, the object returns to the queue (K16).
     """
     if problem == "run-cancelled" and not left:
-        queue.enqueue(decision, eid, case, front=True)
+        decision.change(changes.Enqueued(decision.now, eid, case, front=True))
     elif problem in BROKEN or not left:
         queue.tell_lost(decision, eid, case, f"no instance could work on it: {problem}")
 

@@ -30,12 +30,7 @@ def put(decision: ServerDecision, event: Signalled) -> None:
         if len(state.parts[parent]) >= count:
             _merge(decision, parent)
     else:
-        enqueue(decision, eid, case, front=front)
-
-
-def enqueue(decision: ServerDecision, eid: int, case: int, *, front: bool = False) -> None:
-    """Add an object to the queue."""
-    decision.change(changes.Enqueued(decision.now, eid, case, front=front))
+        decision.change(changes.Enqueued(decision.now, eid, case, front=front))
 
 
 def _merge(decision: ServerDecision, parent: int) -> None:

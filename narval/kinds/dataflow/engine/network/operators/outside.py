@@ -22,32 +22,26 @@ from narval.kinds.dataflow.language.definition import OperatorCall
 Asked = tuple[Phase, Mapping[str, Any], str, int, TupleBatch | None]
 
 
-class RequestDesk(Protocol):
-    """The desk through which an operator requests outside work."""
-
-    def ask(self, asked: Asked) -> int:
-        """Request work; return the number of the request."""
-
-    def crowd(self, is_full: bool) -> None:
-        """Record that the operator's backlog is too large, or no longer is."""
-
-    def forget(self, requests: Iterable[int]) -> None:
-        """Withdraw requests, and their instance."""
-
-
 class Outside(FlowOperator):
-    """An operator that works outside."""
+    """An operator that works outside.
+
+    `ask` requests work and returns the number of the request, `crowd` is told whether the backlog is too
+    large, and `forget` withdraws requests, and their instance.
+    """
 
     def __init__(
         self,
         call: OperatorCall,
         outlets: Mapping[tuple[str, int], Outlet],
         spill: Spill,
-        desk: RequestDesk,
         settings: FlowSettings,
+        ask: Callable[[Asked], int],
+        crowd: Callable[[bool], None],
+        forget: Callable[[Iterable[int]], None],
     ) -> None:
         super().__init__(call, outlets, spill)
-        self._desk, self._bound = desk, settings.queue
+        self._ask_for, self._crowd, self._forget = ask, crowd, forget
+        self._bound = settings.queue
         many = call.lifted or call.operator.parallelizable or call.operator.reentrant
         self._most = settings.concurrency if many else 1
         self._queue: deque[Asked] = deque()
@@ -104,11 +98,11 @@ class Outside(FlowOperator):
     def _ask(self) -> None:
         queue, out = self._queue, self._out
         while queue and len(out) < self._most and not (queue[0][0] == "eos" and out):
-            out.add(self._desk.ask(queue.popleft()))
+            out.add(self._ask_for(queue.popleft()))
             self.requests += 1
         if self._is_full != (len(queue) > self._bound):
             self._is_full = not self._is_full
-            self._desk.crowd(self._is_full)
+            self._crowd(self._is_full)
 
     def answered(self, request: int) -> None:
         """Handle the end of a request."""
@@ -135,9 +129,9 @@ class Outside(FlowOperator):
         self._queue.clear()
         if self._is_full:
             self._is_full = False
-            self._desk.crowd(False)
+            self._crowd(False)
         if self._out:
-            self._desk.forget(self._out)
+            self._forget(self._out)
             self._out.clear()
 
 
