@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 from narval.core.definitions.prototype import Prototype
 from narval.core.definitions.remote_calls import limit_of_remote
 from narval.core.elements.element import Element
 from narval.core.engines import commands
 from narval.core.engines.dates import retry_wait
-from narval.core.engines.events import Failure, Produced, Returned
+from narval.core.engines.events import Failure, Plain, Produced, Returned
 from narval.core.engines.outputs import judge
-from narval.kinds.process.engine import calls, conditions, node_effects
+from narval.kinds.process.engine import calls, conditions
 from narval.kinds.process.engine.calls import WITH_PROTOTYPE
 from narval.kinds.process.engine.changes import NodeCallBack, NodeTokenExecuted, NodeTokenRetried
-from narval.kinds.process.engine.decision import NodeFault, ProcessDecision, given_by
+from narval.kinds.process.engine.decision import NodeFault, OperationRefused, ProcessDecision, given_by
 from narval.kinds.process.engine.state import NodeToken
-from narval.kinds.process.engine.tokens import flow
+from narval.kinds.process.engine.tokens import backtracking, flow
 from narval.kinds.process.language.definition import NESTED, Node
 
 ERROR_ARC = "error"
@@ -57,7 +59,7 @@ def returned(decision: ProcessDecision, event: Returned) -> None:
         flow.complete(decision, token, (_outcome(decision, node, eids),))
     else:
         try:
-            node_effects.apply_wishes(decision, token, event.value or {})
+            apply_wishes(decision, token, event.value or {})
         except NodeFault as fault:
             fault.token = token.id if token.completed is None and not hook else None
             raise
@@ -192,3 +194,56 @@ def _try_again(
     decision.change(NodeTokenRetried(token.id, until, wake, asked, reserved))
     decision.command(commands.SetTimer(wake, until))
     return True
+
+
+Effect = Mapping[str, Any]
+
+
+def apply_wishes(decision: ProcessDecision, token: NodeToken, value: Mapping[str, Plain]) -> None:
+    """Apply the effects that the code of a node requests, in order. Raises NodeFault."""
+    wishes: Any = value.get("effects") or ()
+    try:
+        for wish in wishes if isinstance(wishes, list | tuple) else [wishes]:
+            _DO[wish["do"]](decision, token, wish)
+    except OperationRefused as refusal:
+        raise NodeFault(refusal.kind, refusal.message, decision.node(token)) from None
+    except (KeyError, TypeError, AttributeError) as error:
+        message = f"node {token.node}: what it wants done cannot be read: {error!r}"
+        raise NodeFault("bad-answer", message, decision.node(token)) from None
+
+
+def _set(decision: ProcessDecision, token: NodeToken, wish: Effect) -> None:
+    of, values = wish["of"], {str(wish["name"]): wish["value"]}
+    if of in ("token", "process"):
+        decision.write(values, token=token.id if of == "token" else None)
+        return
+    for number, index in token.sets.items():
+        if decision.state.sets[number].name == wish["set"]:
+            decision.write(values, token_set=number, index=index if of == "member" else None)
+            return
+    raise OperationRefused("no-set-member", f"token {token.id} is in no token set named {wish['set']}")
+
+
+def _complete(decision: ProcessDecision, token: NodeToken, wish: Effect) -> None:
+    decision.leave_queue(wish.get("asynchronous"))
+    flow.complete(decision, token, flow.names_of(wish.get("arcs")))
+
+
+def _complete_with_set(decision: ProcessDecision, token: NodeToken, wish: Effect) -> None:
+    decision.leave_queue(wish.get("asynchronous"))
+    flow.complete_with_set(decision, token, flow.names_of(wish.get("arcs")), wish)
+
+
+def _backtrack(decision: ProcessDecision, token: NodeToken, wish: Effect) -> None:
+    found = decision.state.nodes.get(wish["token"])
+    if found is None:
+        raise OperationRefused("no-token", f"there is no node token {wish['token']} in this process")
+    backtracking.backtrack(decision, found)
+
+
+_DO: dict[str, Callable[[ProcessDecision, NodeToken, Effect], None]] = {
+    "set": _set,
+    "complete": _complete,
+    "complete-with-new-token-set": _complete_with_set,
+    "backtrack": _backtrack,
+}
