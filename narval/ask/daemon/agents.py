@@ -21,8 +21,8 @@ from narval.core.agent_name import stands_for_peer
 from narval.core.definitions.suggestions import nearest
 from narval.core.engines.registry import asking_kinds
 from narval.core.errors import RequestError
-from narval.daemon.agents.active_memory import resident
 from narval.daemon.agents.agent_host import AgentHost
+from narval.daemon.agents.agent_rows import resident
 from narval.daemon.agents.follow_home import is_held
 from narval.daemon.agents.lifecycle import ELSEWHERE
 from narval.daemon.daemon import Daemon

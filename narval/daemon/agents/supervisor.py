@@ -32,9 +32,8 @@ from narval.core.errors import (
     StoreAwayError,
 )
 from narval.daemon.agents import lifecycle
-from narval.daemon.agents.active_memory import ActiveMemory
 from narval.daemon.agents.agent_host import AgentHost, Environment
-from narval.daemon.agents.agent_rows import AgentRows, register
+from narval.daemon.agents.agent_rows import ActiveMemory, AgentRows, register
 from narval.daemon.agents.lifecycle import Life
 from narval.daemon.agents.open_matters import OPEN, Matters, OpenMatters
 from narval.daemon.agents.resuming import acted_before, resume, runs_are_back
