@@ -6,7 +6,7 @@ import pytest
 
 import narval
 from narval.core.errors import NarvalError, StoreError
-from narval.daemon.agents import open_matters, supervisor
+from narval.daemon.agents import agent_rows, supervisor
 from narval.daemon.agents.open_matters import NOTHING_OPEN, Matters, OpenMatters
 from tests.daemon.at_work import Scene, in_a_loop
 from tests.daemon.test_agents import ask, opened, scene, states
@@ -81,7 +81,7 @@ async def test_M13_failed_nodes_and_errors_of_agents_are_counted_and_outlast_the
 async def test_M13_it_is_said_that_older_failures_were_not_counted(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(open_matters, "MOST", 1)
+    monkeypatch.setattr(agent_rows, "MOST", 1)
     fails = '<step id="a" type="action" target="basic.error"/>'
     scene.write("recipes/f.xml", f'<recipe group="w" name="f" start_step="a" end_step="a">{fails}</recipe>')
     daemon = await opened(scene, "ada")
