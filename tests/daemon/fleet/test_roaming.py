@@ -14,8 +14,7 @@ from narval.core.elements.element import parse
 from narval.core.errors import DefinitionError, NotFetchedError, RequestError, StoreAwayError
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.daemon import Daemon
-from narval.daemon.fleet.publisher import publishing
-from narval.daemon.fleet.roaming import RoamingAgents
+from narval.daemon.fleet.roaming import RoamingAgents, publishing
 from tests.acceptance.home import make
 from tests.daemon.at_work import Scene, in_a_loop
 from tests.daemon.published import PublishedInMemory, share

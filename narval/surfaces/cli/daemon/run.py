@@ -260,7 +260,7 @@ def _web(session: Session) -> Callable[[Daemon], Coroutine[Any, Any, None]]:
 
 def _publishing(daemon: Daemon, home: Home) -> Callable[[], Coroutine[Any, Any, None]]:
     """The task that publishes saved files. Raises RequestError if no other home could follow."""
-    from narval.daemon.fleet.publisher import publishing
+    from narval.daemon.fleet.roaming import publishing
     from narval.system.logins import login
 
     return publishing(home.path, daemon.store, daemon.files, login(os.getuid()))
