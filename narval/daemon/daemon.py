@@ -49,7 +49,7 @@ from narval.system.log import Logbook
 if TYPE_CHECKING:
     from narval.daemon.fleet.fleet import Fleet
     from narval.daemon.fleet.holding import LeaseGate
-    from narval.daemon.fleet.renewer_client import RenewerClient
+    from narval.daemon.fleet.joining import RenewerClient
     from narval.daemon.fleet.roaming import RoamingAgents
     from narval.daemon.fleet.shared_files import StoredSettings
     from narval.daemon.watcher import FileWatcher

@@ -20,8 +20,8 @@ from typing import Any
 from narval.core.errors import NarvalError, StoreAwayError, StoreError
 from narval.daemon.agents.agents import Agents
 from narval.daemon.fleet.holding import LeaseGate, TakingOver
+from narval.daemon.fleet.joining import RenewerClient
 from narval.daemon.fleet.members import Members
-from narval.daemon.fleet.renewer_client import RenewerClient
 from narval.daemon.main_loop import MainLoop
 from narval.daemon.messages.envelope import sender_of
 from narval.daemon.messages.post_office import PostOffice
