@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from narval.core.engines.events import Plain, Returned
 from narval.core.errors import ActionError
 from narval.kinds.process.engine import changes
 from narval.kinds.process.engine.state import ArcToken, NodeToken, ProcessState
+from narval.kinds.process.language.attribute_types import to_text
 from narval.kinds.process.language.definition import BUILT_IN, Arc, Node, Process
 
 
@@ -174,6 +176,21 @@ class ProcessDecision(Decision[Process, ProcessState, changes.ProcessChange], kw
             self.command(commands.CancelTimer(self.state.paused))
             self.change(changes.Paused())
 
+    def write(
+        self,
+        values: Mapping[str, Any],
+        *,
+        token: int | None = None,
+        token_set: int | None = None,
+        index: int | None = None,
+    ) -> None:
+        """Write attributes; None removes one. Raises OperationRefused."""
+        if index is not None and token_set is not None and not 0 <= index < self.state.sets[token_set].count:
+            raise OperationRefused("no-set-member", f"token set {token_set} has no member {index}")
+        if values:
+            texts = {name: stored(value) for name, value in values.items()}
+            self.change(changes.EnvironmentSet(texts, token, token_set, index))
+
     def add_error(
         self,
         kind: str,
@@ -187,6 +204,14 @@ class ProcessDecision(Decision[Process, ProcessState, changes.ProcessChange], kw
         part = node.id if node is not None else ""
         where: dict[str, str | int | None] = {"token": token or None, "call": call}
         return self.add_error_element(kind, message, part, detail=detail, call=call, where=where)
+
+
+def stored(value: Any) -> str | None:
+    """The value of an attribute as it is stored. Raises OperationRefused for one that has no text."""
+    try:
+        return to_text(value)
+    except TypeError as error:
+        raise OperationRefused("bad-argument", str(error)) from None
 
 
 def hooks(decision: ProcessDecision, node: Node) -> frozenset[str]:

@@ -2,8 +2,8 @@
 
 `state` has all tokens and the order of their states. `changes` has the facts, among them the events of
 section 3, and their effects on the state. `tokens` moves, joins and backtracks tokens. `calls` makes the
-calls of nodes, `returns` receives their results, `node_effects` applies the effects of the user's code,
-`conditions` looks into memory. `operations` handles signals, `decision` ends a process.
+calls of nodes, `returns` receives their results and applies what the user's code requests, `conditions` looks
+into memory. `operations` handles signals, `decision` ends a process.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 from narval.core.engines.decision import element_of
 from narval.core.engines.events import Plain, Signalled
 from narval.core.errors import ElementError
-from narval.kinds.process.engine import conditions, node_effects
+from narval.kinds.process.engine import conditions
 from narval.kinds.process.engine.changes import ListenerSet
 from narval.kinds.process.engine.decision import (
     OperationRefused,
@@ -86,7 +86,7 @@ def _hear(decision: ProcessDecision, event: Signalled) -> Value:
 def _complete(decision: ProcessDecision, arguments: Arguments) -> Value:
     """Complete a token on the named arcs; None means the default ones, an empty list none."""
     token = _active(decision, arguments)
-    node, names = decision.node(token), node_effects.names_of(arguments.get("arcs"))
+    node, names = decision.node(token), flow.names_of(arguments.get("arcs"))
     unknown = next((name for name in names if name and name not in node.outs_by_name), None)
     if unknown is not None:
         there = ", ".join("the default one" if not name else repr(name) for name in node.outs_by_name)
@@ -94,7 +94,7 @@ def _complete(decision: ProcessDecision, arguments: Arguments) -> Value:
     made = arguments.get("set")
     value: Value = {"token": token.id, "exits": len(flow.exits(node, names))}
     if isinstance(made, dict):
-        value["set"] = node_effects.with_set(decision, token, names, made)
+        value["set"] = flow.complete_with_set(decision, token, names, made)
         decision.leave_queue(arguments.get("asynchronous", True))  # section 2: it never runs the queue itself
     else:
         flow.complete(decision, token, names)
@@ -185,7 +185,7 @@ def _environment(decision: ProcessDecision, arguments: Arguments) -> Value:
     )
     if set_name is not None:
         return _of_set(decision, token, str(set_name), index, values)
-    node_effects.write(decision, values, token=token.id if token is not None else None)
+    decision.write(values, token=token.id if token is not None else None)
     shown = decision.state.environment_of(token) if token is not None else decision.state.environment
     return {"environment": dict(shown)}
 
@@ -202,7 +202,7 @@ def _of_set(
         raise OperationRefused("no-set-member", f"there is no token set named {name}")
     chosen = numbers[-1]
     place = index if isinstance(index, int) and not isinstance(index, bool) else None
-    node_effects.write(decision, values, token_set=chosen, index=place)
+    decision.write(values, token_set=chosen, index=place)
     token_set = decision.state.sets[chosen]
     return {"environment": dict(token_set.environment if place is None else token_set.members.get(place, {}))}
 

@@ -1,4 +1,6 @@
-"""The return of a node's call: elements, attributes, and the arcs it leaves on."""
+"""The return of a node's call: elements, the arcs it leaves on, and the effects that the user's code
+requests, which are plain data and applied in order (sections 8 and 10).
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,7 @@ def returned(decision: ProcessDecision, event: Returned) -> None:
         flow.complete(decision, token, (_outcome(decision, node, eids),))
     else:
         try:
-            apply_wishes(decision, token, event.value or {})
+            _apply_wishes(decision, token, event.value or {})
         except NodeFault as fault:
             fault.token = token.id if token.completed is None and not hook else None
             raise
@@ -196,10 +198,12 @@ def _try_again(
     return True
 
 
+# --- effects of code -------------------------------------------------------------------------------------
+
 Effect = Mapping[str, Any]
 
 
-def apply_wishes(decision: ProcessDecision, token: NodeToken, value: Mapping[str, Plain]) -> None:
+def _apply_wishes(decision: ProcessDecision, token: NodeToken, value: Mapping[str, Plain]) -> None:
     """Apply the effects that the code of a node requests, in order. Raises NodeFault."""
     wishes: Any = value.get("effects") or ()
     try:

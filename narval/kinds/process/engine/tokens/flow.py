@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from narval.core.engines import commands
 from narval.kinds.process.engine import calls, changes, conditions
-from narval.kinds.process.engine.decision import NodeFault, ProcessDecision, complete_if_done
+from narval.kinds.process.engine.decision import (
+    NodeFault,
+    OperationRefused,
+    ProcessDecision,
+    complete_if_done,
+    stored,
+)
 from narval.kinds.process.engine.state import ArcToken, NodeToken
 from narval.kinds.process.engine.tokens import joins
 from narval.kinds.process.engine.tokens.joins import Joined
@@ -223,19 +230,35 @@ def leave(decision: ProcessDecision, token: NodeToken, arc: Arc, sets: changes.M
     )
 
 
-def complete_with_set(
-    decision: ProcessDecision,
-    token: NodeToken,
-    names: Sequence[str],
-    name: str,
-    count: int,
-    environment: Mapping[str, str],
-    members: Mapping[int, dict[str, str]],
-) -> int | None:
-    """Let the token leave on each arc `count` times, as the members of a new set; return the set, if any.
+def names_of(arcs: Any) -> tuple[str, ...]:
+    """The names of arcs; only the default one if none are given. Raises OperationRefused."""
+    if arcs is None:
+        return ("",)
+    if not isinstance(arcs, list | tuple):
+        raise OperationRefused("bad-argument", f"expected a list of arcs, got: {arcs!r:.80}")
+    return tuple("" if arc is None else str(arc) for arc in arcs)
 
-    If an arc leads back, the token goes back instead, once.
+
+def complete_with_set(
+    decision: ProcessDecision, token: NodeToken, names: Sequence[str], new: Mapping[str, Any]
+) -> int | None:
+    """Let the token leave on each arc as the members of a new set (section 2); return the set, if any.
+
+    `new` has its name, its count, and the attributes of the set and of its members, as code or a person gives
+    them. If an arc leads back, the token goes back instead, once. Raises OperationRefused.
     """
+    count = new.get("count")
+    attributes, members = new.get("environment") or {}, new.get("members") or {}
+    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        raise OperationRefused("bad-argument", f"expected a number of members, got: {count!r:.80}")
+    if not isinstance(attributes, dict) or not isinstance(members, dict):
+        raise OperationRefused("bad-argument", "expected the attributes of a token set by name")
+    shared = {name: text for name, value in attributes.items() if (text := stored(value)) is not None}
+    own: dict[int, dict[str, str]] = {}  # values beyond `count` are left out
+    for name, value in members.items():
+        for index, one in enumerate((value if isinstance(value, list) else [value])[:count]):
+            if (text := stored(one)) is not None:
+                own.setdefault(index, {})[name] = text
     if decision.state.status != "executing" or token.completed is not None:
         return None
     arcs = exits(decision.node(token), names)
@@ -248,7 +271,8 @@ def complete_with_set(
         return None
     level = 1 + max((decision.state.sets[number].level for number in token.sets), default=0)
     made = decision.state.next_token
-    decision.change(changes.TokenSetCreated(made, name, count, level, dict(environment), dict(members)))
+    name = str(new.get("name") or "")
+    decision.change(changes.TokenSetCreated(made, name, count, level, shared, own))
     inherited = tuple(token.sets.items())
     for index in range(count):
         for arc in arcs:
