@@ -7,7 +7,7 @@ import pytest
 import narval
 from narval.core.errors import NarvalError, StoreError
 from narval.daemon.agents import agent_rows, supervisor
-from narval.daemon.agents.open_matters import NOTHING_OPEN, Matters, OpenMatters
+from narval.daemon.agents.agent_rows import NOTHING_OPEN, Matters, OpenMatters
 from tests.daemon.at_work import Scene, in_a_loop
 from tests.daemon.test_agents import ask, opened, scene, states
 

@@ -35,7 +35,7 @@ from narval.core.definitions.telling.sentence import listed
 from narval.core.definitions.wall import in_zone
 from narval.core.engines.registry import asking_kinds, runnable
 from narval.core.kinds import ASKING
-from narval.daemon.agents.open_matters import NOTHING_OPEN
+from narval.daemon.agents.agent_rows import NOTHING_OPEN
 from narval.daemon.daemon import Daemon
 from narval.daemon.grant_items import items_of_requests
 from narval.files.agents.collections import AGENTS

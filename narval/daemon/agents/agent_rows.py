@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from narval.agent.agent import AgentState
+from narval.agent.incidents import ERROR, RUN, IncidentRows
 from narval.agent.turn import Turn
 from narval.core.agent_name import AT, peer_of, row_of_peer, stands_for_peer
 from narval.core.definitions.suggestions import nearest
+from narval.core.engines.registry import asking_kinds
 from narval.core.errors import RequestError
 from narval.daemon.agents.agent_host import AgentHost
 from narval.files.settings import CurrentSettings
@@ -147,7 +150,7 @@ def register(row: AgentRow, turn: Turn) -> None:
     turn.transaction.batch.agents.append(row)
 
 
-EMPTY, ELEMENT, RUN, OVER = 24_000, 400, 4_000, 500
+_OF_AGENT, _OF_ELEMENT, _OF_RUN, _OF_ENDED = 24_000, 400, 4_000, 500
 """Bytes of an empty agent; bytes that an element, an active run and an ended run add."""
 
 FREED = 0.9
@@ -163,7 +166,7 @@ def resident(agent: AgentState) -> int:
     """
     runs, active = len(agent.runs), len(agent.runs.active)
     elements = len(agent.memory) - runs
-    return EMPTY + ELEMENT * elements + RUN * active + OVER * (runs - active)
+    return _OF_AGENT + _OF_ELEMENT * elements + _OF_RUN * active + _OF_ENDED * (runs - active)
 
 
 def half_of_the_machine() -> int:
@@ -206,3 +209,71 @@ class ActiveMemory:
             if host is not latest and not host.is_in_use:
                 left -= self._of[host]
                 yield host
+
+
+MOST = 200
+"""The newest errors and failures of an agent that are examined first: a failed run has one of each."""
+
+OPEN = "open"
+"""The fact of an agent with the numbers that it recorded when it became passive."""
+
+
+class Matters(NamedTuple):
+    """The open matters of an agent: unsettled failed runs, other errors, and open items of work."""
+
+    failed: int
+    errors: int
+    asked: int
+    is_cut: bool = False
+    """True if there may be more failed runs and errors: older ones were not examined."""
+
+
+NOTHING_OPEN = Matters(0, 0, 0)
+
+
+class OpenMatters:
+    """The open matters of agents by name; those of passive agents as they left them."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, IncidentRows] = {}
+        """The incidents of active agents that were queried."""
+        self.left: dict[str, Matters] = {}
+        """The matters of passive agents that have any."""
+
+    def restore(self, name: str, recorded: str) -> None:
+        """Restore the recorded matters of a passive agent."""
+        failed, errors, asked, *cut = map(int, recorded.split())
+        self._leave(name, Matters(failed, errors, asked, any(cut)))
+
+    def of(self, name: str, agent: AgentState) -> Matters:
+        """The present matters of an active agent."""
+        rows = self._rows.setdefault(name, IncidentRows(agent))
+        rows.drop_mended()
+        for _ in rows.look(MOST):
+            pass
+        asked = sum(agent.runs.counts[kind, "active"] for kind in asking_kinds())
+        return Matters(rows.count(RUN), rows.count(ERROR), asked, rows.is_cut)
+
+    def record(self, name: str, agent: AgentState, turn: Turn) -> None:
+        """Make a turn record the matters of an agent that becomes passive."""
+        now = _recorded(self.of(name, agent))
+        if now != agent.facts.get(OPEN, _recorded(NOTHING_OPEN)):
+            turn.transaction.batch.meta.append((OPEN, now))
+
+    def drop(self, name: str, agent: AgentState | None) -> None:
+        """Keep the numbers of an agent that is no longer active. `agent` is None if it made no turn: its
+        previous numbers are still right.
+        """
+        if agent is not None:
+            self._leave(name, self.of(name, agent))
+        self._rows.pop(name, None)
+
+    def _leave(self, name: str, matters: Matters) -> None:
+        self.left.pop(name, None)
+        if any(matters):
+            self.left[name] = matters
+
+
+def _recorded(matters: Matters) -> str:
+    """Matters in the stored form, which `restore` reads."""
+    return " ".join(str(int(number)) for number in matters)

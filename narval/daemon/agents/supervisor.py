@@ -33,9 +33,8 @@ from narval.core.errors import (
 )
 from narval.daemon.agents import lifecycle
 from narval.daemon.agents.agent_host import AgentHost, Environment
-from narval.daemon.agents.agent_rows import ActiveMemory, AgentRows, register
+from narval.daemon.agents.agent_rows import OPEN, ActiveMemory, AgentRows, Matters, OpenMatters, register
 from narval.daemon.agents.lifecycle import Life
-from narval.daemon.agents.open_matters import OPEN, Matters, OpenMatters
 from narval.daemon.agents.resuming import acted_before, resume, runs_are_back
 from narval.daemon.files_in_force import FilesInForce
 from narval.daemon.rounds import Alarm, Rounds
