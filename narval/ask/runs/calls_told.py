@@ -14,7 +14,7 @@ from narval.agent.run import Run
 from narval.ask.element_titles import title
 from narval.ask.json_forms import moment
 from narval.ask.registry import Form
-from narval.ask.runs.history import lines_of
+from narval.ask.runs.listing import lines_of
 from narval.ask.text import person, shortened
 from narval.core.definitions.reading.durations import duration
 from narval.core.engines import commands
