@@ -1,4 +1,9 @@
-"""Agent rows: the agents of a home besides its own, as stored (G1)."""
+"""The agents of a home besides its own, as a daemon counts them: their rows (G1), the memory that active
+ones take (G6), and their open matters.
+
+For an active agent, a query examines what is new since the last query, and what was open then. An agent
+that becomes passive records its numbers, so that they are known while it is not in memory.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Joining: a home becomes a daemon of the store that it shares with others (G46)."""
+"""Joining: a home becomes a daemon of the store that it shares with others (G46), and tells the program
+that renews its lease that it lives; that program is restarted if it dies.
+"""
 
 from __future__ import annotations
 

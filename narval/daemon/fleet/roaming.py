@@ -4,7 +4,8 @@
 
 Their settings are a fact of the store. Each daemon writes the collections that they follow to its
 `collections/`. An agent whose collections have not arrived in their published version is not activated: it
-would treat missing ones as removed.
+would treat missing ones as removed. With `run --follow`, a home is checked and published whenever a file is
+saved.
 """
 
 from __future__ import annotations
