@@ -207,7 +207,7 @@ KINDS: dict[str, Kind] = {
         declared=("operator", "wrapper", "function"),
         preparers={"flow": "calls.calls:preparer"},
         operations={"operations": ("remembered", "forget_remembered", "flow_results", "record_flow_results")},
-        commands={"dataflow": "cli.foreground", "remembered": "cli.remembered"},
+        commands={"dataflow": "cli", "remembered": "cli"},
         pages="page",
     ),
 }  # fmt: skip
