@@ -40,7 +40,7 @@ def abort(decision: CaseDecision, event: Signalled, identity: int, why: str) -> 
     _undo(decision, is_first, why)
 
 
-def cancel(decision: CaseDecision, why: str, by: str) -> None:
+def undo_all(decision: CaseDecision, why: str, by: str) -> None:
     """Undo everything because a person cancelled the case; give up a blocked chain."""
     state, at = decision.state, decision.event.at
     is_first = not state.is_undoing
@@ -50,7 +50,7 @@ def cancel(decision: CaseDecision, why: str, by: str) -> None:
     _undo(decision, is_first, state.why)
 
 
-def resume(decision: CaseDecision, by: str) -> int:
+def resume_chain(decision: CaseDecision, by: str) -> int:
     """Let a blocked chain continue at the link that failed; return the number of its step."""
     number = decision.state.link
     assert number is not None, decision.state
@@ -66,7 +66,7 @@ def withdraw(decision: CaseDecision, identity: int, why: str) -> None:
     decision.tell(identity, member.type, "withdraw", {"object": member.now, "why": why})
 
 
-def returned(decision: CaseDecision, event: Returned) -> None:
+def compensator_returned(decision: CaseDecision, event: Returned) -> None:
     """Handle the end of a compensator."""
     state, number = decision.state, decision.state.link
     if number is None or state.trail[number].call != event.call:
@@ -74,12 +74,12 @@ def returned(decision: CaseDecision, event: Returned) -> None:
     decision.add_to_context(event.eids)
     if event.problem is None and not event.abandoned:
         decision.change(changes.LinkDone(event.at, number))
-        go_on(decision)
+        continue_chain(decision)
     else:
         _block(decision, number, event.problem or Failure("abandoned", "it was given up"))
 
 
-def go_on(decision: CaseDecision) -> None:
+def continue_chain(decision: CaseDecision) -> None:
     """Call the next compensator, unless something must end first."""
     state = decision.state
     if state.status != "aborting" or state.withdrawing or state.link is not None:
@@ -103,7 +103,7 @@ def _undo(decision: CaseDecision, is_first: bool, why: str) -> None:
             withdraw(decision, identity, why)
         elif state != "aborting":
             decision.end_object(identity, "withdrawn", why)
-    go_on(decision)
+    continue_chain(decision)
 
 
 def _next(decision: CaseDecision) -> int | None:

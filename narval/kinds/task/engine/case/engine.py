@@ -14,7 +14,6 @@ import msgspec
 
 from narval.core.engines.commands import SIGNAL
 from narval.core.engines.events import Cancelled, Event, Plain, Returned, Signalled, Started
-from narval.kinds.task.engine.case import compensation
 from narval.kinds.task.engine.case.changes import (
     CaseBegan,
     CaseChange,
@@ -23,6 +22,15 @@ from narval.kinds.task.engine.case.changes import (
     ObjectMoved,
     RoutesKept,
     WaiterGone,
+)
+from narval.kinds.task.engine.case.compensation import (
+    abort,
+    compensator_of,
+    compensator_returned,
+    continue_chain,
+    resume_chain,
+    undo_all,
+    withdraw,
 )
 from narval.kinds.task.engine.case.decision import MOST_VISITS, CaseDecision
 from narval.kinds.task.engine.case.explain import explain as explain
@@ -58,7 +66,7 @@ def advance(decision: CaseDecision, event: Event) -> None:
         case Cancelled() if state.status == "ready":
             decision.end("cancelled")
         case Cancelled() if not state.over:
-            compensation.cancel(decision, event.reason, event.by)
+            undo_all(decision, event.reason, event.by)
     if state.status != "ready":
         decision.settle()
 
@@ -86,14 +94,14 @@ def _returned(decision: CaseDecision, event: Returned) -> None:
     """Handle the end of a compensator, or a server's answer; ignore a mere confirmation."""
     call = decision.view.pending_call(event.call)
     if call is None or call.kind != SIGNAL:
-        compensation.returned(decision, event)
+        compensator_returned(decision, event)
         return
     identity = int(call.step)
     member, signal = decision.state.members[identity], (call.payload or {})["signal"]
     if signal == "withdraw":
         if member.state == "withdrawing":
             decision.end_object(identity, "withdrawn", decision.state.why)
-            compensation.go_on(decision)
+            continue_chain(decision)
     elif event.problem is not None and member.state in ("task", "event") and member.type == call.name:
         decision.hold(identity, call.name, event.problem.kind, event.problem.message)
 
@@ -168,7 +176,7 @@ def _ended(decision: CaseDecision, event: Signalled) -> None:
             now=now,
             outputs=outputs,
             kept=is_kept,
-            compensator=compensation.compensator_of(decision, type) if is_kept else "",
+            compensator=compensator_of(decision, type) if is_kept else "",
             why=why,
         )
     )
@@ -176,7 +184,7 @@ def _ended(decision: CaseDecision, event: Signalled) -> None:
         tuple(dict.fromkeys((now, *outputs, *(eid for _, eids in divided for eid in eids))))
     )
     if result == ABORT:
-        compensation.abort(decision, event, identity, why or f"{type} came to {ABORT}")
+        abort(decision, event, identity, why or f"{type} came to {ABORT}")
         return
     decision.answer(event)
     if is_late:
@@ -255,7 +263,7 @@ def _merged(decision: CaseDecision, event: Signalled) -> None:
     decision.add_to_context((object,))
     decision.answer(event)
     if state.is_undoing:
-        compensation.withdraw(decision, identity, state.why)
+        withdraw(decision, identity, state.why)
 
 
 def _lost(decision: CaseDecision, event: Signalled) -> None:
@@ -338,7 +346,7 @@ def _retry(decision: CaseDecision, event: Signalled) -> None:
     """
     state = decision.state
     if state.status == "blocked":
-        number = compensation.resume(decision, event.by)
+        number = resume_chain(decision, event.by)
         decision.answer(event, step=step_id(number), compensator=state.trail[number].compensator)
         return
     object, type = event.arguments.get("object"), event.arguments.get("type") or ""
@@ -375,7 +383,7 @@ def _cancel(decision: CaseDecision, event: Signalled) -> None:
     if decision.state.status == "ready":
         decision.end("cancelled")
     else:
-        compensation.cancel(decision, event.text("why"), event.by)
+        undo_all(decision, event.text("why"), event.by)
 
 
 _SAID: Mapping[str, Callable[[CaseDecision, Signalled], None]] = {
