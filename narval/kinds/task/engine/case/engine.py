@@ -23,7 +23,9 @@ from narval.kinds.task.engine.case.changes import (
     RoutesKept,
     WaiterGone,
 )
-from narval.kinds.task.engine.case.compensation import (
+from narval.kinds.task.engine.case.decision import (
+    MOST_VISITS,
+    CaseDecision,
     abort,
     compensator_of,
     compensator_returned,
@@ -32,7 +34,6 @@ from narval.kinds.task.engine.case.compensation import (
     undo_all,
     withdraw,
 )
-from narval.kinds.task.engine.case.decision import MOST_VISITS, CaseDecision
 from narval.kinds.task.engine.case.explain import explain as explain
 from narval.kinds.task.engine.case.explain import graph as graph
 from narval.kinds.task.engine.case.explain import part_word as part_word
