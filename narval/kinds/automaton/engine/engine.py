@@ -13,6 +13,7 @@ from narval.core.definitions.schedule import Time
 from narval.core.engines import commands
 from narval.core.engines.dates import has_come
 from narval.core.engines.events import Cancelled, Event, Migrated, Returned, Signalled, Started, TimerFired
+from narval.kinds.automaton.engine import running
 from narval.kinds.automaton.engine.changes import (
     AutomatonChange,
     CallLate,
@@ -31,14 +32,6 @@ from narval.kinds.automaton.engine.explain import waiting_for as waiting_for
 from narval.kinds.automaton.engine.graph import graph as graph
 from narval.kinds.automaton.engine.migrating import follow_version
 from narval.kinds.automaton.engine.migrating import migrated as migrated
-from narval.kinds.automaton.engine.running import (
-    go_on,
-    interrupt,
-    make_ready,
-    returned,
-    settle,
-    wait_for_date,
-)
 from narval.kinds.automaton.engine.state import AutomatonState
 from narval.kinds.automaton.language.definition import Automaton, signal_label
 
@@ -58,7 +51,7 @@ def advance(decision: AutomatonDecision, event: Event) -> None:
     if decide is not None and not decision.state.over:
         decide(decision, event)
         if not decision.state.over:
-            settle(decision)
+            running.settle(decision)
 
 
 def fail(decision: AutomatonDecision, error: int) -> None:
@@ -76,7 +69,7 @@ def _started(decision: AutomatonDecision, event: Started) -> None:
     begun = event.at, event.elements, event.caller, event.attempt, wake, until, event.after
     decision.change(RunStarted(*begun))
     decision.add_to_context(event.elements)
-    make_ready(decision, decision.definition.start)
+    running.make_ready(decision, decision.definition.start)
 
 
 def dates_of(definition: Automaton, part: str) -> tuple[Time, ...]:
@@ -102,9 +95,9 @@ def _woken(decision: AutomatonDecision, event: TimerFired) -> None:
         state = decision.definition.states[name]
         early = now.hold == "date" and not has_come(state.after, now.until or 0.0, event.at, decision.view)
         if early:
-            wait_for_date(decision, state)
+            running.wait_for_date(decision, state)
         else:
-            go_on(decision, state)
+            running.go_on(decision, state)
         return
 
 
@@ -135,13 +128,13 @@ def _signalled(decision: AutomatonDecision, event: Signalled) -> None:
     for raw in event.elements:
         decision.add_told(raw.xml, event)
     label, states = signal_label(event.name), decision.definition.states
-    taken = [name for name in listening if interrupt(decision, states[name], label)]
+    taken = [name for name in listening if running.interrupt(decision, states[name], label)]
     for name in decision.state.held:
         state = states[name]
         if decision.state.of(name).hold == "signal" and state.wait == event.name:
             decision.change(SignalTaken(name, event.name))
             taken.append(name)
-            go_on(decision, state)
+            running.go_on(decision, state)
             break
     if not taken:
         decision.change(SignalHeard(event.name))
@@ -181,7 +174,7 @@ def _cancelled(decision: AutomatonDecision, event: Cancelled) -> None:
 _ON: dict[type, Callable[[AutomatonDecision, Any], None]] = {
     Started: _started,
     Migrated: follow_version,
-    Returned: returned,
+    Returned: running.returned,
     TimerFired: _woken,
     Signalled: _signalled,
     Cancelled: _cancelled,
