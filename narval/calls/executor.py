@@ -18,7 +18,8 @@ from narval.calls.record import ABANDONED, CallRecord
 from narval.calls.workers.confined import Confined
 from narval.calls.workers.pool import Workers
 from narval.files.settings import CallLimits
-from narval.system.clock import Clock, RunClock, SimulatedClock, SimulatedSleeps, SystemClock
+from narval.system.clock import Clock, RunClock, SimulatedClock, SystemClock
+from narval.system.wall_timer import SimulatedSleeps
 
 if TYPE_CHECKING:
     from narval.calls.cluster.backend import Cluster

@@ -28,8 +28,6 @@ from typing import Any, Literal
 import msgspec
 
 from narval.core.errors import ActionError
-from narval.system.confinement import Confinement, abi, confine_thread
-from narval.system.memory_limit import bound_memory
 
 TIME = 10.0
 """The most seconds that a script may take."""
@@ -308,6 +306,9 @@ class ScriptAnswer(msgspec.Struct, frozen=True):
 
 def main() -> None:
     """Read, run, write."""
+    from narval.system.confinement import Confinement, abi, confine_thread  # here: only the program confines
+    from narval.system.memory_limit import bound_memory
+
     if abi():
         confine_thread(msgspec.json.decode(sys.argv[1], type=Confinement), has_hosts=False)
     script = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Script)
