@@ -1,4 +1,11 @@
-"""One advance of one case: where its objects go, and what cannot continue."""
+"""One advance of one case: where its objects go, what cannot continue, and how its work is undone (K47,
+KA19).
+
+After an abort an object's family is withdrawn, then its steps are compensated, newest first. The steps of the
+trail are links of a chain: each is compensated once, or recorded as having no compensator. Committed work is
+not undone (KA22). A compensator is a run that the case calls; it reports no steps to the case, so nothing
+compensates it (KA21).
+"""
 
 from __future__ import annotations
 
@@ -164,6 +171,9 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
     def under_way(self) -> list[int]:
         """The objects whose path has not ended."""
         return [identity for identity, member in self.state.members.items() if member.state in UNDER_WAY]
+
+
+# --- compensation ---------------------------------------------------------------------------------------
 
 
 def compensator_of(decision: CaseDecision, type: str) -> str:

@@ -1,8 +1,8 @@
 """The engine of cases: an object with its family on its way through tasks (K8, K19–K21, K43–K47).
 
 Instances and servers report each result of an object, and the case sends the object on (K28). `decision` puts
-objects to servers and ends their paths, `compensation` undoes their work. The acts of people on a case that
-cannot continue are at the end.
+objects to servers, ends their paths, and undoes their work. The acts of people on a case that cannot continue
+are at the end.
 """
 
 from __future__ import annotations
