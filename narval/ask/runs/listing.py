@@ -1,4 +1,4 @@
-"""The operations that list runs, by the elements that identify them too, or show one run."""
+"""The operations that list runs, by the elements that identify them too, show one, or return its journal."""
 
 from __future__ import annotations
 
