@@ -29,7 +29,7 @@ _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
 _BIND, _CONNECT = 1, 2
 _SCOPES = 3
 
-LANDLOCK, AUDIT_HOOK = "landlock", "an audit hook"
+AUDIT_HOOK = "an audit hook"
 
 
 class Confinement(msgspec.Struct, frozen=True):
