@@ -1,7 +1,7 @@
 """The operation `element`: the details of one element, its provenance both ways, and its story.
 
 The way back, to what it was made from, follows the inputs that an origin names. The way forward follows the
-index of what was made from each element (`narval.core.memory.descent`). The story adds which runs wait for
+index of what was made from each element (`narval.core.memory.packed`). The story adds which runs wait for
 such an element.
 """
 
@@ -28,9 +28,9 @@ from narval.core.elements.element import Element
 from narval.core.elements.own_elements import OUTDATED, reason_in
 from narval.core.engines.engine import HeedsPeople
 from narval.core.errors import RequestError, UnreadableError
-from narval.core.memory.descent import Descent
 from narval.core.memory.lineage import made_from, replaced_by
 from narval.core.memory.memory import Memory
+from narval.core.memory.packed import Descent
 from narval.core.patterns.pattern import Bound
 from narval.daemon.daemon import Daemon
 from narval.system.long_work import TimeSlice

@@ -2,7 +2,7 @@
 what was made from it, and who used, consulted or was sent it. Both follow elements across agents.
 
 The way back follows origins, the way forward the index of what was made from each element
-(`narval.core.memory.descent`). Once that index exists, the cost depends on the size of the answer.
+(`narval.core.memory.packed`). Once that index exists, the cost depends on the size of the answer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from narval.core.elements.element import Element, Origin
 from narval.core.elements.names import is_sending
 from narval.core.engines.graph import Graph, GraphEdge, GraphNode, Tone, clipped
 from narval.core.errors import NarvalError, RequestError
-from narval.core.memory.descent import Descent
+from narval.core.memory.packed import Descent
 from narval.daemon.daemon import Daemon
 from narval.system.long_work import TimeSlice
 

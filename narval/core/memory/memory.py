@@ -17,9 +17,8 @@ from narval.core.elements.changes import Change, MarkScope
 from narval.core.elements.element import Element, Tree
 from narval.core.index.element_index import ElementIndex
 from narval.core.memory.contexts import Contexts, Declared
-from narval.core.memory.descent import Descent
 from narval.core.memory.labels import Labels
-from narval.core.memory.packed import ElementTable
+from narval.core.memory.packed import Descent, ElementTable
 from narval.core.patterns.pattern import Bound
 
 
