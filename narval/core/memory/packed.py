@@ -1,4 +1,5 @@
-"""ElementTable: the elements of a memory by eid, the youngest as objects, older ones packed into bytes.
+"""ElementTable: the elements of a memory by eid, the youngest as objects, older ones packed into bytes; and
+Descent: what was made from each of them, according to the origins of elements.
 
 Fast path, measured by `make bench ONLY=W8`: an element with its origin, moment and eid is half a dozen
 objects, 300 bytes besides its XML; packed it is one object of 50 bytes, which the garbage collector ignores.
@@ -181,6 +182,8 @@ class ElementTable:
         return Element(eid, packed[xml:], added, origin, self._names[number])
 
 
+# --- descent ----------------------------------------------------------------------------------------------
+
 Sent = tuple[str, int]
 """An element of another agent: the name of the agent, and the eid there."""
 
@@ -188,7 +191,9 @@ Sent = tuple[str, int]
 class Descent:
     """The elements made from each element, and those that came from each element of another agent.
 
-    It is complete when `reading` has ended. Callers continue the reading, at once or step by step.
+    It is empty until the first question about an element: then all origins are read once, and later additions
+    and removals are recorded. It is complete when `reading` has ended. Callers continue the reading, at once
+    or step by step.
     """
 
     def __init__(self, elements: ElementTable) -> None:
