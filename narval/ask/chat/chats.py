@@ -148,6 +148,9 @@ async def chat_state(daemon: Daemon, chat: str, fault: str = "", warning: str = 
     return {"chat": chat, "fault": fault, "warning": warning}
 
 
+# --- accounts -----------------------------------------------------------------------------------------------
+
+
 VALID = 600.0
 """Seconds for which a code is valid."""
 

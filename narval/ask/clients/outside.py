@@ -110,6 +110,9 @@ async def take_hook(daemon: Daemon, name: str, element: bytes, key: str = "") ->
     return dict(await daemon.host.submit(work))
 
 
+# --- programs that call -------------------------------------------------------------------------------------
+
+
 MOST_WAIT = 60.0
 """The longest wait for the end of a run, in seconds."""
 
@@ -186,6 +189,9 @@ def _caller(daemon: Daemon, name: str) -> Caller:
         hint = closest(name, there)
         raise RequestError(f"there is no caller {name!r:.80} in etc/narval.toml{hint}")
     return caller
+
+
+# --- peers --------------------------------------------------------------------------------------------------
 
 
 def asker_of(peer: PeerSettings) -> Asker:

@@ -296,6 +296,9 @@ def _text_of(home: Home, path: str) -> str:
     return text
 
 
+# --- examples -----------------------------------------------------------------------------------------------
+
+
 @operation("read")
 async def examples(daemon: Daemon, about: str = "") -> list[Form]:
     """The examples that ship, by subject: `{"name", "subject", "about"}`, where `about` says in a sentence

@@ -169,6 +169,9 @@ def _part_waiting(agent: AgentState, run: Run, at: float) -> dict[str, Any]:
     return {"part": wait.id, "text": wait.text} if wait is not None else {"text": ""}
 
 
+# --- inputs -------------------------------------------------------------------------------------------------
+
+
 MOST_NESTED = 4
 """The deepest nesting of runs that is looked into."""
 
@@ -244,6 +247,9 @@ def _patterns(taken: Iterable[Taken]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(pattern.text for pattern in patterns if not pattern.variables))
 
 
+# --- sentences ----------------------------------------------------------------------------------------------
+
+
 @operation("read")
 async def tell(daemon: Daemon, name: str, kind: str | None = None) -> list[Form]:
     """The sentences that say what a definition does, made from it alone: `{"definition", "kind", "file",
@@ -287,6 +293,9 @@ def _by_definition(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
     for row in rows:
         by_definition.setdefault((row["kind"], row["definition"]), []).append(row)
     return by_definition
+
+
+# --- the text -----------------------------------------------------------------------------------------------
 
 
 MODULE = "module"

@@ -142,6 +142,9 @@ def outdatable(daemon: Daemon, eid: int) -> Element:
     return element
 
 
+# --- taking back --------------------------------------------------------------------------------------------
+
+
 @operation("write")
 async def withdraw(
     daemon: Daemon, eid: int, why: str, cascade: bool = False, *, asker: Asker = PROGRAM

@@ -143,6 +143,9 @@ def _decay(agent: AgentState, run: Run | None, decays: dict[str, float | None]) 
     return min(moments, default=None)
 
 
+# --- provenance ---------------------------------------------------------------------------------------------
+
+
 DEEPEST = 6
 """The most steps that a provenance goes from its element."""
 MOST_NODES = 200
@@ -257,6 +260,9 @@ async def reached(
             depths[other] = depths[place] + 1
             ahead.append(other)
     return depths, more
+
+
+# --- the story ----------------------------------------------------------------------------------------------
 
 
 TOLD = 50

@@ -153,6 +153,9 @@ async def endorse(daemon: Daemon, eid: int, why: str, *, asker: Asker = PROGRAM)
     return dict(await daemon.host.submit(work))
 
 
+# --- how far labels reach -----------------------------------------------------------------------------------
+
+
 @operation("read")
 async def reach(
     daemon: Daemon, name: str | None = None, kind: str | None = None, label: str | None = None

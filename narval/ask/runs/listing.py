@@ -156,6 +156,9 @@ def _erred(error: dict[str, Any] | None, type: str | None, text: str | None) -> 
     return named and (text or "").casefold() in str(error["message"] if error else "").casefold()
 
 
+# --- one run ------------------------------------------------------------------------------------------------
+
+
 @operation("read")
 async def show(daemon: Daemon, run: int, at: int | None = None, secrets: Secrets = None) -> dict[str, Any]:
     """One run: its steps, transitions, context, errors; with `at`, as it was after that line of its history.
@@ -188,6 +191,9 @@ async def xml(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]
         return {"xml": Element(run, rendered).with_eid().decode("utf-8")}
     element = daemon.agent.memory.element(found.eid)
     return {"xml": element.with_eid().decode("utf-8") if element is not None else ""}
+
+
+# --- the journal of a run -----------------------------------------------------------------------------------
 
 
 NEWEST = 2**63 - 1

@@ -276,6 +276,9 @@ def home_options(daemon: Daemon) -> list[str]:
     return ["--home", str(daemon.home.path), *agent]
 
 
+# --- kept results -------------------------------------------------------------------------------------------
+
+
 KEPT = 86_400.0
 """Seconds for which a result is stored."""
 

@@ -251,6 +251,9 @@ async def _acts_outside(line: Line, name: str) -> bool:
     return any(need["outside"] for row in rows for need in row["needs"])
 
 
+# --- confirmation -------------------------------------------------------------------------------------------
+
+
 SECONDS = 600.0
 """Seconds for which a question waits."""
 

@@ -169,6 +169,9 @@ class ChatConnection:
         return next((msgspec.convert(row, Taken) for row in rows if row["number"] == taken.number), None)
 
 
+# --- sending ------------------------------------------------------------------------------------------------
+
+
 LONGEST = 4_000
 """The most characters of one message; a longer text is sent in several."""
 

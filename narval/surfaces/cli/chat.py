@@ -159,6 +159,9 @@ def chats(rows: list[Row]) -> None:
     listing(_CHATS, rows, "no chats: the tables [chats.NAME] of etc/narval.toml name them")
 
 
+# --- people -------------------------------------------------------------------------------------------------
+
+
 _PEOPLE = (
     Column("person", lambda row: row["person"]),
     Column("name", lambda row: row["name"], most=60),

@@ -146,6 +146,9 @@ def _counted_labels(rows: list[Row]) -> str:
     return f"{counted(len(rows), 'call')} can go outside: {counts}"
 
 
+# --- check --explore ----------------------------------------------------------------------------------------
+
+
 _CLEAR = "\r\x1b[K"
 """Removes the line of progress."""
 

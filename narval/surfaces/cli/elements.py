@@ -84,6 +84,9 @@ def _of(node: Row) -> str:
     return f", from {', '.join(map(str, node['from']))}{more}" if node["from"] or more else ""
 
 
+# --- trust --------------------------------------------------------------------------------------------------
+
+
 TRUST_FILE = "etc/trust.toml"
 
 _TRUST = """\
@@ -190,6 +193,9 @@ def _label_lines(answer: Row) -> Iterator[str]:
 def _labels(row: Row) -> str:
     deciding = f"decided by {', '.join(row['decided_by'])}" if row["decided_by"] else ""
     return clean("; ".join(filter(None, (", ".join(row["labels"]), deciding)))) or "no labels"
+
+
+# --- withdraw, undo, confirm --------------------------------------------------------------------------------
 
 
 _WITHDRAW = """\

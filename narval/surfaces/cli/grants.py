@@ -113,6 +113,9 @@ def _need(need: Row) -> str:
     return f"{_SIGN[need['change']]} {clean(need['need'])}{where}"
 
 
+# --- edit ---------------------------------------------------------------------------------------------------
+
+
 _VERSIONS = tuple(plain("version", edited="at", by="by"))
 
 _EXAMPLE = """\

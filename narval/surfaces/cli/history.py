@@ -196,6 +196,9 @@ def _came_of(row: Row) -> str:
     return f"{row['outcome']}{error}{place}"
 
 
+# --- timeline and part --------------------------------------------------------------------------------------
+
+
 _ROWS = (
     Column("part", lambda row: row["part"]),
     Column("what", _waited_for),

@@ -147,6 +147,9 @@ for _below in (add, accept, remove):
     link.add_command(_below)
 
 
+# --- webhooks -----------------------------------------------------------------------------------------------
+
+
 def _refused(row: Row) -> str:
     return ", ".join(f"{count:,} × {status}" for status, count in row["refused"].items())
 

@@ -205,6 +205,9 @@ def _print_added(rows: list[Row]) -> None:
             click.echo(f"  its tools are not known yet: narval mcp tools {row['server']}")
 
 
+# --- logins -------------------------------------------------------------------------------------------------
+
+
 @command("login", example="narval mcp login tracker\nnarval mcp login tracker --no-browser --port 8400")
 @SERVER_NAME
 @click.option("--no-browser", is_flag=True, help="Print the address to open, and open nothing.")

@@ -89,6 +89,9 @@ reminders.add_command(forget)
 reminders.add_command(snooze)
 
 
+# --- the calendar -------------------------------------------------------------------------------------------
+
+
 def _where(row: Row) -> str:
     run = f"run {row['run']}" if row["run"] else ""
     return " ".join(filter(None, (run, row["name"], row["part"])))

@@ -99,6 +99,9 @@ class Hooks:
         return {"eid": answer["eid"], "again": answer["again"]}
 
 
+# --- calls --------------------------------------------------------------------------------------------------
+
+
 RUNS = f"{CALLS}runs/"
 """The prefix of the addresses of called runs."""
 

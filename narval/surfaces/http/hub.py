@@ -224,6 +224,9 @@ def _last_seen(request: Request) -> int | None:
     return int(said) if said.isascii() and said.isdecimal() and len(said) < 20 else None
 
 
+# --- followed pages -----------------------------------------------------------------------------------------
+
+
 PACE = 0.25
 """The least seconds between two renderings of a page."""
 

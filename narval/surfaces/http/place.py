@@ -85,6 +85,9 @@ def login_address(address: str, token: str) -> str:
     return f"{address}/login?token={token}"
 
 
+# --- the address in the home --------------------------------------------------------------------------------
+
+
 _NAME = "address"
 
 

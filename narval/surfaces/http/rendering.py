@@ -171,6 +171,9 @@ def utc_text(text: str) -> str:
     return f"{_moment(text).astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
+# --- static files -------------------------------------------------------------------------------------------
+
+
 TYPES = {
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",

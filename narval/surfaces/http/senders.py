@@ -122,6 +122,9 @@ async def body_within(pieces: AsyncIterator[bytes], most: int) -> bytes:
     return bytes(body)
 
 
+# --- bodies as elements -------------------------------------------------------------------------------------
+
+
 FIELDS = 500
 """The most fields of a form."""
 

@@ -250,6 +250,9 @@ def _digest(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
+# --- people -------------------------------------------------------------------------------------------------
+
+
 PATIENCE = 5.0
 """Seconds for the daemon to return the roles."""
 

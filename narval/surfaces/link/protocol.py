@@ -106,6 +106,9 @@ def _known() -> str:
     return f"version {OLDEST}" if OLDEST == NEWEST else f"versions {OLDEST} to {NEWEST}"
 
 
+# --- the client ---------------------------------------------------------------------------------------------
+
+
 _MOST_TOLD = 64 * 1024
 """The most bytes that are read of a refusal."""
 

@@ -279,6 +279,9 @@ def _finding(definition: Definition, found: Exit, what: str) -> Finding:
     return Finding(definition.path, found.line, 1, "note", found.part, message)
 
 
+# --- a story in words ---------------------------------------------------------------------------------------
+
+
 _BACK = {
     WELL: "comes back well",
     ERRS: "ends in an error",

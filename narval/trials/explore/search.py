@@ -212,6 +212,9 @@ class _Walk:
         return {(name, part["id"]): part["state"] for name, listed in parts for part in listed}
 
 
+# --- the events that may come next --------------------------------------------------------------------------
+
+
 WELL, ERRS, LATE, WRONG, GIVEN_UP = "well", "error", "timeout", "wrong", "given up"
 """The outcomes of a call: its outputs, an error, a timeout, a wrong output, or given up."""
 

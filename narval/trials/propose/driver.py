@@ -222,6 +222,9 @@ def _storable(text: str) -> str:
     return re.sub(r"[\ud800-\udfff\x00]", "\ufffd", text)
 
 
+# --- the question to the model ------------------------------------------------------------------------------
+
+
 LONGEST_SENTENCES = 24_000
 """The most characters of the sentences about existing definitions; beyond that only names are listed."""
 

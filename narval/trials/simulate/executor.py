@@ -158,7 +158,7 @@ class SimulatedExecutor(Executor):
         elif context.target.where in ("transform", "script") or self._known.is_pure(context):
             call.how = "ran"
             if context.target.where != "inline":
-                record.listener = _InOrder(record.listener, partial(self._keep, next(self._order)))
+                record.redirect(_InOrder(record.listener, partial(self._keep, next(self._order))))
             super().start(record)
         elif (then := self._past(call)) is not None:
             self._answer(call, record, then)
@@ -289,7 +289,7 @@ class SimulatedExecutor(Executor):
 
     def _hold(self, record: CallRecord, outcome: Outcome, until: float) -> None:
         """Answer a call at a moment; until then the answer is only here."""
-        record.place = self
+        record.give_to(self)
         heapq.heappush(self._due, (until, next(self._order), record, outcome))
 
 

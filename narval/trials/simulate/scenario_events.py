@@ -214,6 +214,9 @@ _WAYS: dict[type, Callable[..., None]] = {
 }
 
 
+# --- acts of people -----------------------------------------------------------------------------------------
+
+
 ACT_WORDS: Mapping[str, Attribute] = {
     "work": Attribute(identifier),
     "by": Attribute(identifier),

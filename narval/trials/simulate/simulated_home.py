@@ -128,6 +128,9 @@ def _as_own(settings: Settings, name: str, given: Given) -> Settings:
     )
 
 
+# --- the agents ---------------------------------------------------------------------------------------------
+
+
 class AgentsAtPlay:
     """The agents of an in-memory daemon, by name; "" is the simulated one. `known`: their definitions."""
 

@@ -154,7 +154,7 @@ async def _work(
         manager.ready("standby")
     async with serving(home, as_daemon=True, standby=standby) as daemon:
         if daemon.fleet is not None:
-            daemon.fleet.members.lost = tuple(lost)
+            daemon.fleet.members.has_lost(lost)
         if is_journal(STANDARD_ERROR):
             daemon.logbook.leave(journal_command())
         besides: list[Callable[[], Coroutine[Any, Any, None]]] = []

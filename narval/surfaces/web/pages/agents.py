@@ -72,6 +72,9 @@ async def _messages(visit: Visit, listed: list[dict[str, Any]]) -> dict[str, Any
     return {"messages": answer, "drawn": graph, "drawing": drawing}
 
 
+# --- letters ------------------------------------------------------------------------------------------------
+
+
 LETTERS = 50
 """Letters on a page."""
 
@@ -111,6 +114,9 @@ async def act_on_letter(visit: Visit) -> Redirect:
         raise RequestError(f"there is no act {what!r:.40} on letters; there are resend and drop")
     await visit.act(ACTS[what], letter=visit.path["letter"])
     return Redirect(visit.url("/letters", dead="yes"))
+
+
+# --- webhooks -----------------------------------------------------------------------------------------------
 
 
 WHY_REFUSED = {

@@ -202,6 +202,9 @@ def line_look(line: str) -> str:
     return {"+": "add", "-": "gone"}.get(line[:1], "")
 
 
+# --- grants -------------------------------------------------------------------------------------------------
+
+
 @act("/a/{agent}/definitions/{name}/grant")
 async def grant_definition(visit: Visit) -> Redirect:
     """Grant what a definition needs now, as its page shows it."""
@@ -214,6 +217,9 @@ async def revoke_definition(visit: Visit) -> Redirect:
     """Take back what was granted to a definition; runs under way keep it."""
     await visit.act("revoke", name=visit.path["name"])
     return Redirect(visit.url(f"/definitions/{segment(visit.path['name'])}"))
+
+
+# --- the editor ---------------------------------------------------------------------------------------------
 
 
 @page(

@@ -154,6 +154,9 @@ def _tried(report: dict[str, Any]) -> str:
     return f"{begun(report)}; {done(report)}"
 
 
+# --- examples -----------------------------------------------------------------------------------------------
+
+
 @page("/a/{agent}/examples/{name}", roles=OPERATORS, command="narval take --about {name}")
 async def example_page(visit: Visit) -> Shown:
     """Show an example, and the next steps if it was taken."""

@@ -116,6 +116,9 @@ async def callers(visit: Visit, run: dict[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
+# --- its parts, calls and history ---------------------------------------------------------------------------
+
+
 LINES = 100
 """Lines of history on a page."""
 

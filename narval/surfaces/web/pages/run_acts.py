@@ -207,6 +207,9 @@ async def set_environment(visit: Visit) -> Redirect | Shown:
     return Redirect(visit.url(f"/runs/{eid}/tokens"))
 
 
+# --- what is given to a run ---------------------------------------------------------------------------------
+
+
 OFFERED = 20
 """The most elements offered for an input, the newest that match."""
 
@@ -252,6 +255,9 @@ async def elements_given(visit: Visit, values: Mapping[str, str]) -> list[bytes]
         texts.append((await visit.ask("element", eid=eid))["xml"])
     texts += [values["xml"]] if values["xml"].strip() else []
     return [text.encode("utf-8", "surrogatepass") for text in texts]
+
+
+# --- migration ----------------------------------------------------------------------------------------------
 
 
 NAMED = "name "

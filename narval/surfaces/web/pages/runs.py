@@ -126,6 +126,9 @@ async def _lifted(visit: Visit, chosen: Mapping[str, str]) -> list[dict[str, Any
     ]
 
 
+# --- the last hour ------------------------------------------------------------------------------------------
+
+
 SPANS = ((10, "10 minutes"), (60, "an hour"), (360, "6 hours"), (1440, "a day"))
 """The periods that links offer, in minutes."""
 
@@ -151,6 +154,9 @@ async def gantt_page(visit: Visit) -> Shown:
         "here": "/runs",
     }
     return Shown("gantt.html", values, answer)
+
+
+# --- acts on many runs --------------------------------------------------------------------------------------
 
 
 MOST = 1_000

@@ -128,6 +128,9 @@ async def _file(visit: Visit, name: str) -> tuple[str, str]:
     return definition["path"], definition["file"]["text"]
 
 
+# --- trials on the past -------------------------------------------------------------------------------------
+
+
 @act("/a/{agent}/definitions/{name}/past")
 async def try_on_past(visit: Visit) -> Redirect | Shown:
     """Start to play a definition on what came since a day, and redirect to the page of its progress."""

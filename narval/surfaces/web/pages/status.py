@@ -70,6 +70,9 @@ def link_of(visit: Visit, link: dict[str, Any] | None) -> str:
     return visit.url(PLACES.get(what, f"/{what}/{{}}").format(segment(which)))
 
 
+# --- the calendar -------------------------------------------------------------------------------------------
+
+
 ENTRY_TONES = {"late": "failed", "dropped": "cancelled", "expected": "idle", "set": "waiting"}
 """The tones of entries."""
 
@@ -95,6 +98,9 @@ async def calendar_page(visit: Visit) -> Shown:
         "here": "/calendar",
     }
     return Shown("calendar.html", values, answer, follows=Follows(runs=True))
+
+
+# --- errors -------------------------------------------------------------------------------------------------
 
 
 ROWS = 200
@@ -156,6 +162,9 @@ async def acknowledge_incident(visit: Visit) -> Redirect:
     incident, reason, run = visit.path["incident"], visit.fields.get("reason"), visit.fields.get("run")
     await visit.act("acknowledge", incident=incident, reason=reason, run=whole_number(run))
     return Redirect(visit.url("/errors"))
+
+
+# --- the log ------------------------------------------------------------------------------------------------
 
 
 LINES = 400
