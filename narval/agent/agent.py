@@ -151,6 +151,10 @@ class AgentState:
         """Apply other limits from now on."""
         self.settings, self.free = settings, Free.within(settings)
 
+    def trace_by(self, samples: Callable[[str], bool]) -> None:
+        """Record traces from now on, and export those that `samples` selects."""
+        self.samples = samples
+
     def excess_of_elements(self, elements: Iterable[bytes]) -> str:
         """The limit of memory that elements would exceed, for people; "" if there is room for them."""
         sizes, limits, table = [len(xml) for xml in elements], self.settings, self.memory.elements

@@ -52,7 +52,7 @@ class Controls:
 
     def _execute(self, element: Element) -> None:
         if local_name(element.name) == QUIT:
-            self._transaction.quit = element
+            self._transaction.request_quit(element)
             return
         root = parse(element.xml)
         if self._transaction.record_only and root.get("at") == "start":

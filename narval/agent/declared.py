@@ -1,4 +1,4 @@
-"""What the files of an agent declare: elements of the library (N2) or `data/memory.xml`, and runs that
+"""Declarations by the files of an agent: elements of the library (N2) or `data/memory.xml`, and runs that
 follow the newest version of their definition.
 
 Each source is compared with memory when it is read. What it declares is never forgotten; what it no longer
@@ -261,7 +261,7 @@ def keep_standing(turn: Turn) -> None:
     for name, run in gone.items():
         if name not in signals.gone:
             _tell(turn, run, gone=True)
-    signals.gone = frozenset(gone)
+    signals.lack(frozenset(gone))
     turn.transaction.batch.meta.append((GONE, " ".join(sorted(gone))))
 
 

@@ -133,7 +133,7 @@ class TurnEffects:
 
     def schedule_forget(self, run: Run, command: commands.ScheduleForget) -> None:
         """Forget the run at a moment."""
-        run.decays = True
+        run.schedule_forget()
         self._transaction.later(command.at, ForgetRun(run.eid))
 
     def start_run(self, run: Run, command: commands.Start) -> None:

@@ -30,7 +30,7 @@ def forget(transaction: Transaction, fact: Forgotten) -> None:
     memory, runs, meta = transaction.agent.memory, transaction.agent.runs, transaction.batch.meta
     for eid in (*fact.eids, *fact.runs):  # their holders are rendered without them from now on
         for holder in memory.contexts.holders(eid):
-            runs[holder].shown = None
+            runs[holder].render_anew()
     for unheld in _contexts_left(transaction, fact):
         transaction.change(unheld)
     notify_of_gone(transaction.agent, (*fact.eids, *fact.runs), are_forgotten=True)
@@ -80,7 +80,7 @@ def forget_run(transaction: Transaction, job: ForgetRun) -> None:
             return
         if staying and not last:  # else they leave with the run
             transaction.change(changes.Unheld(run, staying))
-            runs[run].shown = None
+            runs[run].render_anew()
         for child in tuple(runs.children.get(run, ())) if last else ():
             _keep(transaction, runs[child])
         forget(transaction, Forgotten(going, (run,) if last else ()))
@@ -135,7 +135,7 @@ def _keep(transaction: Transaction, run: Run) -> bool:
     """Schedule the forgetting of a run that stays for now; True if it stays."""
     if not _stays(transaction, run):
         return False
-    run.decays = True
+    run.schedule_forget()
     transaction.later((run.ended or 0.0) + transaction.agent.home.now.work_kept, ForgetRun(run.eid))
     return True
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from narval.agent.agent import AgentState
 from narval.agent.replay import definition_of, rebuild, state_of
-from narval.agent.run import Run
+from narval.agent.run import Run, begin_again
 from narval.agent.timers import ForgetRun, decode_job
 from narval.agent.waiting import unanswered
 from narval.core.definitions.library import Library
@@ -170,7 +170,7 @@ def restoring_runs(agent: AgentState) -> Generator[Read, Any, float]:
         _nest(agent, run)
         if run.kind in standing:
             agent.signals.standing[run.name] = run.eid
-    agent.signals.gone = frozenset(agent.facts.get(GONE, "").split())
+    agent.signals.lack(frozenset(agent.facts.get(GONE, "").split()))
     _restore_queue(agent)
     _restore_signals(agent)
     yield from _restoring_jobs(agent)
@@ -183,7 +183,7 @@ def _restore_queue(agent: AgentState) -> None:
             event = codec.decode_queued(data)
             agent.queue.append((row, run_eid, event))
             if type(event) is Started and event.resume is not None and run_eid in agent.runs.active:
-                agent.runs[run_eid].retry_of = event.resume.of
+                begin_again(agent.runs[run_eid], event.resume.of)
                 agent.runs.note_retry(agent.runs[run_eid])
         except UnreadableError as error:
             agent.damage.append(LostEvent(str(error), row, run_eid))
@@ -216,7 +216,7 @@ def _restoring_jobs(agent: AgentState) -> Generator[Read, Any, None]:
             continue
         agent.clockwork.plan(at, identifier, job)
         if isinstance(job, ForgetRun) and job.run in agent.runs:
-            agent.runs[job.run].decays = True
+            agent.runs[job.run].schedule_forget()
 
 
 def _render(agent: AgentState, run: Run) -> bytes:

@@ -63,7 +63,7 @@ def past(agent: AgentState, run: Run) -> tuple[tuple[str, ...], int]:
     again = resumed_from(run.engine, state) if state is not None else None
     known = tuple(state.answerers) if state is not None else (), again[0] if again is not None else 0
     if not run.active:
-        run.past = known
+        run.recall(known)
     return known
 
 

@@ -108,6 +108,10 @@ class Run(InForce, eq=False):
         if self.caller is not None:
             self.caller = replace(self.caller, nearby=nearby)
 
+    def schedule_forget(self) -> None:
+        """Record that a job is scheduled to forget it."""
+        self.decays = True
+
     # --- its state --------------------------------------------------------------------------------------
 
     def load(self, definition: Any, state: Any = None) -> None:
@@ -119,6 +123,10 @@ class Run(InForce, eq=False):
         the current versions.
         """
         self.definition, self.digest, self.library = definition, definition.digest, library
+
+    def recall(self, past: tuple[tuple[str, ...], int]) -> None:
+        """Keep the `past` of a state that no longer changes."""
+        self.past = past
 
     def rebuilt(self, state: Any, in_force: InForce) -> None:
         """Continue from what the store restored."""
@@ -146,6 +154,15 @@ class Run(InForce, eq=False):
         if self.shown is None:
             self.shown = Element(self.eid, render(self), self.started, origin_of(self))
         return self.shown
+
+    def render_anew(self) -> None:
+        """Drop the rendered element, because something it shows is gone."""
+        self.shown = None
+
+
+def begin_again(run: Run, of: int) -> None:
+    """Mark a run as a retry of another."""
+    run.retry_of = of
 
 
 def origin_of(run: Run) -> Origin | None:

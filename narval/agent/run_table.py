@@ -213,7 +213,7 @@ class RunTable(dict[int, Run]):
             if len(self._rendered) > MOST_RENDERED:
                 oldest = self.get(self._rendered.popitem(last=False)[0])
                 if oldest is not None:
-                    oldest.shown = None
+                    oldest.render_anew()
         return element
 
     # --- who called whom --------------------------------------------------------------------------------

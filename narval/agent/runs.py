@@ -303,7 +303,7 @@ def deliver_signal(transaction: Transaction, run: Run, call: Call) -> None:
             transaction.label(eid, behind)
     if there and not is_standing(hearer.kind):  # a service run would keep them for ever
         transaction.fact(changes.Held(hearer.eid, there))
-        hearer.shown = None
+        hearer.render_anew()
     said: Any = payload.get("arguments") or {}
     arguments: dict[str, Plain] = {**said, "from": run.eid}
     signal = Signalled(

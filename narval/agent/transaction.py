@@ -108,7 +108,6 @@ class Transaction:
         """The elements whose doubt or withdrawal has changed, by the agent that was sent them."""
         self.ended: list[Run] = []
         self.quit: Element | None = None
-        """The control element that demands that the daemon stop, if one does."""
         self.unsettled = False
         self.comes_with = NONE
         self.pending = Pending()
@@ -278,6 +277,10 @@ class Transaction:
         identifier = str(self.agent.numbers.draw())
         self.batch.moments.append(MomentRow(identifier, self.at if at is None else at, encode_job(job)))
         self.agent.clockwork.plan(at, identifier, job)
+
+    def request_quit(self, element: Element) -> None:
+        """Ask the daemon to stop, as a control element demands."""
+        self.quit = element
 
 
 def inherit(transaction: Transaction, eid: int, others: Iterable[int]) -> None:

@@ -90,12 +90,12 @@ class Turn:
         row, run, event = queue[0]
         if isinstance(event, Offer):
             if queue.waiters is None:
-                queue.waiters = self._watches_for(event)
+                queue.wait_in_line(self._watches_for(event))
             if is_open(self.agent, event):
                 _tell_next(self, event.eid)
             if queue.waiters and is_open(self.agent, event):
                 return
-            queue.waiters = None
+            queue.wait_in_line(None)
         else:
             self.tell(run, event)
         queue.popleft()

@@ -55,6 +55,10 @@ class HostApi(msgspec.Struct):
     hear: Hear = lambda turn, event: event
     """Take answers to work out of the mails in a call's result, and hand them over (P68)."""
 
+    def use_schemas(self, schemas: Schemas) -> None:
+        """Check elements against other schemas from now on."""
+        self.schemas = schemas
+
     def schema_fault(self, xml: bytes) -> str | None:
         """The reason why the schema for the element's name refuses it, or None (N7)."""
         return self.schemas.refusal(xml)

@@ -148,6 +148,10 @@ class Signals:
         target = (call.payload or {}).get("run") or self.standing.get(call.name, 0)
         return target if isinstance(target, int) else 0
 
+    def lack(self, names: frozenset[str]) -> None:
+        """Set the service runs whose definitions are gone."""
+        self.gone = names
+
     def add(self, hearer: int, call: str, caller: int) -> None:
         """Wait for an answer."""
         self.heard.setdefault(hearer, {})[call] = caller
@@ -224,3 +228,7 @@ class EventQueue(deque[tuple[int, int, Event | Offer]]):
         while place < len(self) and self[place][0]:  # recorded events stand in front
             place += 1
         self.insert(place, (0, run, event))
+
+    def wait_in_line(self, watches: deque[WatchKey] | None) -> None:
+        """Set the watches still to be told of the offer in front."""
+        self.waiters = watches

@@ -411,7 +411,7 @@ class AgentCalls(CallListener):
         self.slots.free(record)
         self.begin_waiting()
         if record.outlives:
-            record.on_late_end = self._ended_late
+            record.when_ended_late(self._ended_late)
             if record.call.timeout is not None:
                 record.after(record.call.timeout, self._wait_no_more)
         self._begin_each(self.behind.over(record))

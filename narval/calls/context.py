@@ -189,6 +189,10 @@ class CallContext(msgspec.Struct, eq=False):
         if self.on_recovered is not None:
             self.on_recovered(self)
 
+    def hear_of_recovery(self, listener: Listener) -> None:
+        """Make `recovered` call `listener`."""
+        self.on_recovered = listener
+
     @property
     def traceparent(self) -> str:
         """The header that tells a service its trace (W3C Trace Context); "" without one."""

@@ -153,7 +153,7 @@ class Coroutines(Backend):
         task = self._loop.create_task(
             coroutine, name=f"narval call {record.call.id}", context=record.call.context()
         )
-        record.place = task
+        record.give_to(task)
         self._tasks[task] = record
         task.add_done_callback(self._ended)
 
@@ -198,7 +198,7 @@ class Coroutines(Backend):
 
     async def _stream(self, record: CallRecord) -> None:
         """Pass on the elements that a source yields; it continues when they are recorded."""
-        record.call.on_recovered = self.troubles.end
+        record.call.hear_of_recovery(self.troubles.end)
         generator = function_of(record.call.target)(**arguments(record.call.inputs))
         if not hasattr(generator, "__aiter__"):
             raise BadOutputError(f"a source is an async generator, got a {type(generator).__name__}")
@@ -228,7 +228,7 @@ class Coroutines(Backend):
 
     def _give_up(self, record: CallRecord) -> None:
         if not record.is_over:
-            record.outlives = True
+            record.outlive()
             record.answer(record.verdict or ABANDONED)
 
     @property
@@ -315,7 +315,7 @@ class Threads(QueuedBackend):
                 self._waiting.next(full).answer(Outcome(problem=Failure("no-thread", str(error))))
                 continue
             record = self._waiting.next(full)
-            record.place = thread
+            record.give_to(thread)
             self._busy.add(record)
             if record.begin(self._expire):
                 self.go(record)
@@ -345,7 +345,7 @@ class Threads(QueuedBackend):
         if record.state == "running":
             thread.inbox.put(None)
             self._given_up.add(record)
-            record.outlives = True
+            record.outlive()
         else:
             self._idle.append(thread)
         record.answer(outcome)

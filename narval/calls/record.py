@@ -179,6 +179,10 @@ class CallRecord:
             raise InternalError(f"expected a move of a call that is {self.state}, got {state}: {self.call!r}")
         self.state = state
 
+    def give_to(self, place: Any) -> None:
+        """Set the object that answers the call."""
+        self.place = place
+
     def begin(self, expire: Callable[[CallRecord], None] | None = None) -> bool:
         """Begin the call; True if the work must be done now. Otherwise it is announced first, and its backend
         does the work when that is recorded.
@@ -217,12 +221,24 @@ class CallRecord:
         self.verdict = self.verdict or verdict
         return is_first
 
+    def redirect(self, listener: CallListener) -> None:
+        """Report to another listener from now on."""
+        self.listener = listener
+
     def answer(self, outcome: Outcome) -> None:
         """End the call with this outcome; any later one is dropped."""
         self.stop_timer()
         if not self.is_over:
             self._move("left" if outcome.lost else "reported")
             self.on_over(self, outcome)
+
+    def outlive(self) -> None:
+        """Record that its code still runs after its answer, which follows now."""
+        self.outlives = True
+
+    def when_ended_late(self, act: Callable[[CallRecord, Outcome | None], None]) -> None:
+        """Call `act` when its code, which still runs, has ended, with its result."""
+        self.on_late_end = act
 
     def end_late(self, outcome: Outcome | None) -> None:
         """Record that code that outlived its answer has ended, with its result: None if it was stopped, or
@@ -241,6 +257,10 @@ class CallRecord:
         if not self.is_over:
             self._move("left")
             self.on_over(self, None)
+
+    def tell_state(self, live: LiveState | None) -> None:
+        """Set the function that returns what it has done so far, or None."""
+        self.live = live
 
     def when_recorded(self, act: Callable[[], None], also: Callable[[Turn], None] | None = None) -> None:
         """Call `act` when its outcome is recorded or not wanted; the turn that takes it also does `also`."""

@@ -213,7 +213,7 @@ class FilesInForce:
             self._hosts[host] = self.followed(host.name)
         self.apply(host)
         host.use_settings(self.settings.own if host.agent.store.is_own else self.settings_of(host.name))
-        turn.host_api.schemas = files.schemas
+        turn.host_api.use_schemas(files.schemas)
         sync(turn, files)
         tell_of_people(turn, people)
 
@@ -286,7 +286,7 @@ class SettingsInForce:
         changed = [name for name in now.__struct_fields__ if getattr(now, name) != getattr(before, name)]
         self._current.use(now)
         self._calls.limit(now)
-        self._stop.grace = now.stop_grace
+        self._stop.set_grace(now.stop_grace)
         self._logbook.set_level(now.log_level)
         if changed:
             log.info("%s: %s took effect", FILE, ", ".join(changed))

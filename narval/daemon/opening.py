@@ -127,6 +127,10 @@ class Stop:
         self._task: asyncio.Task[None] | None = None
         self._latest = 0.0
 
+    def set_grace(self, seconds: float) -> None:
+        """Give calls `seconds` seconds when a stop is requested from now on."""
+        self.grace = seconds
+
     def announce_to(self, listener: Callable[[], None]) -> None:
         """Call `listener` when the stop begins."""
         self._listeners.append(listener)

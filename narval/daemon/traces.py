@@ -69,7 +69,7 @@ class Traces:
     def begin(self, agent: AgentState, row: AgentRow, now: float) -> None:
         """Trace an agent from now on, with what it has under way."""
         active = agent.runs.active.values()
-        agent.samples = self._sdk.samples
+        agent.trace_by(self._sdk.samples)
         self._agents[row.agent] = agent, row
         traces = {run.eid: trace for run in active if (trace := asked_in(run))}
         calls = {run.eid: tuple(run.calls.values()) for run in active if run.calls}

@@ -142,6 +142,10 @@ class VolatileAgent(AlwaysNew):
         """The agent as it is registered."""
         return self._row
 
+    def follow(self, own: int) -> None:
+        """Make an agent the home's own from now on."""
+        self.own = own
+
     def register(self, row: AgentRow) -> None:
         """Register the agent by this row."""
         self._row = row
@@ -222,14 +226,14 @@ class VolatileStore(Store):
         known = self._agents.get(agent)
         if known is None:
             known = self._agents[agent] = VolatileAgent(agent, new_agent(agent, DEFAULT_NAME))
-            known.own = self.own
+            known.follow(self.own)
         return known
 
     def use_own(self, agent: int) -> None:
         """Make an agent the home's own from now on."""
         super().use_own(agent)
         for known in self._agents.values():
-            known.own = agent
+            known.follow(agent)
 
     def agents(self) -> Iterator[AgentRow]:
         """All requested agents, by number."""

@@ -84,6 +84,17 @@ _TROUBLES = (
 )
 
 
+def trouble(name: str, error: BaseException, consequence: str) -> StoreError:
+    """The error for the operator: the meaning of a driver's error, and what to do next."""
+    code = getattr(error, "sqlite_errorname", "") or ""
+    what, advice = "the store failed", "set that right and start again"
+    for prefix, meaning, remedy in _TROUBLES:
+        if code.startswith(prefix):
+            what, advice = meaning, remedy
+    shown = ": ".join(part for part in (type(error).__name__ if not code else "", str(error)) if part)
+    return StoreError("; ".join(part for part in (f"{what}: {name} ({shown})", consequence, advice) if part))
+
+
 class File:
     """Connections to a SQLite file, which is made if missing; each commits by itself."""
 
@@ -144,16 +155,8 @@ class File:
                 self._idle.append(connection)
 
     def trouble(self, error: BaseException, consequence: str = "") -> StoreError:
-        """The error for the operator: the meaning of a driver's error, and what to do next."""
-        code = getattr(error, "sqlite_errorname", "") or ""
-        what, advice = "the store failed", "set that right and start again"
-        for prefix, meaning, remedy in _TROUBLES:
-            if code.startswith(prefix):
-                what, advice = meaning, remedy
-        shown = ": ".join(part for part in (type(error).__name__ if not code else "", str(error)) if part)
-        return StoreError(
-            "; ".join(part for part in (f"{what}: {self.name} ({shown})", consequence, advice) if part)
-        )
+        """The meaning of an error, and what to do next."""
+        return trouble(self.name, error, consequence)
 
     def refuses_rows(self, error: BaseException) -> bool:
         """True if an error is about values: SQLite's, or its driver's, which has no error name."""

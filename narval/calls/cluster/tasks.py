@@ -103,7 +103,7 @@ class TasksUnderWay:
         self._tasks[task.key] = task
         for record in task.calls:
             if record is not None:
-                record.place = task
+                record.give_to(task)
                 self._calls[key_of(record)] = record
 
     def task(self, key: str) -> TaskUnderWay | None:

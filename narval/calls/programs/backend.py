@@ -223,7 +223,7 @@ class ProgramBackend(Backend):
             grace=program.grace,
             mark=frozenset({f"{OWNER}={self.reaper.owner}".encode(), f"{CALL}={call.id}".encode()}),
         )
-        record.place = group
+        record.give_to(group)
         self._under_way.add(record)
         try:
             all_words = limited(words, program.cpu, program.memory, program.files, counted_in)

@@ -91,6 +91,10 @@ class Child:
         if record is not None:
             self.prints.last.clear()
 
+    def outdate(self) -> None:
+        """Mark the worker to end when it is free."""
+        self.is_stale = True
+
     def retire(self) -> None:
         """Close its requests: it ends by itself, or is killed."""
         self.requests.close()

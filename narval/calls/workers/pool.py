@@ -51,6 +51,10 @@ class WorkerBudget:
         """Stop counting the workers of a pool that is no longer used."""
         self._pools.pop(pool, None)
 
+    def limit(self, most: int) -> None:
+        """Let at most `most` workers live from now on."""
+        self.most = most
+
     def count_restart(self) -> None:
         """Count a worker that died or was killed."""
         self.restarts += 1
@@ -122,7 +126,7 @@ class Workers(QueuedBackend):
     def limit(self, limits: CallLimits) -> None:
         """Apply other limits from the next call on."""
         self._limits = limits
-        self.budget.most = limits.workers
+        self.budget.limit(limits.workers)
         self.budget.hand_out()
 
     def replace(self) -> None:
@@ -130,7 +134,7 @@ class Workers(QueuedBackend):
         call. No call is disturbed.
         """
         for child in self._children - self._starting:
-            child.is_stale = True
+            child.outdate()
         for child in tuple(self._idle):
             self._retire(child)
 
@@ -205,7 +209,7 @@ class Workers(QueuedBackend):
     def _give(self, child: Child, record: CallRecord) -> None:
         self.budget.serve(self)
         child.take(record)
-        record.place = child
+        record.give_to(child)
         self._busy.add(record)
         if record.begin(self._expire):
             self.go(record)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import partial
-from itertools import chain, groupby, takewhile
+from itertools import groupby, takewhile
 from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
 
@@ -67,12 +67,15 @@ class Agents:
         """Start: activate the agents that have something to do, and deliver messages. Raises StoreError."""
         own, alarm = self.own, Alarm(self._look_for_overdue, lambda by: None)
         look_at = partial(rounds.call_at, alarm=alarm)
-        everybody = chain([own.mail.identity], self.rows.with_peers())
-        own.mail.office.open(everybody, self.supervisor.need, look_at)
+        own.mail.office.open(self._everybody(), self.supervisor.need, look_at)
         own.mail.mailbox.open()
         self._go_on(self.supervisor.start())
         for _, number in self.rows.numbers():
             own.mail.office.remind(number)
+
+    def _everybody(self) -> Iterator[AgentRow]:
+        yield self.own.mail.identity
+        yield from self.rows.with_peers()
 
     async def held_by_passive(self) -> list[tuple[int, int, int]]:
         """For each passive agent: its number, the number of its elements and runs, and that of its active

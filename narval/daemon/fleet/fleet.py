@@ -119,7 +119,7 @@ class Fleet:
 
     def _stop_within(self, seconds: float) -> None:
         if not self._main_loop.stop.requested:
-            self._main_loop.stop.grace = seconds
+            self._main_loop.stop.set_grace(seconds)
             self._main_loop.stop.request()
 
     def _passivate(self) -> int:

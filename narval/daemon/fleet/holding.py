@@ -30,7 +30,10 @@ class LeaseGate:
         self.away: tuple[float, str] | None = None
         """The moment at which the store stopped answering, in seconds since 1970, and why; else None."""
         self.member: Membership = joined(monotonic() - DOUBTED)
-        """The present state of the daemon's membership."""
+
+    def follow(self, member: Membership) -> None:
+        """Use the present state of the daemon's membership."""
+        self.member = member
 
     def is_open(self) -> bool:
         """True if turns may begin, and recorded turns may be performed."""

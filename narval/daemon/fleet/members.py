@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -101,6 +101,10 @@ class Members:
         await self._renewed()
         self._note(protocol.joined(sent))
 
+    def has_lost(self, moments: Iterable[float]) -> None:
+        """Record leases that this program lost before it started over."""
+        self.lost = tuple(moments)
+
     def store_is_away(self, error: StoreAwayError) -> None:
         """Record that a renewal was not answered."""
         self.gate.store_is_away(self._main_loop.rounds.clock.now(), error)
@@ -151,7 +155,7 @@ class Members:
 
     def drain(self) -> None:
         """Take no further agents, and give away those that come to rest (G56)."""
-        self.gate.member = protocol.advance(self.gate.member, protocol.Drain())[0]
+        self.gate.follow(protocol.advance(self.gate.member, protocol.Drain())[0])
 
     # --- decisions of the protocol --------------------------------------------------------------------
 
@@ -160,7 +164,7 @@ class Members:
         if isinstance(event, protocol.Prolonged):
             self._note(member)
         else:
-            self.gate.member = member
+            self.gate.follow(member)
         for command in commands:
             try:
                 following = await self._perform(command)
@@ -243,7 +247,7 @@ class Members:
                 hear(beat)
 
     def _open(self, member: protocol.Membership) -> None:
-        self.gate.member = member
+        self.gate.follow(member)
         self.renewals += 1
         self.gate.store_is_back(self._main_loop.rounds.clock.now())
         self._hold_until(protocol.calls_until(member))
@@ -252,7 +256,7 @@ class Members:
         """Stop deciding and performing: the main loop ends with the error."""
         if self.gate.member.over:
             return
-        self.gate.member = protocol.advance(self.gate.member, protocol.Gone())[0]
+        self.gate.follow(protocol.advance(self.gate.member, protocol.Gone())[0])
         log.error("the time of this daemon was over, and others may have its agents: it starts over")
         self._main_loop.rounds.give_up(error)
         self._main_loop.wake()

@@ -38,8 +38,11 @@ class Addresses:
         self._here, self._peers = here, peers
         self.elsewhere = elsewhere
         """The agents of other daemons; None if this one has all."""
-        self.are_any = False
-        """True if any name is that of an agent, for a simulation; one that does not exist takes nothing."""
+        self._are_any = False
+
+    def let_be_any(self) -> None:
+        """Treat any name as that of an agent, for a simulation; one that does not exist takes nothing."""
+        self._are_any = True
 
     def find(self, name: str) -> AgentRow | None:
         """An agent by its name, regardless of the asker. Raises StoreError."""
@@ -48,7 +51,7 @@ class Addresses:
             if found is None:
                 return self.elsewhere.find(name)
             self.elsewhere.forget(name)
-        return found or (AgentRow(STORE, "", name) if self.are_any else None)
+        return found or (AgentRow(STORE, "", name) if self._are_any else None)
 
     def find_same(self, name: str, id: str) -> AgentRow | None:
         """An agent by its name, if it still is the one with that id (G1)."""
@@ -210,7 +213,7 @@ class PostOffice:
         what would be sent. `stand_in` is called first for what other agents are asked.
         """
         self.stand_in = stand_in
-        self.addresses.are_any = True
+        self.addresses.let_be_any()
 
     def remind(self, number: int) -> None:
         """Activate an agent if messages for it wait."""

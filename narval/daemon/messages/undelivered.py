@@ -1,4 +1,4 @@
-"""What senders are told: an element and a letter for an undelivered message, a receipt for a call that waits
+"""Answers to senders: an element and a letter for an undelivered message, a receipt for a call that waits
 until its elements are taken (G27, G32).
 """
 

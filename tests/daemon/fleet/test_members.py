@@ -375,7 +375,7 @@ async def test_G52_a_store_that_is_slow_and_leases_that_were_lost_need_attention
 
     attic.store.leases.renew = slow  # type: ignore[union-attr, method-assign]
     await machines.beat("attic")
-    fleet_of(attic).members.lost = (machines.clock.now() - 100_000.0, machines.clock.now() - 60.0)
+    fleet_of(attic).members.has_lost([machines.clock.now() - 100_000.0, machines.clock.now() - 60.0])
     [store, lost] = await ask(attic, "attention")
     assert store["text"].startswith("the store is slow: it answered the last heartbeat after 1.5 s")
     assert lost["text"].startswith("this daemon lost 1 lease within a day, and others took its agents")

@@ -207,7 +207,7 @@ class FlowCalls:
         record, is_well = self._calls.records[call().id], False
         with closing(DiskSpill(None if home is None else home / "var")) as disk:
             network = Network(FlowPlan(definition), bounds(limits, disk), session)
-            record.live = LiveState(definition.full_name, network, asked.call, printed)
+            record.tell_state(LiveState(definition.full_name, network, asked.call, printed))
             moved = ProgressNews(network, partial(self._calls.moved, record.call.run))
             try:
                 over = await drive_session(network, tools, gathered, inputs, limits.ttl, moved)
@@ -221,7 +221,7 @@ class FlowCalls:
             finally:
                 if not is_well:
                     results.end()
-                record.live = None
+                record.tell_state(None)
                 moved.close()
                 value["printed"] = list(printed.lines)
                 value["operators"] = counted(definition.full_name, network)
