@@ -106,10 +106,6 @@ async def _at_work(
     return await gathered((_task(daemon, run) if name in (None, run.name) else None for run in found), limit)
 
 
-def _is(run: Run, state: type) -> bool:
-    return run.engine.state_type is state
-
-
 def _task(daemon: Daemon, run: Run) -> Form | None:
     state = run.state
     if not isinstance(state, InstanceState):
@@ -318,14 +314,14 @@ def case_of(daemon: Daemon, eid: int) -> tuple[Run, CaseState, int]:
     for version in _versions(agent, eid):
         for holder in sorted(agent.memory.contexts.holders(version)):
             run = agent.runs.get(holder)
-            if run is not None and _is(run, CaseState):
+            if run is not None and run.engine.state_type is CaseState:
                 state = state_of(agent, run)
                 assert isinstance(state, CaseState), holder
                 identity = state.objects.get(version, version)
                 if identity in state.members:
                     return run, state, identity
     run = agent.runs.get(eid)
-    if run is not None and _is(run, CaseState):
+    if run is not None and run.engine.state_type is CaseState:
         state = state_of(agent, run)
         return run, state, next(iter(state.members))
     about = f"`{command(daemon, f'why {eid}')}` tells what happened to it"

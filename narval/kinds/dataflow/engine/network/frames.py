@@ -39,51 +39,6 @@ class Frames:
         self.void: set[str] = set()
         """The frames that are void and have not restarted; nothing of them counts."""
 
-    def make(self, caller: Frame, gate: Gate, tag: str) -> Frame:
-        """Make a frame for a call in another, within the bounds on depth and number (TA34)."""
-        settings = self.machine.settings
-        if caller.depth >= settings.depth:
-            raise FlowError(
-                "too-deep",
-                f"expected at most {settings.depth} frames in each other: has the recursion an end?",
-            )
-        if self.machine.begin_frame() > settings.frames:
-            raise FlowError("too-many-frames", f"expected at most {settings.frames} frames in a transaction")
-        receivers = {port: Inlet(gate, (BACK, at)) for at, (port, _) in enumerate(gate.outlets)}
-        id = blake2b(f"{caller.id} {gate.call.key} {tag}".encode(), digest_size=12).hexdigest()
-        return Frame(self, id, caller.depth + 1, self.plan.of(gate.call.plan), receivers, gate)
-
-    def stop(self, frame: Frame, *, counts: bool = False) -> None:
-        """Stop the try of a frame, and the frames below it; they are void unless their work `counts`."""
-        stack: list[ChildFrame] = [frame]
-        while stack:
-            one = stack.pop()
-            if not isinstance(one, Frame):
-                continue
-            if one.state == "at work":
-                stack += one.give_up_try()
-                if not counts:
-                    self.void.add(one.id)
-            if one is not frame:
-                self.live.pop(one.id, None)  # a frame waiting to restart does not restart
-
-    def hand_over(self, frame: Frame, gate: Gate) -> None:
-        """Replace a frame by the one that its last call has started, if it holds nothing back (T36)."""
-        running = gate.running
-        child = running.only_child() if isinstance(running, PlanCall) else None
-        if not isinstance(child, Frame) or gate.call.enabled or gate.inputs.waiting:
-            return
-        if frame.wiring.holds or not all(output.is_plain for output in frame.outputs.values()):
-            return
-        names = {port: name for port, _, name in gate.call.produced}
-        lacking = child.take_place(frame)
-        for port, output in child.outputs.items():
-            mine = frame.outputs.get(names.get(port, ""))
-            output.redirect(mine.receiver if mine is not None else Nobody(), lacking)
-        frame.epoch.shut()
-        frame.state = "handed over"
-        self.live.pop(frame.id, None)
-
     def passages(self) -> list[Passage]:
         """The tuples that passed through each operator so far, and what it waits for."""
         return self.tally.with_live(
@@ -169,8 +124,19 @@ class Frame:
         return self._frames.asked
 
     def make_frame(self, gate: Gate, tag: str) -> ChildFrame:
-        """Make a frame for a call, without starting it."""
-        return self._frames.make(self, gate, tag)
+        """Make a frame for a call, without starting it, within the bounds on depth and number (TA34)."""
+        frames = self._frames
+        settings = frames.machine.settings
+        if self.depth >= settings.depth:
+            raise FlowError(
+                "too-deep",
+                f"expected at most {settings.depth} frames in each other: has the recursion an end?",
+            )
+        if frames.machine.begin_frame() > settings.frames:
+            raise FlowError("too-many-frames", f"expected at most {settings.frames} frames in a transaction")
+        receivers = {port: Inlet(gate, (BACK, at)) for at, (port, _) in enumerate(gate.outlets)}
+        id = blake2b(f"{self.id} {gate.call.key} {tag}".encode(), digest_size=12).hexdigest()
+        return Frame(frames, id, self.depth + 1, frames.plan.of(gate.call.plan), receivers, gate)
 
     def begin(self, values: Mapping[str, Any]) -> None:
         """Fire the operators that need no input, and give the present values."""
@@ -190,7 +156,7 @@ class Frame:
         """Carry out an operator that acts on its transaction."""
         name = call.operator.name
         if name == "terminate":
-            self._frames.stop(self, counts=True)
+            self.stop(counts=True)
             self._close("done", with_held=True)
         elif name == "restart" or restarts_after(self.wiring.graph, call):
             self.stop()
@@ -219,8 +185,23 @@ class Frame:
         self._later(lambda: None if epoch.is_over else self._close("done", with_held=True))
 
     def hand_over(self, gate: Gate) -> None:
-        """Hand the outputs over to the last call, so that this frame need not be kept (T36)."""
-        self._frames.hand_over(self, gate)
+        """Hand the outputs over to the frame of the last call, so that this one need not be kept, if it holds
+        nothing back (T36).
+        """
+        running = gate.running
+        child = running.only_child() if isinstance(running, PlanCall) else None
+        if not isinstance(child, Frame) or gate.call.enabled or gate.inputs.waiting:
+            return
+        if self.wiring.holds or not all(output.is_plain for output in self.outputs.values()):
+            return
+        names = {port: name for port, _, name in gate.call.produced}
+        lacking = child.take_place(self)
+        for port, output in child.outputs.items():
+            mine = self.outputs.get(names.get(port, ""))
+            output.redirect(mine.receiver if mine is not None else Nobody(), lacking)
+        self.epoch.shut()
+        self.state = "handed over"
+        self._frames.live.pop(self.id, None)
 
     def take_place(self, frame: Frame) -> Callable[[], None] | None:
         """Take the place of the frame that started this one; return what to call if outputs lack tuples."""
@@ -234,9 +215,19 @@ class Frame:
 
     # --- ends -----------------------------------------------------------------------------------------------
 
-    def stop(self) -> None:
-        """Make the try void, with the frames that it has started; drop all pending work."""
-        self._frames.stop(self)
+    def stop(self, *, counts: bool = False) -> None:
+        """Stop the try, with the frames below it; they are void unless their work `counts`."""
+        stack: list[ChildFrame] = [self]
+        while stack:
+            one = stack.pop()
+            if not isinstance(one, Frame):
+                continue
+            if one.state == "at work":
+                stack += one.give_up_try()
+                if not counts:
+                    self._frames.void.add(one.id)
+            if one is not self:
+                self._frames.live.pop(one.id, None)  # a frame waiting to restart does not restart
 
     def give_up_try(self) -> list[ChildFrame]:
         """Make only this try void; return the frames that it had started."""
