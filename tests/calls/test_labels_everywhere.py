@@ -351,7 +351,7 @@ ENTRANCES = {
     "ask/chat/inbox:_take_strange": "it has the label chat, whoever wrote it",
     "ask/runs/acts:start_in_turn": "tests/calls/test_labels_on_their_way.py",
     "kinds/task/operations/programs:task_init.work": BY_A_PERSON,
-    "kinds/task/operations/putting:_begin": BY_A_PERSON,
+    "kinds/task/operations/administration:_begin": BY_A_PERSON,
     "ask/runs/renewing:_begin_anew": "it is hearsay if the run that it takes the place of is",
 }
 DECISIONS = {
@@ -378,8 +378,8 @@ DECISIONS = {
     "kinds/recipe/engine/steps/retries:_counts": HOLDS,
     "kinds/recipe/engine/transitions/combinations:_Combination._is_present": "it waits for what it will hold",
     "kinds/recipe/engine/transitions/conditions:_lasting": HOLDS,
-    "kinds/task/engine/server/conditions:judge": (a_condition_of_a_global_event, a_condition_of_a_rule),
-    "kinds/work/engine/forms:_read": BY_A_PERSON,
+    "kinds/task/engine/server/rules:judge_bound": (a_condition_of_a_global_event, a_condition_of_a_rule),
+    "kinds/work/engine/ending:_read": BY_A_PERSON,
 }
 
 
