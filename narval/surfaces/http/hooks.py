@@ -21,9 +21,21 @@ from starlette.routing import Route
 from narval.core.errors import NarvalError
 from narval.files.agents.senders import is_token
 from narval.surfaces.control.async_client import AsyncClient
-from narval.surfaces.http import senders
 from narval.surfaces.http.guard import CALLS, RefusedError
-from narval.surfaces.http.senders import BODY_READERS, BodyError, elements_of_json
+from narval.surfaces.http.senders import (
+    BODY_READERS,
+    BodyError,
+    Sender,
+    Senders,
+    body_of,
+    body_within,
+    elements_of_json,
+    media_type_of,
+    no_token,
+    refusal_of,
+    refused,
+    token_of,
+)
 
 PATH = "/hook/{name}"
 
@@ -46,7 +58,7 @@ class Hooks:
     def __init__(
         self, reading: AsyncClient, writing: AsyncClient, seconds: Callable[[], float] = time.monotonic
     ) -> None:
-        self._writing, self._senders = writing, senders.Senders(reading, "hooks", "hook", seconds)
+        self._writing, self._senders = writing, Senders(reading, "hooks", "hook", seconds)
         self._places = asyncio.Semaphore(AT_ONCE)
         self._refused: dict[str, Counter[str]] = {}
         """The refused calls not yet reported to the daemon, by hook and status."""
@@ -62,19 +74,19 @@ class Hooks:
         try:
             return JSONResponse(await self._recorded(name, request), 202)
         except (RefusedError, BodyError, NarvalError) as error:
-            refusal = senders.refusal_of(error, then=", and send it again")
+            refusal = refusal_of(error, then=", and send it again")
         if refusal.status < 500 and name in self._senders.known:
             self._refused.setdefault(name, Counter())[str(refusal.status)] += 1
             if self._telling is None or self._telling.done():
                 self._telling = asyncio.create_task(self._tell_refused())
-        return senders.refused(refusal)
+        return refused(refusal)
 
     async def _tell_refused(self) -> None:
         """Report refusals to the daemon after a delay, all together."""
         while self._refused:
             await asyncio.sleep(TOLD)
-            refused, self._refused = self._refused, {}
-            for name, statuses in refused.items():
+            unreported, self._refused = self._refused, {}
+            for name, statuses in unreported.items():
                 with suppress(NarvalError):  # if the daemon is gone, these are never counted
                     await self._writing.ask("note_refused", name=name, statuses=dict(statuses))
 
@@ -83,14 +95,14 @@ class Hooks:
         hook = (await self._senders.all()).get(name)
         if hook is None:
             raise RefusedError(404, "There is no such webhook.")
-        token = senders.token_of(request.headers) or request.query_params.get("token", "")
+        token = token_of(request.headers) or request.query_params.get("token", "")
         if not is_token(token, hook["sha256"]):
-            raise senders.no_token("of this webhook")
+            raise no_token("of this webhook")
         self._senders.take(hook, "this webhook takes")
-        read = BODY_READERS.get(senders.media_type_of(request))
+        read = BODY_READERS.get(media_type_of(request))
         if read is None:
             raise RefusedError(415, f"Expected one of {', '.join(BODY_READERS)}.")
-        body = await senders.body_within(senders.body_of(request), hook["bytes"])
+        body = await body_within(body_of(request), hook["bytes"])
         key = next((value for header in KEYS if (value := request.headers.get(header))), "")
         recorded = hook["element"], body
         async with self._places:
@@ -124,7 +136,7 @@ class Calls:
         self, reading: AsyncClient, writing: AsyncClient, *, seconds: Callable[[], float] = time.monotonic
     ) -> None:
         self._reading, self._writing = reading, writing
-        self._senders = senders.Senders(reading, "callers", "caller", seconds)
+        self._senders = Senders(reading, "callers", "caller", seconds)
 
     def routes(self) -> tuple[Route, Route]:
         """The routes of runs that were called, and of definitions."""
@@ -140,30 +152,28 @@ class Calls:
             Route(f"{CALLS}{{definition}}", call, methods=["POST"]),
         )
 
-    async def _respond(
-        self, request: Request, work: Callable[[senders.Sender, Request], Awaitable[Run]]
-    ) -> Response:
+    async def _respond(self, request: Request, work: Callable[[Sender, Request], Awaitable[Run]]) -> Response:
         """The response to a request of a caller with a valid token, within its limits."""
         try:
-            caller = await self._senders.with_token(senders.token_of(request.headers))
+            caller = await self._senders.with_token(token_of(request.headers))
             if caller is None:
-                raise senders.no_token("of a caller")
+                raise no_token("of a caller")
             self._senders.take(caller, "this caller has")
             run = await work(caller, request)
         except (RefusedError, BodyError, NarvalError) as error:
-            return senders.refused(senders.refusal_of(error, other=400 if request.method == "POST" else 404))
+            return refused(refusal_of(error, other=400 if request.method == "POST" else 404))
         if not run["active"]:
             return JSONResponse(run, STATUS_OF_ENDED.get(run["phase"], 422))
         agent = request.query_params.get("agent", "")
         location = f"{RUNS}{run['eid']}{f'?agent={agent}' if agent else ''}"
         return JSONResponse(run, 202, {"location": location})
 
-    async def _call(self, caller: senders.Sender, request: Request) -> Run:
+    async def _call(self, caller: Sender, request: Request) -> Run:
         """The run of a definition. Raises NarvalError, BodyError, RefusedError."""
-        kind = senders.media_type_of(request)
+        kind = media_type_of(request)
         if kind not in TYPES:
             raise RefusedError(415, f"Expected one of {', '.join(TYPES)}.")
-        body = await senders.body_within(senders.body_of(request), caller["bytes"])
+        body = await body_within(body_of(request), caller["bytes"])
         elements = elements_of_json(body) if kind == TYPES[0] else [body]
         return dict(
             await self._writing.ask(
@@ -177,7 +187,7 @@ class Calls:
             )
         )
 
-    async def _ask(self, caller: senders.Sender, request: Request) -> Run:
+    async def _ask(self, caller: Sender, request: Request) -> Run:
         """A run that this caller started before. Raises NarvalError."""
         agent, run = request.query_params.get("agent", ""), request.path_params["run"]
         asked = {"caller": caller["caller"], "run": run, "wait": WAIT}

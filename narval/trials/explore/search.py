@@ -15,7 +15,6 @@ from narval.core.definitions.library import Definition, Library
 from narval.core.engines import events
 from narval.core.engines.commands import SEND, SIGNAL, Call, Watch
 from narval.core.engines.engine import Engine
-from narval.core.engines.events import TimerFired
 from narval.core.engines.registry import engine_of, is_runnable
 from narval.core.engines.structure import PartKey, Structure, Walkable
 from narval.core.patterns.contradictions import contradictory, demands
@@ -180,7 +179,7 @@ class _Walk:
     ) -> tuple[ExplorationState, Mapping[str, bool]]:
         state, event = self._decode(reached.state), coming.event
         next_eid = max(reached.next_eid, coming.next_eid)
-        watched = reached.counted_on() if isinstance(event, TimerFired) else frozenset[int]()
+        watched = reached.counted_on() if isinstance(event, events.TimerFired) else frozenset[int]()
         view = UnknownMemory(self._targets, choices, reached.in_force.calls, next_eid, event.at, watched)
         decision = self._engine.decision_type(self._definition, state, event, view)
         self._engine.advance(decision, event)

@@ -17,14 +17,18 @@ from xml.etree.ElementTree import Element
 import msgspec
 
 from narval.surfaces.chat.contract import ChatError
-from narval.surfaces.chat.kinds import xmpp_stanzas
 from narval.surfaces.chat.kinds.xmpp_stanzas import (
     ARCHIVE,
     PAGES,
+    archive_ids,
     archive_query,
     bare,
     forwarded_message,
     origin_id,
+    real_addresses,
+    resource,
+    room_codes,
+    stanza_error,
 )
 from narval.surfaces.chat.kinds.xmpp_stream import Stream
 
@@ -39,7 +43,7 @@ class Room:
     """A room, and its state since it was entered; `known_as` is its name in the settings."""
 
     def __init__(self, known_as: str, name: str) -> None:
-        self.known_as, self.address = known_as, xmpp_stanzas.bare(known_as)
+        self.known_as, self.address = known_as, bare(known_as)
         self.name = self.nick = name
         self.is_entered = False
         self.shows_addresses = False
@@ -75,18 +79,18 @@ class Room:
     def presence(self, xml: Element) -> None:
         """Record who joins, leaves or is renamed, and what the room says about itself."""
         nick, codes, kind = (
-            xmpp_stanzas.resource(xml.get("from", "")),
-            xmpp_stanzas.room_codes(xml),
+            resource(xml.get("from", "")),
+            room_codes(xml),
             xml.get("type", ""),
         )
         if kind == "error":
-            self.refuse(xmpp_stanzas.stanza_error(xml) or ChatError("it refuses"))
+            self.refuse(stanza_error(xml) or ChatError("it refuses"))
         elif kind == "unavailable":
             self._addresses.pop(nick, None)
             if _OURS in codes and "303" not in codes:
                 self.is_entered = False
         elif not kind:
-            addresses = list(xmpp_stanzas.real_addresses(xml))
+            addresses = list(real_addresses(xml))
             self._addresses[nick] = addresses[0] if len(addresses) == 1 else ""
             if _OURS in codes:
                 self.nick, self.is_entered = nick, True
@@ -95,9 +99,9 @@ class Room:
 
     def heard(self, message: Element) -> None:
         """Record a change of the room from a message that the room itself sent."""
-        if xmpp_stanzas.resource(message.get("from", "")) or message.get("type") != "groupchat":
+        if resource(message.get("from", "")) or message.get("type") != "groupchat":
             return
-        codes = xmpp_stanzas.room_codes(message)
+        codes = room_codes(message)
         if codes.intersection(_HIDDEN):
             self.shows_addresses = False
             self._addresses.clear()
@@ -107,14 +111,12 @@ class Room:
 
     def is_mine(self, message: Element) -> bool:
         """True for a line of ours that the room sends back."""
-        mine = (
-            message.get("type") == "groupchat" and xmpp_stanzas.resource(message.get("from", "")) == self.nick
-        )
+        mine = message.get("type") == "groupchat" and resource(message.get("from", "")) == self.nick
         if mine and self.is_entered:
             if len(self.ours) >= _MOST_OWN:
                 del self.ours[next(iter(self.ours))]
-            for known_as in xmpp_stanzas.archive_ids(message, self.address):
-                self.ours[known_as] = xmpp_stanzas.origin_id(message)
+            for known_as in archive_ids(message, self.address):
+                self.ours[known_as] = origin_id(message)
         return mine
 
     def writer(self, message: Element, *, is_live: bool) -> str:
@@ -126,8 +128,8 @@ class Room:
         if not self.shows_addresses:
             return ""
         if is_live:
-            return self._addresses.get(xmpp_stanzas.resource(message.get("from", "")), "")
-        addresses = list(xmpp_stanzas.real_addresses(message))
+            return self._addresses.get(resource(message.get("from", "")), "")
+        addresses = list(real_addresses(message))
         return addresses[0] if len(addresses) == 1 else ""
 
 

@@ -14,18 +14,23 @@ from uuid import uuid4
 from xml.etree.ElementTree import Element
 
 from narval.surfaces.chat.contract import AmbiguousError, ChatError, Incoming, Outgoing, Take, Tell
-from narval.surfaces.chat.kinds import xmpp_stanzas
 from narval.surfaces.chat.kinds.xmpp_archive import PAGE, Archived, Archives, Room, remember
 from narval.surfaces.chat.kinds.xmpp_stanzas import (
     ARCHIVE,
     CARBONS,
     CLIENT,
+    DELAY,
     MUC,
+    MUC_USER,
+    archive_ids,
     bare,
     element,
+    forwarded_message,
     message_of,
     origin_id,
+    resource,
     stanza_error,
+    written,
 )
 from narval.surfaces.chat.kinds.xmpp_stream import Stream
 
@@ -77,7 +82,7 @@ class Session:
 
     async def _catch_up(self, take: Take) -> None:
         """Take what the archives have after the positions."""
-        self._reading.catch_up()
+        self._reading.is_behind = False
         for archive in self._archives.names:
             is_last, last = False, ""
             while not is_last:
@@ -236,26 +241,22 @@ class Reading:
         self.is_behind = True
         self.expected.clear()
 
-    def catch_up(self) -> None:
-        """Record that the archives are being asked."""
-        self.is_behind = False
-
     def live(self, xml: Element) -> Incoming | None:
         """A live message, if it has content and is new; if that is uncertain, the archive is asked."""
-        received = xml.find(f"{{{xmpp_stanzas.CARBONS}}}received")
-        if received is not None or xml.find(f"{{{xmpp_stanzas.CARBONS}}}sent") is not None:
-            forwarded = xmpp_stanzas.forwarded_message(received) if received is not None else None
+        received = xml.find(f"{{{CARBONS}}}received")
+        if received is not None or xml.find(f"{{{CARBONS}}}sent") is not None:
+            forwarded = forwarded_message(received) if received is not None else None
             if forwarded is None or xml.get("from", self._user) != self._user:
                 return None
             xml = forwarded[0]
-        archive = xmpp_stanzas.bare(xml.get("from", "")) if xml.get("type") == "groupchat" else ""
+        archive = bare(xml.get("from", "")) if xml.get("type") == "groupchat" else ""
         if archive and archive not in self._rooms:
             return None
         owner = self._archives.owner(archive)
-        ids = xmpp_stanzas.archive_ids(xml, owner) if owner is not None else []
+        ids = archive_ids(xml, owner) if owner is not None else []
         if ids and all(map(self._archives.has_taken, ids)):
             return None
-        is_late = xml.find(xmpp_stanzas.DELAY) is not None
+        is_late = xml.find(DELAY) is not None
         if ids and (not archive or is_late or len(ids) > 1):
             # The archive has it, and delivers it once. What the message itself claims may be forged.
             self.expected.update(ids)
@@ -267,7 +268,7 @@ class Reading:
         if ids:
             return self.from_archive(archive, Archived(ids[0], xml, at, is_live=True))
         # Without an archive, a message is identified by its sender's id.
-        known_as = f"{xmpp_stanzas.bare(xml.get('from', ''))} {xmpp_stanzas.origin_id(xml) or uuid4().hex}"
+        known_as = f"{bare(xml.get('from', ''))} {origin_id(xml) or uuid4().hex}"
         is_new = self._archives.is_new(known_as)
         return self._incoming(archive, Archived(known_as, xml, at, is_live=True)) if is_new else None
 
@@ -279,8 +280,8 @@ class Reading:
 
     def _incoming(self, archive: str, archived: Archived) -> Incoming | None:
         message = archived.message
-        sender, kind = xmpp_stanzas.bare(message.get("from", "")), message.get("type", "normal")
-        said = xmpp_stanzas.written(message)
+        sender, kind = bare(message.get("from", "")), message.get("type", "normal")
+        said = written(message)
         if archive:
             room = self._rooms[archive]
             sender = room.writer(message, is_live=archived.is_live)
@@ -289,7 +290,7 @@ class Reading:
             replies_to = room.ours.get(said.replies_to, said.replies_to)
         else:
             # A private message of an occupant of a room comes from the address of the room.
-            is_private = sender in self._rooms or message.find(f"{xmpp_stanzas.MUC_USER}x") is not None
+            is_private = sender in self._rooms or message.find(f"{MUC_USER}x") is not None
             if said is None or sender in ("", self._user) or is_private or kind not in ("chat", "normal"):
                 return None
             replies_to = said.replies_to
@@ -300,7 +301,7 @@ class Reading:
             place=archive or sender,
             text=said.text,
             room=self._rooms[archive].known_as if archive else "",
-            name=xmpp_stanzas.resource(message.get("from", "")) if archive else "",
+            name=resource(message.get("from", "")) if archive else "",
             at=archived.at,
             replies_to=replies_to,
             file=said.file,

@@ -55,7 +55,6 @@ async def keep_web(home: Home, daemon: Daemon, output: int | None = None) -> Non
 
 async def keep_chat(home: Home, daemon: Daemon, output: int | None = None) -> None:
     """Run `narval chat` while the settings name a chat, and restart it whenever it ends, until cancelled."""
-
     changed = asyncio.Event()
 
     async def other_files() -> None:
@@ -67,7 +66,6 @@ async def keep_chat(home: Home, daemon: Daemon, output: int | None = None) -> No
             await changed.wait()
 
     daemon.files.on_change.append(other_files)
-
     await _keep(home, daemon, "chat", output, needed)
 
 
