@@ -37,16 +37,11 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
 NOTHING = Verdict()
 
 
-def _no_bindings(variables: frozenset[str]) -> Bindings:
-    """The default for `bindings`: no variable has elements."""
-    return {}
-
-
 def judge(
     prototype: Prototype,
     raws: tuple[OutputElement, ...],
     view: View,
-    bindings: Callable[[frozenset[str]], Bindings] = _no_bindings,
+    bindings: Callable[[frozenset[str]], Bindings] = lambda variables: {},
     *,
     complete: bool = True,
 ) -> Verdict:

@@ -121,7 +121,8 @@ def _parsed(text: str, namespaces: Mapping[str, str]) -> Token:
         for token in root.iter():
             _check(token, text)
         meter(root, Work())
-        _evaluate_without_context(root)
+        with suppress(MissingContextError):  # type mismatches, as far as possible without an element
+            root.evaluate()
     except ElementPathError as error:
         raise ExpressionError(_message(error), _offset(error, text)) from None
     except RecursionError:
@@ -143,12 +144,6 @@ def _check_ranges(text: str) -> None:
         numbers *= max(1, between)
         if numbers > _LONGEST_RANGE:
             raise ForbiddenError(_RANGES_RULE, match.start())
-
-
-def _evaluate_without_context(root: Token) -> None:
-    """Find type mismatches, as far as possible without an element."""
-    with suppress(MissingContextError):
-        root.evaluate()
 
 
 def _message(error: ElementPathError) -> str:

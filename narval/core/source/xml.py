@@ -61,19 +61,13 @@ class XmlNode:
 
     def text_place(self, offset: int = 0) -> tuple[int, int]:
         """The place of a character of the text, or of what follows the text."""
-        text, position, is_end = self._markup.document.text, self._tag_end(), offset >= len(self.text)
-        for begin, end in self._children_at():
-            before = _walked(text, position, offset, _TEXT_PIECE)
-            if before.position < begin or (is_end and before.left <= 0):
-                break
-            position, offset = end, before.left
-        return self._markup.document.place(_walk(text, position, offset, _TEXT_PIECE))
-
-    def _children_at(self) -> Iterator[tuple[int, int]]:
-        """The start and end offsets of each child element."""
-        document = self._markup.document
+        document, position, is_end = self._markup.document, self._tag_end(), offset >= len(self.text)
         for child in self.children:
-            yield document.offset(child._markup.start), document.offset(child._markup.end)
+            before = _walked(document.text, position, offset, _TEXT_PIECE)
+            if before.position < document.offset(child._markup.start) or (is_end and before.left <= 0):
+                break
+            position, offset = document.offset(child._markup.end), before.left
+        return document.place(_walk(document.text, position, offset, _TEXT_PIECE))
 
     def text_places(self) -> Callable[[int], tuple[int, int]]:
         """A function like `text_place`, for many characters of one text, which is traversed only once."""

@@ -124,7 +124,7 @@ def made_by(definition: Definition, library: Library) -> tuple[str, ...]:
 
 def written_in(elements: Iterable[bytes]) -> dict[str, tuple[Attributes, ...]]:
     """The attributes of elements, and of their children, by name."""
-    return _attributes(node for xml in elements for node in _with_children(parse(xml)))
+    return _attributes(node for root in map(parse, elements) for node in (root, *root.iterchildren("{*}*")))
 
 
 def written_by(definition: Definition) -> Written:
@@ -198,11 +198,6 @@ def _name_of(match: tuple[str, ...]) -> str:
     """The name of the elements that match a pattern; * if it names none."""
     name = _NAME.match(match[0]) if match else None
     return name[0] if name is not None else "*"
-
-
-def _with_children(root: etree._Element) -> Iterator[etree._Element]:
-    yield root
-    yield from root.iterchildren("{*}*")
 
 
 def _attributes(nodes: Iterable[etree._Element]) -> dict[str, tuple[Attributes, ...]]:

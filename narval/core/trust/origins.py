@@ -22,16 +22,12 @@ LONGEST_TOLD = 4_000
 """The most characters of one of them."""
 
 
-def _never(origin: Origin) -> bool:
-    return False
-
-
 def came_in(
     memory: Memory,
     eids: Iterable[int],
     *,
     models: bool = False,
-    brings_in: Callable[[Origin], bool] = _never,
+    brings_in: Callable[[Origin], bool] = lambda origin: False,
 ) -> tuple[int, ...] | None:
     """The elements from outside from which some elements have their labels about `from`. None if unknown: an
     element is forgotten, the agent that sent it did not name them, or a run made it from stored values.

@@ -291,7 +291,9 @@ def _first_fit(values: list[str | etree._Element], schemas: list[Any], of: _Docu
 
 def _single(value: str | etree._Element, schema: Mapping[str, Any], of: _Document, depth: int) -> Any:
     type = schema.get("type")
-    if isinstance(value, etree._Element) and (type == "object" or (type is None and _is_object(value))):
+    if isinstance(value, etree._Element) and (
+        type == "object" or (type is None and (value.attrib or children(value)))
+    ):
         return _object(value, schema, of, depth)
     if type == "object":
         raise _MisfitError("a child element, for its schema says object")
@@ -358,7 +360,3 @@ def _resolved(schema: Any, of: _Document) -> Mapping[str, Any]:
 
 def _is_list(schema: Mapping[str, Any]) -> bool:
     return schema.get("type") == "array"
-
-
-def _is_object(node: etree._Element) -> bool:
-    return bool(node.attrib) or any(True for _ in children(node))
