@@ -191,7 +191,7 @@ def log_in(session: Session, person: str | None) -> None:
     session.vouch()
     people = session.ask("people")
     found = person or own_person(people, login(os.getuid()))
-    if found not in {row["person"] for row in people}:
+    if found is None or found not in {row["person"] for row in people}:
         names = ", ".join(row["person"] for row in people)
         who = f"is called {person!r:.80}" if person else f"has the login {login(os.getuid())}"
         raise OperatorError(
