@@ -17,9 +17,9 @@ from narval.core.source.text import Source
 from narval.files.home import Home
 from narval.files.settings import parse_settings
 from narval.surfaces.cli.daemon.serving import pages
-from narval.surfaces.http import hooks
-from narval.surfaces.http.hooks import Calls
+from narval.surfaces.http import programs
 from narval.surfaces.http.place import WebPlace
+from narval.surfaces.http.programs import Calls
 from narval.surfaces.http.sessions import Sessions
 from tests.acceptance.home import Narval, make
 
@@ -81,7 +81,7 @@ def called(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Called]:
     home = make(folder / "home", settings=SETTINGS, module=MODULE, recipes=RECIPES)
     headers = {"authorization": f"Bearer {TOKENS['shop']}", "content-type": "application/json"}
     with home.running(), pytest.MonkeyPatch.context() as patched:
-        patched.setattr(hooks.Calls.__init__, "__kwdefaults__", {"seconds": lambda: 0.0, "wait": 10.0})
+        patched.setattr(programs.Calls.__init__, "__kwdefaults__", {"seconds": lambda: 0.0, "wait": 10.0})
         guarded = pages(Home(home.home), folder / "web", WebPlace(7457), Sessions(folder / "web"))
         with TestClient(guarded, base_url="http://127.0.0.1:7457", headers=headers) as client:
             yield Called(home, client)

@@ -20,8 +20,8 @@ from narval.core.errors import DaemonGoneError, ElementError, RequestError, Unan
 from narval.files.home import Home
 from narval.surfaces.cli.daemon.serving import pages
 from narval.surfaces.http.guard import RequestLimits
-from narval.surfaces.http.hooks import AT_ONCE, Hooks
 from narval.surfaces.http.place import WebPlace
+from narval.surfaces.http.programs import AT_ONCE, Hooks
 from narval.surfaces.http.senders import BodyError, of_form, of_json, of_xml
 from narval.surfaces.http.server import STRANGERS, loopback
 from narval.surfaces.http.sessions import Sessions
@@ -177,7 +177,7 @@ def test_without_its_token_nothing_is_taken_and_no_body_is_read(
 def test_the_daemon_is_told_once_of_all_that_is_refused_for_a_while(
     client: TestClient, daemon: FakeDaemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("narval.surfaces.http.hooks.TOLD", 0.2)
+    monkeypatch.setattr("narval.surfaces.http.programs.TOLD", 0.2)
     began = time.monotonic()
     right = client.headers["authorization"]
     client.headers["authorization"] = "Bearer wrong"

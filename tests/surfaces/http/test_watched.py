@@ -13,9 +13,9 @@ from starlette.testclient import TestClient
 from narval.core.errors import DaemonGoneError
 from narval.files.home import Home
 from narval.surfaces.cli.daemon.serving import pages
-from narval.surfaces.http import hooks
-from narval.surfaces.http.hooks import Watched
+from narval.surfaces.http import programs
 from narval.surfaces.http.place import WebPlace
+from narval.surfaces.http.programs import Watched
 from narval.surfaces.http.sessions import FOLDER, Sessions
 
 TOKEN = "4d1c-secret"
@@ -80,7 +80,7 @@ def test_without_a_token_set_there_are_no_metrics(daemon: FakeDaemon) -> None:
 def test_where_no_daemon_answers_the_metrics_say_so(
     daemon: FakeDaemon, answer: Exception | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hooks, "WITHIN", 0.01)
+    monkeypatch.setattr(programs, "WITHIN", 0.01)
     daemon.answers = {"metrics": answer, "health": answer}
     client = client_of(daemon)
     assert "narval_up 0.0" in scrape(client).text

@@ -17,9 +17,9 @@ from narval.surfaces.cli.daemon.kept import on_end
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.application import application
 from narval.surfaces.http.guard import Application, Guard
-from narval.surfaces.http.hooks import Calls, Hooks, Watched
 from narval.surfaces.http.login import LoginPages, session_pages
 from narval.surfaces.http.place import WebPlace
+from narval.surfaces.http.programs import Calls, Hooks, Watched
 from narval.surfaces.http.saved_forms import SavedForms
 from narval.surfaces.http.server import PageServer, listening_at
 from narval.surfaces.http.sessions import PeopleOfHome, Sessions
