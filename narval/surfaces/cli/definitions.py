@@ -1,4 +1,7 @@
-"""Commands about definitions, loaded or shipped: definitions, actions, diff, take."""
+"""Commands about definitions, loaded or shipped: definitions, actions, diff, take, tell.
+
+`tell` says in plain words what a definition does; check and proposals say it with the same lines.
+"""
 
 from __future__ import annotations
 

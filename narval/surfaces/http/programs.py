@@ -1,8 +1,12 @@
-"""Requests of external programs: /hook/NAME takes an element of memory, /call/DEFINITION those of a run.
+"""Requests of external programs: webhooks, calls, `/metrics` for Prometheus, `/healthz` for supervisors.
 
-A webhook has its own token, sent as `Authorization: Bearer TOKEN`, or as `token` in the address by programs
-that cannot send the header. A call gets the results of its run. A run that has not ended in time continues;
-only its caller can ask for it again, at its own address.
+/hook/NAME takes an element of memory. A webhook has its own token, sent as `Authorization: Bearer TOKEN`, or
+as `token` in the address by programs that cannot send the header. /call/DEFINITION takes the elements of a
+run, and a call gets its results. A run that has not ended in time continues; only its caller can ask for it
+again, at its own address.
+
+Metrics name definitions and models, so they need a token. `/healthz` needs none and names nothing: it reports
+whether the daemon can work, and otherwise the kind of trouble.
 """
 
 from __future__ import annotations
@@ -192,6 +196,9 @@ class Calls:
         agent, run = request.query_params.get("agent", ""), request.path_params["run"]
         asked = {"caller": caller["caller"], "run": run, "wait": WAIT}
         return dict(await self._reading.ask("offered_run", agent=agent, **asked))
+
+
+# --- metrics and health -------------------------------------------------------------------------------------
 
 
 WITHIN = 5.0
