@@ -71,7 +71,7 @@ _COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Definitions": {
         "definitions": ("definitions", "List what is loaded, from which file, and what did not load."),
         "actions": ("definitions", "List the actions, with their inputs and outputs."),
-        "tell": ("telling", "Describe in plain sentences what a definition does."),
+        "tell": ("definitions", "Describe in plain sentences what a definition does."),
         "simulate": ("trials.simulate", "Show what would happen, without doing it."),
         "edit": ("grants", "Edit the file of a definition, or take an edit back."),
         "reload": ("daemon.control", "Make the daemon read its files now."),

@@ -183,7 +183,7 @@ def _told(
 ) -> tuple[dict[str, Any], Iterable[str]]:
     """The sentences about the definitions of files, or of the home: the answer, and its lines."""
     from narval.ask.definitions.one import changes
-    from narval.surfaces.cli.telling import changed_lines, told_lines, told_of
+    from narval.surfaces.cli.definitions import changed_lines, told_lines, told_of
 
     home = () if paths else (session.home.recipes, session.home.modules)
     rows, _ = told_of([path for path in paths or home if path.exists()], session)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import click
 
 from narval.ask.text import Row, clean, clean_lines, counted, moment, moment_in_zone
+from narval.surfaces.cli.definitions import told_lines
 from narval.surfaces.cli.render.past import told as past_lines
 from narval.surfaces.cli.render.tables import Column, plain
-from narval.surfaces.cli.telling import told_lines
 
 COLUMNS = (
     *plain("name", "state", "by"),
