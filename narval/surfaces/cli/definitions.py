@@ -315,6 +315,9 @@ def _slot(slot: Row) -> str:
     return f"{clean(slot['id'])}: {clean(' and '.join(slot['match']))}{told}"
 
 
+# --- tell ---------------------------------------------------------------------------------------------------
+
+
 _TELL = """\
 narval tell mail.triage
 narval tell recipes/mail.xml
