@@ -150,12 +150,10 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
 
     def turn_away(self, event: Signalled, failure: Failure) -> None:
         """Refuse an act, and record who tried."""
-        way, session = (event.act.way, event.act.session) if event.act is not None else ("", "")
         first = self.state.turned_away < MOST_TURNED_AWAY
-        who: dict[str, Any] = {"by": event.by, "actor": event.actor, "way": way, "session": session}
         act = "answer" if event.name == NO_ACT else event.name
-        why = {"act": act, "kind": failure.kind, "why": failure.message}
-        self.change(TurnedAway(event.at, **who, **why) if first else TurnedAway(event.at))
+        why: dict[str, Any] = {"act": act, "kind": failure.kind, "why": failure.message}
+        self.change(TurnedAway(**by_whom(event), **why) if first else TurnedAway(event.at))
         self.ask(commands.Answer(event.signal, problem=failure))
 
 
@@ -187,13 +185,6 @@ def lease_from(decision: WorkDecision) -> float | None:
     return None if lease is None else after(decision, lease, decision.event.at)
 
 
-def give(decision: WorkDecision, right: Right, *, back: bool = False) -> None:
-    """Give a person the claim of an item, or return it (`back`)."""
-    until = lease_from(decision)
-    at, role, instead_of = decision.event.at, right.role, right.instead_of
-    decision.change(Claimed(at, right.person, role=role, instead_of=instead_of, until=until, back=back))
-
-
 def take(decision: WorkDecision, event: Signalled) -> Right:
     """Claim an item, or renew the lease of its claim."""
     right = may_answer(decision, event.by)
@@ -205,11 +196,12 @@ def take(decision: WorkDecision, event: Signalled) -> Right:
 
 def hand_back(decision: WorkDecision) -> None:
     """Return an item to the person who delegated it, and claim it again if that person may still answer."""
-    last = decision.state.handed[-1]
-    decision.change(DelegationEnded(decision.event.at, last.by, last.to))
+    last, at = decision.state.handed[-1], decision.event.at
+    decision.change(DelegationEnded(at, last.by, last.to))
     right = decision.right(last.by)
     if right is not None:
-        give(decision, right, back=True)
+        who = {"role": right.role, "instead_of": right.instead_of}
+        decision.change(Claimed(at, right.person, **who, until=lease_from(decision), back=True))
 
 
 def escalate(decision: WorkDecision) -> None:

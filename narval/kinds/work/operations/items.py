@@ -194,22 +194,12 @@ async def worklist(
             return rows
 
 
-class _Viewer(NamedTuple):
-    """The person whose items are listed, and how they come if they ask for themselves.
-
-    None stands for all items, if a program of the home's owner asks.
-    """
-
-    person: str | None
-    who: Who | None = None
-
-
 class _Shown(NamedTuple):
     """The items to list: of a person, in a state, of a name, one page."""
 
     every: bool
     answered: bool
-    viewer: _Viewer
+    viewer: tuple[str | None, Who | None]
     state: str | None
     name: str | None
     limit: int | None
@@ -251,16 +241,19 @@ def _as_by_chat(daemon: Daemon, row: Form) -> Form:
     return row | {"title": row["work"]} if is_untold(daemon.agent, row["item"]) else row
 
 
-def _listed(daemon: Daemon, asker: Asker, person: str | None) -> _Viewer:
-    """The viewer whose items are listed. Raises RequestError."""
+def _listed(daemon: Daemon, asker: Asker, person: str | None) -> tuple[str | None, Who | None]:
+    """The person whose items are listed, and how they come if they ask for themselves. Raises RequestError.
+
+    None stands for all items, if a program of the home's owner asks.
+    """
     own, people = onlooker(daemon, asker), daemon.agent.lookup.people
     if person in (None, own):
-        return _Viewer(own, who_acts(daemon, asker))
+        return own, who_acts(daemon, asker)
     if people.person(person) is None:
         raise RequestError(no_such_person(person, people))
     if own != person and why_not_administering(daemon, asker):
         raise RequestError(f"only administrators see what {person} is asked")
-    return _Viewer(person)
+    return person, None
 
 
 def _is_mine(state: WorkState, row: Form, person: str | None) -> bool:
