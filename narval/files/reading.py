@@ -240,15 +240,13 @@ class FoundDefinitions(NamedTuple):
 
 def definitions_in(paths: Iterable[Path], home: Home | None) -> FoundDefinitions:
     """The definitions of files and folders, as if they were added to a home, or to the shipped ones alone."""
-    files = [file for path in paths for file in files_of(path) if file == path or _holds_definitions(file)]
+    endings = (*suffixes(), ".py")
+    there = ((file, path) for path in paths for file in files_of(path))
+    files = [file for file, path in there if file == path or file.is_dir() or file.name.endswith(endings)]
     if home is not None:
         return _added(load(home.path), files)
     with tempfile.TemporaryDirectory(prefix="narval-tell-") as folder:
         return _added(load(Path(folder)), files)
-
-
-def _holds_definitions(file: Path) -> bool:
-    return file.is_dir() or file.name.endswith((*suffixes(), ".py"))
 
 
 def _added(loaded: Loaded, files: list[Path]) -> FoundDefinitions:

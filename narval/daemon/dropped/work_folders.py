@@ -59,7 +59,7 @@ class WorkFolders(Collector):
     async def take_all(self) -> float | None:
         """Take people's answers, and offer them their items."""
         there = await asyncio.to_thread(names_in, self._home / files.WORK_FOLDER)
-        people = [person for person in self._people() if person.name in there]
+        people = [person for person in self._host.agent.lookup.people.people if person.name in there]
         for person in people:
             await self._serve(person)
         if people and self._turns is None:
@@ -79,9 +79,6 @@ class WorkFolders(Collector):
 
     def _version(self) -> tuple[int, str]:
         return files.version(self._host.listings.of), self._host.agent.lookup.people.digest
-
-    def _people(self) -> tuple[Person, ...]:
-        return self._host.agent.lookup.people.people
 
     async def _serve(self, person: Person) -> None:
         """Take a person's answers, then offer the person's items; report a problem once."""

@@ -30,14 +30,7 @@ from narval.store.letters import WaitingRow
 from narval.store.postgresql.leases import Beat, DaemonNotices, Leases
 from narval.store.store import Store
 
-_messages_log = logging.getLogger("narval.messages")
-
-log = logging.getLogger("narval.fleet")
-
-
-async def in_thread(work: Callable[..., Any], *given: Any) -> Any:
-    """Do some work that may block."""
-    return await asyncio.to_thread(work, *given)
+log = logging.getLogger("narval.messages")
 
 
 class Fleet:
@@ -59,9 +52,9 @@ class Fleet:
     ) -> None:
         self._leases, self._agents = leases, agents
         self._main_loop, self.taking_over = main_loop, taking_over
-        at_hand = (leases, agents, main_loop, gate, taking_over, in_thread)
-        self.members = Members(*at_hand, main_loop.calls.executor.programs.reaper.hold_until)
-        self.mail = FleetMail(store, agents, in_thread, main_loop.wake)
+        hold_until = main_loop.calls.executor.programs.reaper.hold_until
+        self.members = Members(leases, agents, main_loop, gate, taking_over, hold_until)
+        self.mail = FleetMail(store, agents, asyncio.to_thread, main_loop.wake)
         self._task: asyncio.Task[None] | None = None
         self._is_started = asyncio.Event()
         self.renewer = renewer
@@ -222,11 +215,9 @@ class FleetMail:
                 if not self._told:
                     break
         except StoreAwayError as error:
-            _messages_log.info(
-                "messages of other daemons wait: %s", error
-            )  # the next heartbeat announces them again
+            log.info("messages of other daemons wait: %s", error)  # the next heartbeat announces them again
         except Exception:
-            _messages_log.exception("what other daemons have sent could not be read")
+            log.exception("what other daemons have sent could not be read")
         finally:
             self._task = None
             self._wake()
@@ -241,9 +232,7 @@ class FleetMail:
         asleep = told - office.receivers.keys()
         rows, held = await self._in_thread(partial(self._read, fresh, asleep))
         for row in office.came(rows):
-            _messages_log.error(
-                "message %d of %s is missing: those after it wait", row.number - 1, sender_of(row)
-            )
+            log.error("message %d of %s is missing: those after it wait", row.number - 1, sender_of(row))
         self._resting.update(row.agent for row in held if row.state == SUSPENDED)
         office.recount(waiting, held)
 
@@ -281,4 +270,4 @@ class FleetMail:
                 async with self._agents.asked(sender.name) as host:
                     await host.submit(partial(host.mail.come_back, rows=rows))
             except NarvalError as error:  # the next heartbeat finds them again
-                _messages_log.warning("messages of %s to agents that are gone wait: %s", sender.name, error)
+                log.warning("messages of %s to agents that are gone wait: %s", sender.name, error)

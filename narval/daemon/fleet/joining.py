@@ -55,7 +55,8 @@ async def join(leases: Leases, settings: Settings, people: Directory, *, standby
     This waits for a killed daemon of the home until its lease ends; with `standby`, for any daemon of it.
     Raises ElsewhereError if one is running, SettingsError, StoreError.
     """
-    name, address, digest = settings.name, address_of_this(), digest_of(settings, people)
+    name, digest = settings.name, digest_of(settings, people)
+    address = f"{socket.gethostname()}, program {os.getpid()}"  # as shown to people
     before: DaemonRow | None = None
     renewals = 0
     while True:
@@ -63,7 +64,8 @@ async def join(leases: Leases, settings: Settings, people: Directory, *, standby
             weight = settings.fleet_weight
             return await asyncio.to_thread(leases.join, name, address, __version__, digest, weight)
         except ElsewhereError:
-            holder = await asyncio.to_thread(_holder, leases, name)
+            found = await asyncio.to_thread(leases.find, name)
+            holder = found[1] if found is not None else None
             if holder is not None and before is not None and holder.daemon == before.daemon:
                 renewals += holder.until > before.until
             if renewals > RENEWALS_UNDER_WAY and not standby:
@@ -123,22 +125,12 @@ def _leave(leases: Leases, renewer: RenewerClient | None) -> None:
         log.warning("other daemons may take the agents of this one in some seconds: %s", error)
 
 
-def address_of_this() -> str:
-    """The machine and the program, as shown to people."""
-    return f"{socket.gethostname()}, program {os.getpid()}"
-
-
 def digest_of(settings: Settings, people: Directory) -> str:
     """The digest of settings and people, which must be the same for all daemons of a store."""
     known = msgspec.structs.asdict(settings).items()
     said = {name: value for name, value in known if name not in OF_THE_MACHINE}
     plain = msgspec.json.encode((said, people.digest), order="sorted", enc_hook=dict)
     return hashlib.sha256(plain).hexdigest()
-
-
-def _holder(leases: Leases, name: str) -> DaemonRow | None:
-    found = leases.find(name)
-    return found[1] if found is not None else None
 
 
 class RenewerClient:

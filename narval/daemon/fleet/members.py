@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import partial
-from typing import Any
 
 from narval.core.errors import FencedError, StoreAwayError, StoreError
 from narval.daemon.agents.agents import Agents
@@ -23,9 +21,6 @@ from narval.daemon.main_loop import MainLoop
 from narval.store.postgresql.leases import RENEWAL, WEIGHT, Beat, DaemonRow, Leases
 
 log = logging.getLogger("narval.fleet")
-
-InThread = Callable[..., Awaitable[Any]]
-
 
 APART = 2.0
 """Seconds of difference from which there is a warning."""
@@ -79,12 +74,10 @@ class Members:
         main_loop: MainLoop,
         gate: LeaseGate,
         taking_over: TakingOver,
-        in_thread: InThread,
         hold_until: Callable[[float], None],
     ) -> None:
         self._leases, self._agents, self._main_loop = leases, agents, main_loop
-        self.gate, self._in_thread, self._hold_until = gate, in_thread, hold_until
-        self._taking_over = taking_over
+        self.gate, self._hold_until, self._taking_over = gate, hold_until, taking_over
         self.clocks = Clocks()
         self.answered_in, self.renewals = 0.0, 0
         """Seconds that the last heartbeat took, and the number of renewals that were answered."""
@@ -179,9 +172,7 @@ class Members:
             case protocol.Renew():
                 return await self._renew(draining=command.draining)
             case protocol.Take():
-                taken = await self._in_thread(
-                    partial(self._leases.take, command.most, of_others=command.of_others)
-                )
+                taken = await asyncio.to_thread(self._leases.take, command.most, of_others=command.of_others)
                 room = self._taking_over.expect([one.row for one in taken])
                 self.departures.arrived(one.row.agent for one in taken if one.was_given)
                 numbers = tuple(one.row.agent for one in taken)
@@ -204,10 +195,10 @@ class Members:
         """Give agents to a daemon, or back; if that daemon is gone they are taken again."""
         if to:
             log.info("agents given to another daemon: %d", len(agents))
-            is_given = await self._in_thread(partial(self._leases.hand_over, agents, to))
+            is_given = await asyncio.to_thread(self._leases.hand_over, agents, to)
         else:
             log.info("agents given back: %d", len(agents))
-            await self._in_thread(partial(self._leases.give, agents))
+            await asyncio.to_thread(self._leases.give, agents)
             is_given = True
         self.departures.given(agents, is_given=is_given)
 
@@ -233,7 +224,7 @@ class Members:
         now = self._main_loop.rounds.clock.now
         sent = now()
         began = self.gate.monotonic()
-        beat: Beat = await self._in_thread(partial(self._leases.renew, draining=draining))
+        beat = await asyncio.to_thread(self._leases.renew, draining=draining)
         self.answered_in = self.gate.monotonic() - began
         self.clocks.compare(beat.at, sent, now())
         return beat

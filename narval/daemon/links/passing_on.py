@@ -245,14 +245,15 @@ def _labels(peer: str, said: Envelope) -> tuple[str, ...]:
     secrets, for parts, and for homes beyond it are dropped.
     """
     labels = (label.removesuffix(WHETHER) for label in said.labels)
-    ways = [label for label in labels if _LABEL.fullmatch(label) and _is_way(label)][:MOST_LABELS]
+    ways = [
+        label
+        for label in labels
+        if _LABEL.fullmatch(label)
+        and (label in FIXED or label == _CHAT or label.startswith((HOOK, MODEL, SERVER)))
+    ][:MOST_LABELS]
     if said.hearsay:
         ways.append(ANY_MODEL)
     return (f"{OF_STORE}{peer}", *dict.fromkeys(ways))
-
-
-def _is_way(label: str) -> bool:
-    return label in FIXED or label == _CHAT or label.startswith((HOOK, MODEL, SERVER))
 
 
 def _error(data: bytes) -> bytes:

@@ -91,7 +91,9 @@ def _table_in(value: Any) -> dict[str, Any]:
     for holder in holders:
         for name in TABLES:
             table = holder.get(name) if isinstance(holder, dict) else None
-            if isinstance(table, list) and all(_is_named(entry) for entry in table):
+            if isinstance(table, list) and all(
+                isinstance(entry, dict) and isinstance(entry.get("name"), str) for entry in table
+            ):
                 table = {entry["name"]: entry for entry in table}
             if isinstance(table, dict) and table:
                 return table
@@ -107,10 +109,6 @@ def _is_server(entry: Any) -> bool:
     return isinstance(entry.get("command"), list) or any(
         isinstance(entry.get(key), str) for key in ("command", *_URLS)
     )
-
-
-def _is_named(entry: Any) -> bool:
-    return isinstance(entry, dict) and isinstance(entry.get("name"), str)
 
 
 def _usual(entry: Any) -> Any:
@@ -154,14 +152,10 @@ def add_servers(home: Path, servers: Iterable[AddedServer]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     for server in servers:
         for name, secret in server.secrets.items():
-            _write_secret(home / "etc" / name, secret)
+            descriptor = os.open(home / "etc" / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
+                opened.write(f"{secret}\n")
     write_whole(file, text)
-
-
-def _write_secret(path: Path, secret: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(f"{secret}\n")
 
 
 def _server(written: str, entry: Any) -> AddedServer:
@@ -200,7 +194,7 @@ class _Secrets:
         """The name of the secret for a value, which the server's table `key` has under the name `of`."""
         if (reference := _REFERENCE.fullmatch(value)) is not None:
             return reference[1]
-        name = f"mcp-{self._server}-{_plain(of)}"
+        name = f"mcp-{self._server}-{re.sub(r'[^a-z0-9_-]', '-', of.lower())}"
         if _ASKED.fullmatch(value):
             self.asked.append(name)
         else:
@@ -279,7 +273,3 @@ def _texts(name: str, key: str, value: Any) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(word, str | int | float) for word in value):
         raise RequestError(f"{name}: {key}: expected a list of texts")
     return [str(word) for word in value]
-
-
-def _plain(variable: str) -> str:
-    return re.sub(r"[^a-z0-9_-]", "-", variable.lower())

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Said(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argument here
-    """A text that a function of `making.new_home` understands; it is kept as written."""
+    """A text that a function of `files.new_home` understands; it is kept as written."""
 
     def __init__(self, name: str, reader: str) -> None:
         self.name, self._reader = name, reader
