@@ -38,8 +38,6 @@ _TITLE = (
 )
 """The end of the title of an item: the name of the object, and the words that identify it."""
 
-PERSON = re.compile(r"[a-z][a-z0-9-]{0,31}")
-ROLE = re.compile(r"[a-z][a-z0-9-]{0,63}")
 _ROOT = re.compile(r"<work")
 _END = re.compile(r"(/>|</work\s*>)\Z")
 

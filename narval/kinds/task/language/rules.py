@@ -10,7 +10,6 @@ from narval.core.definitions.reading.xml import Place, Reading
 from narval.core.source.text import Token
 from narval.kinds.task.language.calls import command_of, receives_objects, refer_to_type, routes_from
 from narval.kinds.task.language.definition import COMMIT, FORWARD, PREDEFINED, TaskDefinition
-from narval.kinds.task.language.people import PERSON, ROLE
 from narval.kinds.task.language.texts_of import rule_text
 from narval.kinds.task.language.words import content
 from narval.kinds.task.language.written import StateTable, WrittenState, WrittenType
@@ -175,6 +174,8 @@ def cycles_of(types: Iterable[WrittenType], group: str) -> Iterator[Complaint]:
             yield word, f"COMPENSATED BY: {circle} is a circle; what compensates is not compensated itself"
 
 
+PERSON = re.compile(r"[a-z][a-z0-9-]{0,31}")
+ROLE = re.compile(r"[a-z][a-z0-9-]{0,63}")
 PROGRAM = "exec:"
 """The prefix of TASK CODE that is a command."""
 
