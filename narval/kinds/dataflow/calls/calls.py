@@ -44,10 +44,9 @@ from narval.kinds.dataflow.calls.results import (
     forget_sessions,
     session_in,
 )
-from narval.kinds.dataflow.calls.sending import outside
 from narval.kinds.dataflow.calls.session import bounds, check_spilling, drive_session, remembering
 from narval.kinds.dataflow.calls.spill import DiskSpill
-from narval.kinds.dataflow.calls.web import PageCache, Web, pages_file
+from narval.kinds.dataflow.calls.web import PageCache, Web, outside, pages_file
 from narval.kinds.dataflow.engine.decision import PLAN_INPUT
 from narval.kinds.dataflow.engine.network.batches import FlowError
 from narval.kinds.dataflow.engine.network.transaction import Network

@@ -24,7 +24,7 @@ from narval.kinds.dataflow.calls.results import (
     SessionResults,
     forget_session,
 )
-from narval.kinds.dataflow.calls.sending import FlowMessage, InTurn
+from narval.kinds.dataflow.calls.web import FlowMessage, InTurn
 from narval.kinds.dataflow.engine.network.batches import TupleBatch
 from narval.kinds.dataflow.engine.network.requests import FlowSettings, TransactionOver
 from narval.kinds.dataflow.engine.state import UnreadNumbers
