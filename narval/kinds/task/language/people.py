@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from typing import NamedTuple
 
+from narval.core.definitions import parsing
 from narval.core.definitions.library import Parsed
-from narval.core.definitions.parsing import parse
 from narval.core.elements.element import local_name
 from narval.core.elements.titles import NAMING
 from narval.core.errors import DefinitionError, Fault
@@ -53,7 +53,7 @@ def work_of(task: TaskDefinition, ends: Iterable[str], written: Source | None = 
     if faults := tuple(_misplaced(source, root, answers)):
         return Parsed((), faults=faults)
     whole, put = _whole(task, answers, source, root)
-    read = parse(whole)
+    read = parsing.parse(whole)
     return read._replace(faults=tuple(_in_place(fault, source, put) for fault in read.faults))
 
 
