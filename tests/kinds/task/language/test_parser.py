@@ -22,7 +22,7 @@ from narval.kinds.task.language.definition import (
     ScriptValue,
     TaskDefinition,
 )
-from narval.kinds.task.language.people import outcome_of
+from narval.kinds.task.language.parser import outcome_of
 from narval.kinds.task.language.texts_of import definition_text
 from narval.kinds.task.language.windows import AllOf, ClockTime, Duration, TimeSpec, Window
 from narval.kinds.work.language.definition import WorkDefinition
