@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 
 import click
@@ -11,7 +10,7 @@ from narval.ask.text import Row, counted, lasted
 from narval.core.definitions.reading.durations import duration
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import asking
-from narval.surfaces.cli.render.tables import Column, fields, listing, of, plain
+from narval.surfaces.cli.render.tables import Column, fields, listing, number, of, plain
 
 SIGNS = {"done": "o", "failed": "x", "cancelled": "-"}
 """The signs of the last runs, by how they ended."""
@@ -19,15 +18,9 @@ SIGNS = {"done": "o", "failed": "x", "cancelled": "-"}
 WIDTH = 40
 """The width of a bar in characters."""
 
-
-def _count(phase: str) -> Callable[[Row], object]:
-    """The cell that counts the runs that ended in a phase."""
-    return lambda row: row[phase] or ""
-
-
 _DAYS = (
     Column("day", of("day")),
-    *(Column(phase, _count(phase), right=True) for phase in SIGNS),
+    *(Column(phase, number(phase), right=True) for phase in SIGNS),
 )
 
 _FIGURES = """\

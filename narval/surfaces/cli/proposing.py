@@ -86,7 +86,7 @@ def propose(
     from narval.trials.propose.driver import go_on
     from narval.trials.propose.driver import propose as drafted
 
-    counts = _counts(session)
+    counts = {row["name"]: row["count"] for row in session.ask("facets")}
     if going_on is not None:
         from narval.files.proposals.folder import proposal_named
 
@@ -226,11 +226,6 @@ def accept(session: Session, name: str, untried: bool, undo: bool, digest: str |
 
 
 # --- what the commands share --------------------------------------------------------------------------------
-
-
-def _counts(session: Session) -> Mapping[str, int]:
-    """The number of elements of each name; empty if memory cannot be read."""
-    return {row["name"]: row["count"] for row in session.ask("facets")}
 
 
 def _change(session: Session, name: str) -> Change:

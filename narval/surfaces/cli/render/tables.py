@@ -59,7 +59,7 @@ _STATES = {
 }
 
 
-def _not_none(key: str) -> Callable[[Row], object]:
+def number(key: str) -> Callable[[Row], object]:
     """The cell of a number, empty for 0."""
     return lambda row: row[key] or ""
 
@@ -274,7 +274,7 @@ CALLS_OF_RUN = (
 AGENTS = (
     *plain(agent="name", state="state"),
     *(Column(title, of(title), right=True) for title in ("elements", "runs", "calls")),
-    *(Column(title, _not_none(title), right=True) for title in ("failed", "asked", "faults")),
+    *(Column(title, number(title), right=True) for title in ("failed", "asked", "faults")),
     Column("kB", lambda row: f"{row['resident'] // 1000}" if row["resident"] else "", right=True),
     Column("next", lambda row: moment(row["next"]), is_moment=True),
     Column("owner", lambda row: (row["owner"] or "nobody") if "owner" in row else ""),
