@@ -1,7 +1,10 @@
-"""The web for dataflows: pages are requested politely, and only where the settings allow it.
+"""What dataflows reach outside: pages of the web, and the addresses that `notify` sends to (T60).
 
-A page that the server can compare is kept, and fetched again only if it has changed. The cache is an SQLite
-file in `var/` of the home. Deleting it costs only time.
+Pages are requested politely, and only where the settings allow it. A page that the server can compare is
+kept, and fetched again only if it has changed. The cache is an SQLite file in `var/` of the home. Deleting it
+costs only time.
+
+Messages go to a file, to a web address, by mail, into memory.
 """
 
 from __future__ import annotations
@@ -227,6 +230,9 @@ def text_of_page(body: bytes, type: str) -> str:
         except (LookupError, UnicodeError, ValueError):
             continue
     return body.decode("cp1252", "replace")
+
+
+# --- messages -------------------------------------------------------------------------------------------
 
 
 class FlowMessage(NamedTuple):

@@ -1,6 +1,10 @@
 """The parser of `.task` files: each type and global event is a definition (K70).
 
 The group is the name of the file without its suffix.
+
+A type may ask work of people, if no program does it. Its answers are the states in which the task ends. The
+type may write it in the language of work, as `WORK <work>…</work>`. The people asked, the name and the
+answers come from the type, and are inserted into it.
 """
 
 from __future__ import annotations
@@ -225,6 +229,8 @@ class _FileReader:
         line, column = self._reading.source.place(written.at + begin)
         return Source.of_text(self._reading.source.path, written.text[begin:], line, column)
 
+
+# --- the work that a type asks of people ----------------------------------------------------------------
 
 INPUT = "object"
 """The id of the input that is the object."""
