@@ -361,21 +361,9 @@ def _put_held(batch: Batch, change: changes.Held) -> None:
         batch.held.append((change.run, eid))
 
 
-def _put_used(batch: Batch, change: changes.Used) -> None:
-    batch.marks.extend(MarkRow(*change.scope, eid, change.run) for eid in change.eids)
-
-
 def _put_withdrawn(batch: Batch, change: changes.Withdrawn) -> None:
     batch.outdated.extend(change.eids)
     batch.withdrawals.update((eid, WithdrawalRow(eid, change.why, False)) for eid in change.eids)
-
-
-def _put_doubted(batch: Batch, change: changes.Doubted) -> None:
-    batch.withdrawals.update((eid, WithdrawalRow(eid, "", True)) for eid in change.eids)
-
-
-def _put_confirmed(batch: Batch, change: changes.Confirmed) -> None:
-    batch.withdrawals.update(dict.fromkeys(change.eids))
 
 
 def _put_forgotten(batch: Batch, change: changes.Forgotten) -> None:
@@ -387,11 +375,15 @@ _PUT: dict[type, Callable[[Batch, Any], None]] = {
     changes.Added: _put_added,
     changes.Held: _put_held,
     changes.Unheld: lambda batch, change: batch.unheld.extend((change.run, eid) for eid in change.eids),
-    changes.Used: _put_used,
+    changes.Used: lambda batch, change: batch.marks.extend(
+        MarkRow(*change.scope, eid, change.run) for eid in change.eids
+    ),
     changes.Outdated: lambda batch, change: batch.outdated.extend(change.eids),
     changes.Withdrawn: _put_withdrawn,
-    changes.Doubted: _put_doubted,
-    changes.Confirmed: _put_confirmed,
+    changes.Doubted: lambda batch, change: batch.withdrawals.update(
+        (eid, WithdrawalRow(eid, "", True)) for eid in change.eids
+    ),
+    changes.Confirmed: lambda batch, change: batch.withdrawals.update(dict.fromkeys(change.eids)),
     changes.Keyed: lambda batch, change: batch.keys.append((change.name, change.expression, change.value)),
     changes.Labelled: lambda batch, change: batch.labels.extend((change.eid, name) for name in change.labels),
     changes.Undeclared: lambda batch, change: batch.undeclared.extend(change.eids),
