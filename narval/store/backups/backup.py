@@ -56,7 +56,9 @@ def back_up(
                     raise StoreError(
                         f"expected a store to back up, found none at {where}: the first start makes it"
                     )
-                rows = _chosen(source, names)
+                rows = list(source.agents())
+                if names:
+                    rows = [agent_named(rows, name) for name in dict.fromkeys(names)]
                 copying = _copying(source, rows, own, is_part=bool(names), told=told)
                 write_store(new, copying, is_backup=True)
                 if source.is_still():
@@ -84,11 +86,6 @@ def _copying(source: Look, rows: list[AgentRow], own: str, *, is_part: bool, tol
     own_rows = [] if isinstance(source.driver, File) else [row for row in source.agents() if row.name == own]
     numbers = {own_rows[0].agent: HOME_AGENT, HOME_AGENT: own_rows[0].agent} if own_rows else {}
     return Copying(source, told, {STORE, *(row.agent for row in rows)} if is_part else None, numbers)
-
-
-def _chosen(source: Look, names: Collection[str]) -> list[AgentRow]:
-    rows = list(source.agents())
-    return [agent_named(rows, name) for name in dict.fromkeys(names)] if names else rows
 
 
 def agent_named(rows: Collection[AgentRow], name: str) -> AgentRow:
