@@ -1,4 +1,8 @@
-"""The titles of elements of memory, as all surfaces show them: no row has only a number."""
+"""The titles of elements and the places of errors, as all surfaces show them.
+
+No row has only a number. The place of an error is the file and line of the action or of the part of a definition
+where it arose.
+"""
 
 from __future__ import annotations
 

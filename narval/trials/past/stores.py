@@ -1,4 +1,7 @@
-"""The stores with the past of an agent: its home's, and backups of it, all read-only."""
+"""The past of an agent as it is stored, in its home's store and in backups of it, all read-only.
+
+The answers of its calls outside are found by action and arguments.
+"""
 
 from __future__ import annotations
 

@@ -106,15 +106,11 @@ def _of_run(row: Row) -> Iterator[str]:
         yield f"  {named}: the same happens, {what}"
         return
     yield f"  {named}:"
-    for way, words in WAYS:
+    for (way, words), (other, _) in zip(WAYS, reversed(WAYS), strict=True):
         yield f"    {words} ({_phase(row[way])}):"
-        yield from (f"      {clean(line)}" for line in _way_lines(row[way], other=row[_other(way)]))
+        yield from (f"      {clean(line)}" for line in _way_lines(row[way], row[other]))
     if row["same"]:
         yield f"    {counted(row['same'], 'event')} either way"
-
-
-def _other(way: str) -> str:
-    return WAYS[1][0] if way == WAYS[0][0] else WAYS[0][0]
 
 
 def _phase(way: Row) -> str:
