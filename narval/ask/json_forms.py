@@ -12,10 +12,10 @@ from narval.agent.history import RunAt
 from narval.agent.incidents import error_of
 from narval.agent.run import Run
 from narval.agent.timers import ForgetRun, GiveUpCall, Job, StartRun
-from narval.ask.element_titles import place_of, title_in, titles
 from narval.ask.lookup import stays
 from narval.ask.registry import Form
 from narval.ask.runs.waiting import about, asked_in, waits_for
+from narval.ask.titles import place_of, title_in, titles
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.action.tool import Tool, arguments_declared
 from narval.core.definitions.prototype import Input, Output, Prototype

@@ -18,7 +18,6 @@ from narval.agent.run import Run
 from narval.ask import json_forms
 from narval.ask.asker import Asker
 from narval.ask.daemon.links import links_of
-from narval.ask.element_titles import TITLED, place_of, titles
 from narval.ask.json_forms import moment
 from narval.ask.lookup import definition_and_state, find_run, newer_code, standing_of
 from narval.ask.memory.element import story_of
@@ -27,6 +26,7 @@ from narval.ask.runs.conditions import judged
 from narval.ask.runs.listing import newest
 from narval.ask.runs.waiting import waits_of
 from narval.ask.text import text_of
+from narval.ask.titles import TITLED, place_of, titles
 from narval.ask.withholding import Secrets, check_told, relatives_told, waits_told
 from narval.core.agent_name import peer_of
 from narval.core.elements.element import parse

@@ -23,12 +23,12 @@ from narval.agent.incidents import FILE, NAMES, RUN, IncidentRow, IncidentRows
 from narval.agent.turn import Turn
 from narval.ask import json_forms
 from narval.ask.asker import PROGRAM, Asker
-from narval.ask.element_titles import place_of, title
 from narval.ask.lookup import command
 from narval.ask.paging import check_limit
 from narval.ask.registry import Form, operation
 from narval.ask.runs.acts import retry
 from narval.ask.runs.calls import tries_and_waits
+from narval.ask.titles import place_of, title
 from narval.ask.turn_index import TurnIndex, up_to_date
 from narval.core.elements.element import Origin
 from narval.core.elements.own_elements import ACKNOWLEDGED, make_acknowledged, read_acknowledged

@@ -19,11 +19,11 @@ from narval.agent.agent import AgentState
 from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
 from narval.ask import json_forms
-from narval.ask.element_titles import title_in
 from narval.ask.json_forms import moment, run_of
 from narval.ask.lookup import command, no_element
 from narval.ask.registry import operation
 from narval.ask.runs.conditions import obstacle_of
+from narval.ask.titles import title_in
 from narval.core.elements.element import Element
 from narval.core.elements.own_elements import OUTDATED, reason_in
 from narval.core.engines.engine import HeedsPeople

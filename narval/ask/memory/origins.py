@@ -13,12 +13,12 @@ from typing import Any
 
 from narval.agent.agent import AgentState
 from narval.ask import json_forms
-from narval.ask.element_titles import title_in
 from narval.ask.json_forms import CURRENT
 from narval.ask.lookup import command, no_element
 from narval.ask.memory.element import Makers, descent_of, reached
 from narval.ask.registry import Form, operation
 from narval.ask.runs.drawing import dot
+from narval.ask.titles import title_in
 from narval.core.elements.element import Element, Origin
 from narval.core.elements.names import is_sending
 from narval.core.engines.graph import Graph, GraphEdge, GraphNode, Tone, clipped

@@ -13,13 +13,13 @@ from typing import Any
 from narval.agent.agent import AgentState
 from narval.agent.run import Run
 from narval.ask import json_forms
-from narval.ask.element_titles import title
 from narval.ask.json_forms import moment
 from narval.ask.lookup import definition_and_state, find_run
 from narval.ask.registry import Form, operation
 from narval.ask.runs.drawing import arc_rows, graph_of, part_row
 from narval.ask.runs.figures import RunEnds
 from narval.ask.runs.notices import is_notice
+from narval.ask.titles import title
 from narval.ask.turn_index import up_to_date
 from narval.ask.why import why
 from narval.core.engines.engine import Retryable

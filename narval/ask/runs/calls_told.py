@@ -11,11 +11,11 @@ from typing import Any
 
 from narval.agent.agent import AgentState
 from narval.agent.run import Run
-from narval.ask.element_titles import title
 from narval.ask.json_forms import moment
 from narval.ask.registry import Form
 from narval.ask.runs.listing import lines_of
 from narval.ask.text import person, shortened
+from narval.ask.titles import title
 from narval.core.definitions.reading.durations import duration
 from narval.core.engines import commands
 from narval.core.engines.story import filled

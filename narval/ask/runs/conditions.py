@@ -8,8 +8,8 @@ from typing import Any
 
 from narval.agent.agent import AgentState
 from narval.agent.run import Run
-from narval.ask.element_titles import title
 from narval.ask.json_forms import moment
+from narval.ask.titles import title
 from narval.core.elements.changes import MarkScope
 from narval.core.engines.engine import Wait
 from narval.core.memory.lineage import fits_since

@@ -12,7 +12,6 @@ from narval.agent.history import past
 from narval.agent.relying import undoing_told
 from narval.agent.run import Run
 from narval.ask import json_forms
-from narval.ask.element_titles import title
 from narval.ask.json_forms import moment
 from narval.ask.lookup import definition_and_state, find_run, newer_code
 from narval.ask.paging import eids_of, gathered, moment_from
@@ -20,6 +19,7 @@ from narval.ask.registry import operation
 from narval.ask.runs.figures import RunEnds
 from narval.ask.runs.notices import TELLING
 from narval.ask.runs.waiting import WaitingRuns, check_sort, waits_for
+from narval.ask.titles import title
 from narval.ask.turn_index import up_to_date
 from narval.ask.withholding import Secrets, is_withheld, run_told
 from narval.core.elements.element import Element

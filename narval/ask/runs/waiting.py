@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from narval.agent.agent import AgentState
 from narval.agent.run import Run
-from narval.ask.element_titles import title
+from narval.ask.titles import title
 from narval.ask.turn_index import TurnIndex
 from narval.core.definitions.action.definition import Action
 from narval.core.engines.commands import SIGNAL, Call

@@ -21,8 +21,8 @@ from narval.agent.loop import Request
 from narval.agent.pacing import slowed_in
 from narval.agent.recovery import row_of
 from narval.agent.turn import Turn
-from narval.ask.element_titles import place_of
 from narval.ask.runs.listing import runs as list_runs
+from narval.ask.titles import place_of
 from narval.ask.why import why
 from narval.core.elements.element import Element
 from narval.core.engines.registry import is_standing, run_kinds, runnable

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
 from narval.ask.asker import CHAT, PROGRAM, Asker
-from narval.ask.element_titles import title
 from narval.ask.json_forms import moment
 from narval.ask.paging import gathered
 from narval.ask.people import no_such_person, onlooker, who_acts, why_not_administering
 from narval.ask.registry import Form, operation
+from narval.ask.titles import title
 from narval.core.agreeing import Who, refusal
 from narval.core.definitions.people.directory import Right, day_of, known_as
 from narval.core.definitions.suggestions import closest
