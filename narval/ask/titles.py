@@ -1,7 +1,7 @@
 """The titles of elements and the places of errors, as all surfaces show them.
 
-No row has only a number. The place of an error is the file and line of the action or of the part of a definition
-where it arose.
+No row has only a number. The place of an error is the file and line of the action or of the part of a
+definition where it arose.
 """
 
 from __future__ import annotations
