@@ -225,11 +225,9 @@ class _UnitReader:
             if tokens.accept(";"):
                 return
             tokens.advance()
-            if self._begins_call() and tokens.begins_line():
+            is_call = tokens.next.kind in ("name", "path") and tokens.ahead().kind == "("
+            if is_call and tokens.begins_line():
                 return
-
-    def _begins_call(self) -> bool:
-        return self._tokens.next.kind in ("name", "path") and self._tokens.ahead().kind == "("
 
     def _statement(self) -> syntax.Statement:
         tokens = self._tokens

@@ -57,10 +57,6 @@ EVENTS = (
 )
 
 
-def _of_window(row: Row) -> str:
-    return ", ".join(f"{count} {word}" for word, count in row["windows"].items() if count)
-
-
 TYPES = (
     Column("type", of("type")),
     Column("waiting", lambda row: "" if row["waiting"] is None else f"{row['waiting']:,}", right=True),
@@ -69,7 +65,7 @@ TYPES = (
     Column("at work", lambda row: f"{row['at_work']:,}" if row["at_work"] else "", right=True),
     Column("events", lambda row: f"{sum(row['events'].values()):,}" if any(row["events"].values()) else "",
            right=True),
-    Column("windows", _of_window),
+    Column("windows", lambda row: ", ".join(f"{n} {word}" for word, n in row["windows"].items() if n)),
     _at("next"),
 )  # fmt: skip
 CASES = (

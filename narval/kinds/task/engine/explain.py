@@ -100,7 +100,7 @@ def parts(definition: TaskDefinition, state: InstanceState) -> dict[str, list[di
     states = [
         {
             "id": name,
-            "state": _part_state(state, name),
+            "state": "here" if state.state == name else "entering" if state.entering == name else "open",
             "exposed": found.exposed,
             "since": state.since if state.state == name else None,
             "edges": dict(found.edges),
@@ -117,10 +117,6 @@ def parts(definition: TaskDefinition, state: InstanceState) -> dict[str, list[di
         for frame in state.frames
     ]
     return {"states": states, "scripts": scripts}
-
-
-def _part_state(state: InstanceState, name: str) -> str:
-    return "here" if state.state == name else "entering" if state.entering == name else "open"
 
 
 def explain(definition: TaskDefinition, state: InstanceState, identifier: str | None) -> str | None:
