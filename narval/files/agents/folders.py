@@ -21,7 +21,6 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
-from xml.sax.saxutils import escape
 
 import msgspec
 
@@ -195,6 +194,8 @@ class AgentTemplate(msgspec.Struct, frozen=True, kw_only=True):
 
     def filled(self, number: int, row: Mapping[str, str]) -> NewAgent:
         """The agent of a number, with checked values. Raises RequestError for an invalid name."""
+        from xml.sax.saxutils import escape  # here: it imports much, and a home may have no template
+
         values = {**self.defaults, **row, NUMBER: str(number)}
         name = _filled(self.name, values)
         try:
