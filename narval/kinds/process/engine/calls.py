@@ -19,6 +19,7 @@ from narval.kinds.process.engine.changes import CodeQueued, NodeCallMade
 from narval.kinds.process.engine.decision import NodeFault, ProcessDecision, hooks
 from narval.kinds.process.engine.state import NodeToken
 from narval.kinds.process.engine.tokens.rubric import evaluated
+from narval.kinds.process.engine.tokens.views import environment_of
 from narval.kinds.process.language.definition import NESTED, SCRIPT, Node
 
 WITH_PROTOTYPE = frozenset({"action", "transform"})
@@ -114,7 +115,7 @@ def _call_run(decision: ProcessDecision, node: Node, token: NodeToken, kind: str
     nearby = conditions.around(decision, token).nearby
     arguments: dict[str, Plain] | None = None
     if kind == "process":
-        arguments = {"environment": decision.state.environment_of(token), "token": token.id}
+        arguments = {"environment": environment_of(decision.state, token), "token": token.id}
     made = NodeCallMade(token.id, decision.identifier())
     _send(decision, made, kind, target.full_name, node, nearby=nearby, payload=arguments)
 
@@ -128,7 +129,7 @@ def _call_remote(decision: ProcessDecision, node: Node, token: NodeToken, kind: 
     produced = tuple(eid for rank in conditions.around(decision, token).nearby for eid in rank)
     payload: dict[str, Plain] | None = None
     if kind == "process":
-        payload = {"environment": decision.state.environment_of(token)}
+        payload = {"environment": environment_of(decision.state, token)}
     made = NodeCallMade(token.id, decision.identifier())
     _send(decision, made, kind, name, node, elements=produced, payload=payload, agent=node.agent)
     decision.command(commands.SetTimer(made.call, decision.event.at + limit))

@@ -20,6 +20,7 @@ from narval.kinds.process.engine.decision import (
 )
 from narval.kinds.process.engine.state import NodeToken
 from narval.kinds.process.engine.tokens import backtracking, flow
+from narval.kinds.process.engine.tokens.views import environment_of
 from narval.kinds.process.language.code import mask_of
 
 Arguments = dict[str, Plain]
@@ -186,7 +187,7 @@ def _environment(decision: ProcessDecision, arguments: Arguments) -> Value:
     if set_name is not None:
         return _of_set(decision, token, str(set_name), index, values)
     decision.write(values, token=token.id if token is not None else None)
-    shown = decision.state.environment_of(token) if token is not None else decision.state.environment
+    shown = environment_of(decision.state, token) if token is not None else decision.state.environment
     return {"environment": dict(shown)}
 
 

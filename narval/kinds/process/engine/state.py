@@ -339,10 +339,6 @@ class ProcessState(RunState, omit_defaults=True, gc=False):
             merged.update(self.nodes[self.arcs[number].parent].environment)
         return merged
 
-    def environment_of(self, token: NodeToken) -> dict[str, str]:
-        """The attributes of a token, layered over those of its process."""
-        return {**self.environment, **token.environment}
-
     def activate(self, token: NodeToken, guard: str) -> None:
         """Make a token active on its node, with the answer of the guard, "" for none. An answer clears an
         earlier failure of the guard.

@@ -13,6 +13,7 @@ from narval.core.engines.registry import engine_of
 from narval.core.errors import InternalError
 from narval.kinds.process.engine.changes import EVENT_OF_CHANGE, ProcessChange, ProcessCompleted
 from narval.kinds.process.engine.engine import token_view
+from narval.kinds.process.engine.tokens.views import environment_of
 from narval.kinds.process.language.code import ALL_EVENTS
 from tests.core.engines.dialogue import Dialogue, Refusal, decided
 
@@ -34,10 +35,10 @@ def diamond() -> tuple[Dialogue, int, Any]:
 def test_section_8_attributes_of_a_token_lie_over_those_of_the_process() -> None:
     said, run, state = diamond()
     said.says(run, "environment", node="d", set={"who": "eve", "size": 3})
-    assert dict(state.environment_of(state.nodes[state.newest["d"]])) == {"who": "eve", "size": "3"}
+    assert dict(environment_of(state, state.nodes[state.newest["d"]])) == {"who": "eve", "size": "3"}
     assert state.environment == {"who": "ada"}
     said.says(run, "environment", node="d", set={"who": None})
-    assert state.environment_of(state.nodes[state.newest["d"]])["who"] == "ada"
+    assert environment_of(state, state.nodes[state.newest["d"]])["who"] == "ada"
 
 
 def test_section_17_a_child_has_what_its_parents_had_when_it_came_to_be() -> None:

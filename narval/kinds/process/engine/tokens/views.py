@@ -143,6 +143,11 @@ def nearest_token(process: Process, state: ProcessState, start: int, node: str) 
     return None
 
 
+def environment_of(state: ProcessState, token: NodeToken) -> dict[str, str]:
+    """The attributes of a token, layered over those of its process."""
+    return {**state.environment, **token.environment}
+
+
 def sources(state: ProcessState, token: NodeToken) -> list[int]:
     """The node tokens whose attributes a token has copied, in order; later ones won.
 

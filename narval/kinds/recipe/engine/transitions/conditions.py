@@ -1,4 +1,4 @@
-"""What transitions wait for: dates and appointments, conditions, and conditions that must last.
+"""The waits of transitions: dates and appointments, conditions, and conditions that must last.
 
 The clock of a transition starts once its in-steps have ended, and one date is set (N25, N41, N45): the next
 that fits. The runtime reports its moment, and does so early if the clock was set back or the zone of the home

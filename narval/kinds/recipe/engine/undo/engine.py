@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
-import msgspec
 from lxml import etree
 
 from narval.core.definitions.action.definition import Action
@@ -22,10 +21,11 @@ from narval.core.engines.engine import Wait
 from narval.core.engines.events import UNDOES, Cancelled, Event, Returned, Started
 from narval.core.engines.graph import Graph, GraphEdge, GraphNode, Tone
 from narval.core.engines.outputs import judge
-from narval.core.engines.run_state import Moves, RunBegan, RunChange, RunState, add_caller, finished
+from narval.core.engines.run_state import RunBegan, RunChange, add_caller, finished
+from narval.kinds.recipe.engine.undo.state import Undoing, UndoState
 from narval.kinds.recipe.language.definition import Recipe
 
-kind = "plan-undo"
+kind = UndoState.KIND
 definition_kind = Recipe.kind
 part_word = "step"
 instead_of_retry = "what could not be undone is undone by hand"
@@ -33,42 +33,6 @@ instead_of_retry = "what could not be undone is undone by hand"
 _TONES: dict[str, Tone] = {
     "to do": "idle", "called": "active", "undone": "done", "failed": "failed", "no undo": "cancelled",
 }  # fmt: skip
-
-
-class Undoing(msgspec.Struct, omit_defaults=True, gc=False):
-    """A call to undo: its step, the action that undoes it ("" if there is none), its elements."""
-
-    step: str
-    undo: str
-    eids: tuple[int, ...] = ()
-    state: str = "to do"
-    """One of: to do, called, undone, failed, no undo."""
-
-
-class UndoState(RunState, omit_defaults=True):
-    """The state of a run that undoes another: the calls to undo, and the progress."""
-
-    KIND: ClassVar[str] = kind
-    MOVES: ClassVar[Moves] = {
-        "ready": frozenset({"undoing", "cancelled", "failed"}),
-        "undoing": frozenset({"done", "failed", "cancelled"}),
-    }
-
-    undoes: int = 0
-    """The run that is undone."""
-    steps: list[Undoing] = msgspec.field(default_factory=list)
-    """Its calls, last first."""
-    call: str = ""
-    """The call that is under way."""
-
-    @property
-    def undone_run(self) -> int:
-        """The run that it undoes."""
-        return self.undoes
-
-    def progress(self) -> Iterable[tuple[str, str]]:
-        """The steps with their states."""
-        return ((each.step, each.state) for each in self.steps)
 
 
 class UndoChange(RunChange, frozen=True):
