@@ -1,7 +1,7 @@
 """The page of the language for models: everything needed to write definitions, from the tables of their
 readers.
 
-It has at most 8,000 tokens as counted by `tokens_of`. `prompt.py` adds the content of the home.
+It has at most 8,000 tokens as counted by `tokens_of`. `driver.py` adds the content of the home.
 """
 
 from __future__ import annotations
