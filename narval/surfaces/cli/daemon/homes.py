@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from narval.ask.text import clean, counted
-from narval.files.home import Home
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, command
 from narval.surfaces.cli.session import Session
 
 if TYPE_CHECKING:
     from narval.core.errors import Fault
+    from narval.files.home import Home
 
 
 def _parted(home: Home, paths: tuple[Path, ...]) -> tuple[list[Path], list[Path]]:
