@@ -361,6 +361,10 @@ def _put_held(batch: Batch, change: changes.Held) -> None:
         batch.held.append((change.run, eid))
 
 
+def _put_used(batch: Batch, change: changes.Used) -> None:
+    batch.marks.extend(MarkRow(*change.scope, eid, change.run) for eid in change.eids)
+
+
 def _put_withdrawn(batch: Batch, change: changes.Withdrawn) -> None:
     batch.outdated.extend(change.eids)
     batch.withdrawals.update((eid, WithdrawalRow(eid, change.why, False)) for eid in change.eids)
@@ -375,9 +379,7 @@ _PUT: dict[type, Callable[[Batch, Any], None]] = {
     changes.Added: _put_added,
     changes.Held: _put_held,
     changes.Unheld: lambda batch, change: batch.unheld.extend((change.run, eid) for eid in change.eids),
-    changes.Used: lambda batch, change: batch.marks.extend(
-        MarkRow(*change.scope, eid, change.run) for eid in change.eids
-    ),
+    changes.Used: _put_used,
     changes.Outdated: lambda batch, change: batch.outdated.extend(change.eids),
     changes.Withdrawn: _put_withdrawn,
     changes.Doubted: lambda batch, change: batch.withdrawals.update(

@@ -341,7 +341,7 @@ ENTRANCES = {
     "daemon/messages/kinds:_add_all": a_run_abroad_fails,
     "daemon/messages/kinds:_begin": "tests/calls/test_labels_on_their_way.py",
     "ask/attention/incidents:acknowledge.work": BY_A_PERSON,
-    "ask/daemon/hooks:take_hook.work": BY_A_PERSON,
+    "ask/clients/outside:take_hook.work": BY_A_PERSON,
     "ask/documents:add_all": BY_A_PERSON,
     "ask/memory/changing:add.added": BY_A_PERSON,
     "ask/reminders:remind.work": BY_A_PERSON,
@@ -352,7 +352,7 @@ ENTRANCES = {
     "ask/runs/acts:start_in_turn": "tests/calls/test_labels_on_their_way.py",
     "kinds/task/operations/programs:task_init.work": BY_A_PERSON,
     "kinds/task/operations/administration:_begin": BY_A_PERSON,
-    "ask/runs/renewing:_begin_anew": "it is hearsay if the run that it takes the place of is",
+    "ask/runs/retrying:_begin_anew": "it is hearsay if the run that it takes the place of is",
 }
 DECISIONS = {
     "kinds/automaton/engine/running:_fed": OWN,
