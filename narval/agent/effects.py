@@ -10,14 +10,7 @@ import msgspec
 
 from narval.agent.agent import OVER_LIMIT, AgentState
 from narval.agent.run import Run
-from narval.agent.runs import (
-    answer_run,
-    cannot_start,
-    deliver_signal,
-    end_run,
-    start_run,
-    take_back,
-)
+from narval.agent.runs import answer_run, cannot_start, deliver_signal, end_run, start_run, take_back
 from narval.agent.timers import ForgetRun, GiveUpCall, StartRun
 from narval.agent.transaction import CallGivenUp, Transaction
 from narval.core.elements import changes

@@ -32,13 +32,7 @@ from narval.core.engines.events import (
     Signalled,
     Started,
 )
-from narval.core.engines.registry import (
-    engine_of,
-    engine_of_run,
-    is_standing,
-    runnable,
-    standing_kinds,
-)
+from narval.core.engines.registry import engine_of, engine_of_run, is_standing, runnable, standing_kinds
 from narval.core.kinds import UNDOING
 from narval.core.memory.labels import NONE, Labels
 from narval.core.memory.memory import Memory

@@ -25,13 +25,7 @@ from narval.core.engines.commands import Call, Program
 from narval.core.engines.events import Failure
 from narval.core.errors import ActionError
 from narval.core.trust.covering import ANYTHING, is_covered
-from narval.core.trust.needs import (
-    Attributes,
-    NamedPlaces,
-    Need,
-    needs_of_call,
-    written_in,
-)
+from narval.core.trust.needs import Attributes, NamedPlaces, Need, needs_of_call, written_in
 from narval.files.agents.collections import folder_of
 from narval.files.agents.settings import COLLECTIONS
 from narval.files.outside.services import AnyService, WebService, places_by_table

@@ -20,17 +20,7 @@ from narval.core.memory.labels import ANY_MODEL, FIXED, SECRET
 from narval.core.patterns.pattern import Pattern
 from narval.core.source.text import Source
 from narval.core.trust.parts import Part
-from narval.core.trust.rules import (
-    ALL,
-    FROM,
-    KNOWN,
-    SEVERITY,
-    Holding,
-    PartWord,
-    Rule,
-    Rules,
-    fits,
-)
+from narval.core.trust.rules import ALL, FROM, KNOWN, SEVERITY, Holding, PartWord, Rule, Rules, fits
 from narval.files import toml
 from narval.files.grants import shipped_definitions
 from narval.files.shipped import unloaded

@@ -23,15 +23,7 @@ from urllib.parse import quote
 from narval.core.elements.element import Element
 from narval.core.errors import StoreError
 from narval.store import tables
-from narval.store.batch import (
-    Batch,
-    DefinitionRow,
-    JournalRow,
-    KeptElement,
-    MarkRow,
-    RunRow,
-    SnapshotRow,
-)
+from narval.store.batch import Batch, DefinitionRow, JournalRow, KeptElement, MarkRow, RunRow, SnapshotRow
 from narval.store.memory import AlwaysNew, VolatileStore
 from narval.store.page import RunsPage
 from narval.store.postgresql.drivers import driver_of

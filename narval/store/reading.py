@@ -13,17 +13,7 @@ from narval.core.errors import StoreError, UnreadableError
 from narval.store import batch
 from narval.store.codec import decode_origin
 from narval.store.letters import DatabaseLetters
-from narval.store.rows import (
-    CurrentRow,
-    ElementRow,
-    FactRow,
-    HeldRow,
-    KeyRow,
-    LabelRow,
-    Row,
-    ScopeRow,
-    typed,
-)
+from narval.store.rows import CurrentRow, ElementRow, FactRow, HeldRow, KeyRow, LabelRow, Row, ScopeRow, typed
 from narval.store.statements import KEYS_AT_ONCE, MENTIONING
 from narval.store.store import ALL, AgentStore, RunHistory, Store
 from narval.store.tables import Dialect

@@ -7,11 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from narval.core.errors import (
-    NotBacktrackableError,
-    RequestError,
-    TokenError,
-)
+from narval.core.errors import NotBacktrackableError, RequestError, TokenError
 from tests.ask.processes import HEAD, LINE, At, nodes, problem, standing, state
 from tests.ask.test_processes import refused
 

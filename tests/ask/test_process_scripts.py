@@ -9,9 +9,7 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from narval.core.errors import (
-    NotBacktrackableError,
-)
+from narval.core.errors import NotBacktrackableError
 from narval.kinds.process.calls import tasks
 from tests.ask.processes import At, problem, standing, state
 from tests.ask.test_processes import refused

@@ -21,19 +21,7 @@ from narval.core.elements.element import CONTROL
 from narval.core.engines.effects import EFFECTS
 from narval.core.engines.events import Event
 from narval.files.shipped import shipped
-from tests.calls.test_labels import (
-    ASK,
-    CHILD,
-    MODULE,
-    PROMPT,
-    READS,
-    SEND,
-    WRITES,
-    asked,
-    recipe,
-    sent,
-    then,
-)
+from tests.calls.test_labels import ASK, CHILD, MODULE, PROMPT, READS, SEND, WRITES, asked, recipe, sent, then
 from tests.places import ROOT
 
 MORE = """

@@ -17,17 +17,7 @@ from narval.store.tables import HEAD
 from tests.acceptance.home import Narval, until
 from tests.postgres import fresh_schema, shared_server
 from tests.releases.records import records
-from tests.releases.released import (
-    BEGUN,
-    HERE,
-    WHEELS,
-    Released,
-    begin,
-    install,
-    new_home,
-    put,
-    version_of,
-)
+from tests.releases.released import BEGUN, HERE, WHEELS, Released, begin, install, new_home, put, version_of
 
 MOST = 3_000_000
 UNDER_WAY = {"running", "executing"}

@@ -13,10 +13,7 @@ import pytest
 from narval.core.engines.events import TimerFired
 from narval.core.errors import RefusedRowsError, StoreError
 from narval.store import sqlite
-from narval.store.batch import (
-    Advance,
-    Batch,
-)
+from narval.store.batch import Advance, Batch
 from narval.store.open import open_store
 from tests.store.stores import added, batch, content, entry, reopened, running
 

@@ -15,15 +15,7 @@ from narval.core.errors import StoreError
 from narval.store.codec import decode_entry
 from narval.store.open import open_store
 from narval.store.rows import LOST_PAGES
-from tests.store.stores import (
-    HARNESS,
-    PAGE,
-    Moved,
-    batch,
-    entry,
-    filled_store,
-    read_all,
-)
+from tests.store.stores import HARNESS, PAGE, Moved, batch, entry, filled_store, read_all
 
 
 @pytest.mark.parametrize("fill", [b"\0" * PAGE, b"\xff" * PAGE, bytes(range(256)) * (PAGE // 256)])

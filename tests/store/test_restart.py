@@ -10,15 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from narval.core.elements.element import Element, Origin
-from narval.store.batch import (
-    Batch,
-    DefinitionRow,
-    KeptElement,
-    MarkRow,
-    MomentRow,
-    QueuedRow,
-    WithdrawalRow,
-)
+from narval.store.batch import Batch, DefinitionRow, KeptElement, MarkRow, MomentRow, QueuedRow, WithdrawalRow
 from narval.store.open import open_store
 from tests.examples import examples
 from tests.store.stores import added, batch, reopened, running

@@ -7,15 +7,7 @@ import pytest
 from narval.core.elements import changes
 from narval.core.engines.commands import SetTimer
 from narval.core.engines.events import TimerFired
-from narval.store.batch import (
-    SLOTS,
-    Batch,
-    DefinitionRow,
-    JournalRow,
-    ResultRow,
-    SnapshotRow,
-    WithdrawalRow,
-)
+from narval.store.batch import SLOTS, Batch, DefinitionRow, JournalRow, ResultRow, SnapshotRow, WithdrawalRow
 from narval.store.codec import decode_entry, encode_entry
 from narval.store.memory import VolatileStore
 from narval.store.store import Store

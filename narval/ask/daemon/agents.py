@@ -29,13 +29,7 @@ from narval.daemon.daemon import Daemon
 from narval.daemon.dropped.drop_folder import standing
 from narval.files.agents.collections import AGENTS
 from narval.files.agents.folders import collections_text, make_folder
-from narval.files.agents.settings import (
-    AGENT_FILE,
-    LIMITS,
-    SETTINGS,
-    AgentSettings,
-    parse_stored_settings,
-)
+from narval.files.agents.settings import AGENT_FILE, LIMITS, SETTINGS, AgentSettings, parse_stored_settings
 from narval.store.batch import ACTIVE, SUSPENDED, AgentRow
 
 if TYPE_CHECKING:  # only a shared store has a fleet

@@ -116,9 +116,7 @@ async def _asked(daemon: Daemon) -> list[dict[str, Any]]:
 
 async def _waiting(daemon: Daemon) -> list[str]:
     """Sentences on the calls that are blocked now."""
-    from narval.ask.attention.lines import (
-        calls_that_wait,  # here: only the end of such a run needs it
-    )
+    from narval.ask.attention.lines import calls_that_wait  # here: only the end of such a run needs it
 
     return [row["text"] for row in await calls_that_wait(daemon)]
 

@@ -17,15 +17,7 @@ from narval.core.errors import RequestError
 from narval.core.trust.covering import is_covered
 from narval.core.trust.grants import Grant, digest_of, told_of
 from narval.daemon.daemon import Daemon
-from narval.files.grants import (
-    ASK,
-    GRANTS,
-    WAITING,
-    Standing,
-    grants_of,
-    standings,
-    write_grants,
-)
+from narval.files.grants import ASK, GRANTS, WAITING, Standing, grants_of, standings, write_grants
 from narval.files.shipped import unloaded
 from narval.system.confinement import confinement
 

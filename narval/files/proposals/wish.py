@@ -15,15 +15,7 @@ from narval.core.trust.parts import Part
 from narval.core.trust.rules import Facts, Rules, Verdict, decide
 from narval.files.home import Home
 from narval.files.outside.services import LanguageModel, service_named
-from narval.files.proposals.folder import (
-    DRAFTING,
-    LISTS,
-    Form,
-    Proposal,
-    check_name,
-    check_wish,
-    name_for,
-)
+from narval.files.proposals.folder import DRAFTING, LISTS, Form, Proposal, check_name, check_wish, name_for
 from narval.files.settings import Settings
 from narval.files.trust_file import load_trust
 

@@ -22,15 +22,7 @@ from narval.core.errors import DaemonGoneError, NarvalError, WorkRefusedError
 from narval.people.chat.messages import Answering, Asked, OpenForm, Reply
 from narval.people.mail.answers import ACTS, read_answer
 from narval.people.mail.writing import timestamp
-from narval.surfaces.chat.forms import (
-    STOP,
-    Question,
-    given,
-    next_field,
-    question,
-    value_of_button,
-    values_of,
-)
+from narval.surfaces.chat.forms import STOP, Question, given, next_field, question, value_of_button, values_of
 from narval.surfaces.chat.line import Dealt, Line
 
 FORM_SECONDS = 3600.0

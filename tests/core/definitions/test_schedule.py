@@ -13,14 +13,7 @@ from apscheduler.triggers.cron import CronTrigger
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from narval.core.definitions.schedule import (
-    FIELDS,
-    Schedule,
-    Time,
-    finer_omitted,
-    never,
-    schedule_of,
-)
+from narval.core.definitions.schedule import FIELDS, Schedule, Time, finer_omitted, never, schedule_of
 from narval.kinds.recipe.language.vocabulary import WORDS
 from tests.examples import examples
 

@@ -14,26 +14,26 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from narval.files.agents.senders import (
-    CALLERS,
-    HOOKS,
-    Caller,
-    Webhook,
-)
+from narval.files.agents.senders import CALLERS, HOOKS, Caller, Webhook
 from narval.files.agents.settings import AgentSettings
 from narval.files.outside.chats import CHATS, ChatSettings
+from narval.files.outside.cluster import CLUSTER_KEYS, ClusterSettings
 from narval.files.outside.mcp_servers import MCP, McpServer
 from narval.files.outside.peers import PeerSettings
 from narval.files.outside.services import KINDS_OF_SERVICES
-from narval.files.outside.sources import (
-    DATAFLOWS,
-    SOURCES,
-    FlowLimits,
-    FlowSource,
-)
+from narval.files.outside.sources import DATAFLOWS, SOURCES, FlowLimits, FlowSource
 from narval.files.people_file import PEOPLE_READERS
-from narval.files.outside.cluster import CLUSTER_KEYS, ClusterSettings
-from narval.files.settings import AGENT, FILE, MAIL, MAIL_READERS, PROPOSE, READERS, TABLES, ProposeSettings, Settings
+from narval.files.settings import (
+    AGENT,
+    FILE,
+    MAIL,
+    MAIL_READERS,
+    PROPOSE,
+    READERS,
+    TABLES,
+    ProposeSettings,
+    Settings,
+)
 from narval.files.toml import Reader, readers_of, taken_at_start
 from narval.files.web_settings import LINK, WEB, LinkSettings, WebSettings
 from tests.house.pages.tables import BAD_VALUES, code, codes, expected, table

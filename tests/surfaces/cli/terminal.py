@@ -7,9 +7,7 @@ import pty
 import subprocess
 from pathlib import Path
 
-from tests.surfaces.cli.command_line import (
-    program,
-)
+from tests.surfaces.cli.command_line import program
 
 
 def on_a_terminal(home: Path, *arguments: object, **environment: str) -> str:

@@ -19,16 +19,7 @@ from narval.store.tables import HEAD
 from narval.surfaces.cli.daemon import backups
 from narval.surfaces.control import client
 from tests.forked_commands import Command
-from tests.surfaces.cli.command_line import (
-    NAME,
-    daemon,
-    data,
-    make_home,
-    narval,
-    program,
-    until,
-    well,
-)
+from tests.surfaces.cli.command_line import NAME, daemon, data, make_home, narval, program, until, well
 
 
 @pytest.fixture

@@ -20,16 +20,7 @@ from narval.files.new_home import create_home
 from narval.surfaces.cli import COMMANDS, GROUPS, main
 from narval.surfaces.cli.command import CommandGroup
 from tests.house.operations_page import all_commands, of_commands
-from tests.surfaces.cli.command_line import (
-    NAME,
-    daemon,
-    data,
-    narval,
-    program,
-    run_of,
-    separately,
-    well,
-)
+from tests.surfaces.cli.command_line import NAME, daemon, data, narval, program, run_of, separately, well
 from tests.surfaces.cli.terminal import on_a_terminal
 
 SCHEMA = """\

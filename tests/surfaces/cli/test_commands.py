@@ -13,16 +13,7 @@ from lxml import etree
 from narval.ask.text import zone
 from narval.kinds.recipe.engine.state import PLAN_MOVES
 from narval.surfaces.cli.runs import STATES
-from tests.surfaces.cli.command_line import (
-    NAME,
-    daemon,
-    data,
-    make_home,
-    narval,
-    run_of,
-    separately,
-    well,
-)
+from tests.surfaces.cli.command_line import NAME, daemon, data, make_home, narval, run_of, separately, well
 from tests.surfaces.cli.terminal import on_a_terminal
 
 

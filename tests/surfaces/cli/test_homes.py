@@ -11,13 +11,7 @@ from click.testing import CliRunner, Result
 from lxml import etree
 
 from narval.surfaces.cli import main
-from tests.surfaces.cli.command_line import (
-    RECIPES,
-    daemon,
-    data,
-    narval,
-    well,
-)
+from tests.surfaces.cli.command_line import RECIPES, daemon, data, narval, well
 
 
 def test_init_makes_a_home_that_has_no_faults(tmp_path: Path) -> None:

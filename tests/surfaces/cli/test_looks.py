@@ -16,17 +16,7 @@ import pytest
 from narval.files.home import Home
 from narval.surfaces.cli.without_daemon import HomeView
 from narval.surfaces.control import client
-from tests.surfaces.cli.command_line import (
-    NAME,
-    begun,
-    daemon,
-    data,
-    ended,
-    line_of,
-    make_home,
-    narval,
-    well,
-)
+from tests.surfaces.cli.command_line import NAME, begun, daemon, data, ended, line_of, make_home, narval, well
 
 
 def looks(home: Path) -> list[list[str]]:

@@ -11,12 +11,7 @@ from pathlib import Path
 import msgpack
 import pytest
 
-from narval.core.errors import (
-    DaemonGoneError,
-    InternalError,
-    OperatorError,
-    RequestError,
-)
+from narval.core.errors import DaemonGoneError, InternalError, OperatorError, RequestError
 from narval.surfaces.control import wire
 from narval.surfaces.control.client import Client
 from tests.surfaces.control.served import answers, ended, raw, read, request, serving, until

@@ -13,14 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from narval.core import errors
-from narval.core.errors import (
-    DefinitionError,
-    ElementError,
-    Fault,
-    NarvalError,
-    PatternError,
-    RequestError,
-)
+from narval.core.errors import DefinitionError, ElementError, Fault, NarvalError, PatternError, RequestError
 from narval.surfaces.control import wire
 from narval.surfaces.control.client import Client
 from tests.examples import examples

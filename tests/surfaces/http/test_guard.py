@@ -12,16 +12,7 @@ from typing import Any
 import pytest
 from starlette.routing import compile_path
 
-from narval.surfaces.http.guard import (
-    FORM,
-    POLICY,
-    Guard,
-    Message,
-    Receive,
-    RequestLimits,
-    Scope,
-    Send,
-)
+from narval.surfaces.http.guard import FORM, POLICY, Guard, Message, Receive, RequestLimits, Scope, Send
 from narval.surfaces.http.page import PageRoute
 from narval.surfaces.http.place import WebPlace
 from narval.surfaces.http.saved_forms import SavedForms

@@ -12,12 +12,7 @@ from typing import Any, Literal
 
 from lxml import etree
 
-from narval.core.definitions.reading.python import (
-    RUNS,
-    CodeMaker,
-    first_paragraph,
-    misplaced_run,
-)
+from narval.core.definitions.reading.python import RUNS, CodeMaker, first_paragraph, misplaced_run
 from narval.core.elements.own_elements import xml_safe
 from narval.core.errors import Fault
 from narval.core.source.text import Source

@@ -15,11 +15,7 @@ from narval.core.source.text import Source
 from narval.core.source.xml import XmlNode
 from narval.kinds.dataflow.language.code import DataflowCode
 from narval.kinds.dataflow.language.compiling.compiler import Compiled, compile_plans
-from narval.kinds.dataflow.language.compiling.vocabulary import (
-    PlanVocabulary,
-    names_in,
-    operator_of,
-)
+from narval.kinds.dataflow.language.compiling.vocabulary import PlanVocabulary, names_in, operator_of
 from narval.kinds.dataflow.language.composition import BUNDLE, completed, parts_of
 from narval.kinds.dataflow.language.definition import DataflowDefinition, DataflowGraph
 from narval.kinds.dataflow.language.grammar import read_units

@@ -18,13 +18,7 @@ from narval.core.engines import commands
 from narval.core.engines.events import Migrated
 from narval.core.engines.run_state import Migration, MovedPart, NoPlace, copied, misnamed, renamed
 from narval.kinds.recipe.engine.changes import PlanMigrated
-from narval.kinds.recipe.engine.decision import (
-    OPEN,
-    POTENTIAL,
-    RecipeDecision,
-    classify,
-    spread_impossible,
-)
+from narval.kinds.recipe.engine.decision import OPEN, POTENTIAL, RecipeDecision, classify, spread_impossible
 from narval.kinds.recipe.engine.state import PlanState, StepRun, TransitionRun
 from narval.kinds.recipe.engine.steps.running import limit_of
 from narval.kinds.recipe.language.definition import Recipe, Step, Transition

@@ -7,16 +7,7 @@ from typing import Any
 
 import click
 
-from narval.ask.text import (
-    Row,
-    clean,
-    counted,
-    moment,
-    moment_in_zone,
-    moments_of_zone,
-    of_others,
-    size,
-)
+from narval.ask.text import Row, clean, counted, moment, moment_in_zone, moments_of_zone, of_others, size
 from narval.core.definitions.reading.durations import duration
 from narval.surfaces.cli.render.answers import MOST_LINES, section, standing
 from narval.surfaces.cli.render.tables import CALLS, LATER, LIMITS, RUNS, Column, fields

@@ -11,12 +11,7 @@ from narval.kinds.recipe.engine.state import PlanState
 from narval.kinds.recipe.language.definition import Recipe
 from tests.core.engines.dialogue import Dialogue, recipe, recipes, step, transition
 from tests.examples import examples
-from tests.kinds.recipe.engine.test_property import (
-    ACTIONS,
-    ELEMENTS,
-    happens,
-    plans,
-)
+from tests.kinds.recipe.engine.test_property import ACTIONS, ELEMENTS, happens, plans
 
 
 class Recorded:

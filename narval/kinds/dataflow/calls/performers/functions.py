@@ -8,12 +8,7 @@ from functools import partial
 from inspect import signature
 from typing import Any
 
-from narval.kinds.dataflow.calls.performers.performing import (
-    FlowAnswer,
-    Function,
-    in_batches,
-    only_output,
-)
+from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, Function, in_batches, only_output
 from narval.kinds.dataflow.calls.performers.tools import FlowTools
 from narval.kinds.dataflow.engine.network import batches
 from narval.kinds.dataflow.engine.network.requests import OperatorRequest

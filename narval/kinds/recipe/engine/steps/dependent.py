@@ -14,13 +14,7 @@ from narval.core.elements.element import Element
 from narval.core.engines.assignment import Assignment, Bindings, Slot, assign
 from narval.core.engines.decision import Inputs
 from narval.kinds.recipe.engine.decision import RecipeDecision
-from narval.kinds.recipe.engine.steps.inputs import (
-    InputSearch,
-    around,
-    asking_for,
-    check_taken,
-    names_each,
-)
+from narval.kinds.recipe.engine.steps.inputs import InputSearch, around, asking_for, check_taken, names_each
 from narval.kinds.recipe.language.definition import EACH, Step
 
 Dependencies = Mapping[str, frozenset[str]]

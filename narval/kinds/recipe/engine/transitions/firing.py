@@ -17,13 +17,7 @@ from narval.kinds.recipe.engine.changes import (
     TransitionFired,
     TransitionWaiting,
 )
-from narval.kinds.recipe.engine.decision import (
-    OPEN,
-    POTENTIAL,
-    RecipeDecision,
-    classify,
-    spread_impossible,
-)
+from narval.kinds.recipe.engine.decision import OPEN, POTENTIAL, RecipeDecision, classify, spread_impossible
 from narval.kinds.recipe.engine.steps import repeats
 from narval.kinds.recipe.engine.transitions import combinations, conditions
 from narval.kinds.recipe.engine.transitions.conditions import (

@@ -10,12 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from narval.core.engines.events import Cancelled, Event, Matched, Returned, Signalled, Started, TimerFired
-from narval.kinds.task.engine.server import (
-    instances,
-    queue,
-    raising,
-    rules,
-)
+from narval.kinds.task.engine.server import instances, queue, raising, rules
 from narval.kinds.task.engine.server.changes import (
     RaiserGone,
     ServerBegan,
