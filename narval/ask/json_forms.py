@@ -17,7 +17,8 @@ from narval.ask.registry import Form
 from narval.ask.runs.waiting import about, asked_in, waits_for
 from narval.ask.titles import place_of, title_in, titles
 from narval.core.definitions.action.definition import Action
-from narval.core.definitions.action.tool import Tool, arguments_declared
+from narval.core.definitions.action.tool import Tool
+from narval.core.definitions.action.tool_arguments import arguments_declared
 from narval.core.definitions.prototype import Input, Output, Prototype
 from narval.core.elements.changes import MarkScope
 from narval.core.elements.element import Element, Origin

@@ -27,7 +27,8 @@ from narval.calls.output_capture import end_prints
 from narval.calls.programs.reaper_client import ReaperClient
 from narval.calls.record import CallRecord, Outcome
 from narval.core.definitions.action.definition import Action
-from narval.core.definitions.action.tool import Tool, arguments_of
+from narval.core.definitions.action.tool import Tool
+from narval.core.definitions.action.tool_arguments import arguments_of
 from narval.core.definitions.library import Library
 from narval.core.definitions.suggestions import closest
 from narval.core.elements.element import Element

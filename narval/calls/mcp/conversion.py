@@ -17,7 +17,8 @@ from typing import Any
 from lxml import etree
 
 from narval.calls.kept_files import MCP_FILES, write_file
-from narval.core.definitions.action.tool import MOST_DEPTH, xml_name
+from narval.core.definitions.action.tool import xml_name
+from narval.core.definitions.action.tool_arguments import MOST_DEPTH
 from narval.core.elements.own_elements import xml_safe
 from narval.core.errors import ActionError
 

@@ -1,4 +1,4 @@
-"""What dataflows reach outside: pages of the web, and the addresses that `notify` sends to (T60).
+"""The outside that dataflows reach: pages of the web, and the addresses that `notify` sends to (T60).
 
 Pages are requested politely, and only where the settings allow it. A page that the server can compare is
 kept, and fetched again only if it has changed. The cache is an SQLite file in `var/` of the home. Deleting it

@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from narval.core.definitions.action.definition import Action
-from narval.core.definitions.action.tool import misfit_of
+from narval.core.definitions.action.tool_arguments import misfit_of
 from narval.core.definitions.known_attributes import attributes_read, unread_attributes
 from narval.core.definitions.library import Library, RunDefinition
 from narval.core.definitions.prototype import Output, Prototype
