@@ -53,6 +53,7 @@ CLASSES_ALLOWED: dict[str, str] = {
     "Cluster": "the calls of a cluster are sent there, and what becomes of them and of it is told here",
     "Daemon": "the parts of a home at work are opened, asked and closed by one object",
     "Dispatcher": "what is performed, and what is performed again after a start or an outage, is one thing",
+    "Frame": "a call of a plan, its tries, and what is passed, taken back and ended with each, are one thing",
     "Memory": "what elements, marks, contexts and doubts come to is asked and changed in one place",
     "ServerLeases": "all that a daemon asks of the table of leases, and knows of it, is one thing",
     "Supervisor": "each command of the lifecycle is done where hosts, calls and timers are",
