@@ -24,6 +24,7 @@ from narval.core.errors import PatternError
 from narval.core.patterns.pattern import Condition, compile_pattern
 from narval.core.source.text import END, LostError, Token
 from narval.kinds.task.language import words
+from narval.kinds.task.language.conditions import MISJUDGED, is_misjudged
 from narval.kinds.task.language.definition import Invocation, Mode, Script
 from narval.kinds.task.language.statements import begins_statement, read_code, read_statement, read_string
 from narval.kinds.task.language.times import read_length, read_time_spec, read_weekdays, seconds_of
@@ -317,6 +318,8 @@ def _condition(cursor: Cursor, parameters: list[str]) -> Condition | bool:
         at = place(blank + min(max(error.column - 1, 0), len(text)))
         cursor.fault(f"this condition is no XPath that narval can try: {error.message}", at)
         return True
+    if is_misjudged(text):
+        cursor.fault(MISJUDGED, place(blank))
     known = (*VARIABLES, *parameters)
     for name in sorted(pattern.variables.difference(known)):
         message = f"${name}: expected a parameter of the event, $object or $carried{closest(name, known)}"

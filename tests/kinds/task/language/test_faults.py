@@ -54,6 +54,21 @@ def test_K70_a_fault_of_a_type_is_shown_at_its_place(text: str, fault: str) -> N
     assert any(found.startswith(fault) for found in faults(text)), faults(text)
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "a[not(@x)] or b/@y",
+        "a/@x > $object/@x and not($carried)",
+        "not($object/@x = 2)",
+        "a[item[2]]/@x ge '2026-01'",
+        "a[some $x in item satisfies $x/@y]",
+        "boolean((a | b)[count(item) = 2])",
+    ],
+)
+def test_KA27_a_condition_about_one_element_is_fine(condition: str) -> None:
+    assert faults_of(f'ON EVENT e CONDITION "{condition}" ACTION') == []
+
+
 def test_K70_all_faults_of_a_file_are_told_at_once() -> None:
     found = faults(
         "TASK TYPE a\n  INITIAL ,\n  STATE 1 EXPOSED\n    ON EVENT e GOTO\n"

@@ -10,7 +10,6 @@ Conditions are judged on memory (KA4, KA31), the object and the event.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from html import escape
 from typing import Any
 
@@ -21,10 +20,8 @@ from narval.core.engines import commands
 from narval.core.engines.decision import Wanted
 from narval.core.engines.events import LABELS, Plain
 from narval.core.engines.view import GuardVerdict
-from narval.core.errors import PatternError
 from narval.core.memory.labels import recorded
 from narval.core.patterns.pattern import Bound, Condition
-from narval.core.patterns.syntax import Expression, Filter, FunctionCall, Path, parse, parts
 from narval.kinds.task.engine.server import changes
 from narval.kinds.task.engine.server.decision import (
     ServerDecision,
@@ -39,6 +36,7 @@ from narval.kinds.task.engine.server.decision import (
 )
 from narval.kinds.task.engine.server.ending import end_rule, follow_wait
 from narval.kinds.task.engine.server.state import EventRule, KnownInstance, RaisedEvent, rule_key
+from narval.kinds.task.language.conditions import is_of_memory
 from narval.kinds.task.language.definition import Rule
 from narval.kinds.task.language.windows import windows
 
@@ -376,24 +374,4 @@ def judge_bound(decision: ServerDecision, bound: Bound) -> GuardVerdict:
 
 def asks_memory(bound: Bound) -> bool:
     """False if a condition depends only on its variables, so that it is the same for all elements."""
-    return any(_looks_around(pattern.text) for pattern in bound.patterns)
-
-
-@lru_cache(maxsize=1024)
-def _looks_around(text: str) -> bool:
-    try:
-        return _is_of_context(parse(text))
-    except PatternError:  # XPath 3.1, whose syntax is not examined
-        return True
-
-
-def _is_of_context(node: Expression) -> bool:
-    """True if the value of an expression may differ between elements."""
-    match node:
-        case Path(origin=origin):
-            return origin is None or isinstance(origin, str) or _is_of_context(origin)
-        case Filter(primary=primary):
-            return _is_of_context(primary)
-        case FunctionCall(arguments=()):
-            return node.name not in ("true", "false")
-    return any(map(_is_of_context, parts(node)))
+    return any(is_of_memory(pattern.text) for pattern in bound.patterns)

@@ -121,6 +121,14 @@ def test_KA4_a_condition_is_judged_again_when_something_changes() -> None:
     assert (hall.watches, hall.wakes) == ({}, {})
 
 
+def test_KA27_a_condition_may_need_xpath_3_1() -> None:
+    hall = Hall(task("check", state("busy", rule(when="go[some $to in to satisfies $to ge 'b']"))))
+    hall.joins("check", "busy")
+    hall.arrives("<go><to>b</to></go>")
+    hall.raises("check")
+    assert len(hall.acts()) == 1
+
+
 def test_KA4_a_condition_on_the_object_waits_for_its_next_version() -> None:
     hall = Hall(task("check", state("busy", rule(when="$object/@ok = 'yes'", before_condition=before(60)))))
     eid = hall.object("<doc ok='no'/>")
