@@ -6,8 +6,9 @@ event or its end (K53, K54), and events are kept for them (KA12).
 Instances that wait for each other through synchronous events, across any number of types, are found and freed
 (KA10). A raiser waits for its receiver. When a receiver is chosen, the service run of the raiser's type is
 told the path of that wait and extends it backwards: to those that wait for the raiser, and so on. If the path
-reaches the receiver, all on it wait for each other, and the event that was raised last fails. The wait that
-closes a circle is always told, so no circle is overlooked, and nothing is stored.
+reaches the receiver, all on it wait for each other, and the event that was raised last fails. An event that
+no free instance can receive waits for the one that does an action in its state, or that alone is at work. The
+wait that closes a circle is told, and nothing is stored.
 """
 
 from __future__ import annotations
@@ -20,7 +21,14 @@ from narval.core.engines.events import Plain, Signalled
 from narval.kinds.task.engine.server import changes
 from narval.kinds.task.engine.server.changes import StoredTaken, WaitOver, WaitParked
 from narval.kinds.task.engine.server.decision import ServerDecision, stop_timer, unwatch, wake_name
-from narval.kinds.task.engine.server.state import RaisedEvent, Result, StoredEvent, ended, read_key
+from narval.kinds.task.engine.server.state import (
+    KnownInstance,
+    RaisedEvent,
+    Result,
+    StoredEvent,
+    ended,
+    read_key,
+)
 
 GRAVITY: tuple[Result, ...] = ("cancelled", "failed", "expired", "done")
 """Results, the most severe first."""
@@ -196,11 +204,44 @@ and the receiver.
 """
 
 
-def follow_wait(decision: ServerDecision, event: RaisedEvent, receiver: int) -> None:
+def follow_wait(decision: ServerDecision, event: RaisedEvent, receiver: int | str) -> None:
     """Follow the wait of a raiser for its receiver back to those that wait for the raiser."""
     if event.raiser and event.signal:
         wait = [event.id, decision.definition.full_name, event.raiser, receiver]
         _lead_on(decision, [wait], event.raiser_type)
+
+
+def follow_open_wait(decision: ServerDecision, event: RaisedEvent) -> None:
+    """Follow the wait of a raiser whose event no free instance can receive, if only one may receive it."""
+    if event.raiser and event.signal and (instance := _awaited(decision, event)):
+        follow_wait(decision, event, instance)
+
+
+def _awaited(decision: ServerDecision, event: RaisedEvent) -> int | str:
+    """The only instance that may receive an event which no free instance can, or the call that has just begun
+    it; 0 if several may, or none.
+    """
+    state, rules = decision.state, event.rules.values()
+    begins = decision.definition.invocation == "auto" and not state.called and not event.started
+    if begins or any(rule.stage != "open" for rule in rules):
+        return 0
+    meant = {one: entry for one, entry in state.at_work.items() if is_meant(event, entry)}
+    states = {rule.state for rule in rules}
+    acting = [one for one, entry in meant.items() if entry.acting and entry.state in states]
+    begun = [call for call, called in state.called.items() if not called.instance]
+    candidates: list[int | str] = [*acting] or [*meant, *begun]
+    return candidates[0] if len(candidates) == 1 else 0
+
+
+def _is(decision: ServerDecision, instance: int, one: int | str) -> bool:
+    """True if an instance is the one with this number, or the one that this call has begun."""
+    caller = decision.view.caller(instance)
+    return instance == one or (caller is not None and caller.call == one)
+
+
+def is_meant(event: RaisedEvent, entry: KnownInstance) -> bool:
+    """True if an instance is among those to whom an event is addressed."""
+    return (not event.users or entry.user in event.users) and (not event.roles or entry.role in event.roles)
 
 
 def _lead_on(decision: ServerDecision, way: Way, kind: str) -> None:
@@ -224,22 +265,26 @@ def _go_back(decision: ServerDecision, way: Way) -> None:
     last = way[-1][3]
     for event in list(_waiting_for(decision, raiser)):
         longer = [[event.id, decision.definition.full_name, event.raiser, raiser], *way]
-        if event.raiser == last:
+        if _is(decision, event.raiser, last):
             _break(decision, longer)
         elif event.raiser not in {wait[2] for wait in way}:
             _lead_on(decision, longer, event.raiser_type)
 
 
 def _waiting_for(decision: ServerDecision, instance: int) -> Iterator[RaisedEvent]:
-    """The events whose raisers wait for an instance, as their receiver or as the action of a global event."""
+    """The events whose raisers wait for an instance: as their receiver, as the only one that may become it,
+    or as the action of a global event.
+    """
     state = decision.state
     keys = list(state.chosen.get(instance, ()))
     caller = decision.view.caller(instance)
     if caller is not None and caller.call in state.acts:
         keys.append(state.acts[caller.call])
-    for key in keys:
-        event = state.events.get(read_key(key)[0])
-        if event is not None and event.raiser and event.signal:
+    raised = (state.events.get(read_key(key)[0]) for key in keys)
+    yield from (event for event in raised if event is not None and event.raiser and event.signal)
+    opened = {read_key(key)[0] for line in state.open.values() for key in line}
+    for event in (state.events[identifier] for identifier in sorted(opened)):
+        if event.raiser and event.signal and _is(decision, instance, _awaited(decision, event)):
             yield event
 
 

@@ -34,8 +34,8 @@ from narval.kinds.task.engine.server.decision import (
     upcoming,
     wake_name,
 )
-from narval.kinds.task.engine.server.ending import end_rule, follow_wait
-from narval.kinds.task.engine.server.state import EventRule, KnownInstance, RaisedEvent, rule_key
+from narval.kinds.task.engine.server.ending import end_rule, follow_open_wait, follow_wait, is_meant
+from narval.kinds.task.engine.server.state import EventRule, RaisedEvent, rule_key
 from narval.kinds.task.language.conditions import is_of_memory
 from narval.kinds.task.language.definition import Rule
 from narval.kinds.task.language.windows import windows
@@ -111,12 +111,8 @@ def receivers(decision: ServerDecision, event: RaisedEvent, state: str) -> Itera
     present = decision.state.present.get(state)
     for line in (present.idle, present.busy) if present is not None else ():
         for instance in line:
-            if _is_meant(event, decision.state.at_work[instance]):
+            if is_meant(event, decision.state.at_work[instance]):
                 yield instance
-
-
-def _is_meant(event: RaisedEvent, entry: KnownInstance) -> bool:
-    return (not event.users or entry.user in event.users) and (not event.roles or entry.role in event.roles)
 
 
 def judge(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
@@ -166,6 +162,8 @@ def _nobody(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
     begins = may_begin and (not event.started or is_under_way)
     if rule.before_condition is not None and _window(decision, rule) is None and not begins:
         _wait_for_next(decision, event, number, decision.now)
+    elif event.sync:
+        follow_open_wait(decision, event)
 
 
 def _judge_in_vain(

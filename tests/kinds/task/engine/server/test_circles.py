@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from narval.kinds.task.language.definition import TaskDefinition
-from tests.kinds.task.engine.server.hall import Hall, after, rule, state, task
+from tests.kinds.task.engine.server.hall import Hall, after, rule, said, state, task
 
 
 def type_(name: str, **more: object) -> TaskDefinition:
@@ -56,3 +56,42 @@ def test_KA10_a_line_that_closes_no_circle_goes_on() -> None:
     for act in hall.acts():
         hall.acted(act)
     assert (hall.events("a"), hall.events("b")) == ({}, {})
+
+
+def test_KA10_actions_that_raise_at_each_other() -> None:
+    hall = Hall(type_("a"), type_("b"))
+    one, other = hall.joins("a", "busy"), hall.joins("b", "busy")
+    hall.raises("a")  # its action raises at b, whose action raises at a
+    first = raises(hall, "b", one)
+    second = raises(hall, "a", other)
+    assert hall.answer_to(second)["result"] == "failed"
+    assert hall.answer_to(first) is None
+
+
+def test_KA10_an_action_that_raises_at_its_own_type_at_itself() -> None:
+    hall = Hall(type_("a"))
+    one = hall.joins("a", "busy")
+    hall.raises("a")
+    assert hall.answer_to(raises(hall, "a", one))["result"] == "failed"
+
+
+def test_KA10_assert_code_that_raises_before_its_server_knows_of_it() -> None:
+    hall = Hall(task("a", state("busy", rule()), invocation="auto"), type_("b"))
+    hall.put("a")
+    one, other = hall.instance("a", hall.begun()[0]), hall.joins("b", "busy")
+    first = raises(hall, "b", one)
+    second = raises(hall, "a", other)
+    assert hall.answer_to(second)["result"] == "failed"
+    assert hall.answer_to(first) is None
+
+
+def test_KA10_an_event_that_another_instance_may_receive_waits_for_it() -> None:
+    hall = Hall(type_("a"), type_("b"))
+    one, _, other = hall.joins("a", "busy"), hall.joins("a", "busy"), hall.joins("b", "busy")
+    hall.raises("a")
+    hall.raises("a")
+    raises(hall, "b", one)
+    signal = raises(hall, "a", other)
+    assert hall.answer_to(signal) is None
+    hall.acted(hall.acts()[1])  # that of the instance that waits for nobody
+    assert {said(act)["raiser"] for act in hall.acts()} == {0, one, other}
