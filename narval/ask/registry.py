@@ -96,7 +96,7 @@ def operation(
 _PLAIN_WORDS: Mapping[Any, tuple[str, str]] = MappingProxyType(
     {
         str: ("a text", "texts"),
-        bytes: ("a text of XML", "texts of XML"),
+        bytes: ("XML in bytes", "XML in bytes"),
         int: ("a whole number", "whole numbers"),
         float: ("a number", "numbers"),
         bool: ("true or false", "true or false"),

@@ -308,7 +308,7 @@ def test_cancel_ends_a_run_once(agent: Agent) -> None:
         ("show", {"run": "7"}, "expected run to be a whole number, got '7'"),
         ("show", {"run": True}, "expected run to be"),
         ("show", {"run": 777}, "there is no run 777"),
-        ("add", {"elements": "<a/>"}, "expected elements to be a list of texts of XML, got '<a/>'"),
+        ("add", {"elements": "<a/>"}, "expected elements to be a list of XML in bytes, got '<a/>'"),
         ("add", {"elements": ["<a/>"]}, "expected elements to be"),
         ("cancel", {"run": 7, "reason": "\ud800"}, "expected reason to be"),
         ("runs", {"colour": "red"}, "takes no argument 'colour'"),

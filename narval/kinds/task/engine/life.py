@@ -199,7 +199,8 @@ def _tell_end(decision: InstanceDecision) -> None:
         _conclude(decision)
         return
     if state.state not in (COMMIT, ABORT, EXCEPTION) and not state.routes:
-        raise ScriptFault("no-route", f"the script of {state.state} routes the object nowhere (KA16)")
+        why = f"the script of {state.state} routed the object nowhere; let each way through it route it"
+        raise ScriptFault("no-route", why)
     sent: dict[str, Plain] = {}
     if state.state in (ABORT, COMMIT):
         decision.change(changes.RoutesSent(0))  # routes that scripts chose on the way are dropped

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from lxml import etree
@@ -20,6 +21,9 @@ from narval.kinds.task.language.definition import (
     ScriptValue,
     name_of,
 )
+
+_NUMBER = re.compile(r"\s*-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)\s*")
+"""A text that compares as a number, as in XPath."""
 
 
 class ScriptFault(Exception):  # noqa: N818 - a fault of a script, not an error of narval
@@ -153,8 +157,6 @@ def _is_named(node: Any, name: str) -> bool:
 
 
 def _order(left: str, right: str) -> int:
-    try:
-        one, other = float(left), float(right)
-    except ValueError:
-        return (left > right) - (left < right)
-    return (one > other) - (one < other)
+    if _NUMBER.fullmatch(left) and _NUMBER.fullmatch(right):
+        return (float(left) > float(right)) - (float(left) < float(right))
+    return (left > right) - (left < right)

@@ -158,7 +158,9 @@ class ScriptRules:
             if self._no_assert:
                 self._fault(call, f"raise({event}): {self._no_assert}; remove it")
             return made, self._states.after(*at)
-        self._refer_to_event(call, event, f"raise({event})", lambda found: _no_rule(found, found.name, 0))
+        known = ", ".join(sorted(self._edge_events)) or "none"
+        what = f"raise({event}): the events of edges are {known}, and as a global event"
+        self._refer_to_event(call, event, what, lambda found: _no_rule(found, found.name, 0))
         return made, at
 
     # --- arguments --------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from narval.daemon.daemon import Daemon
 from narval.kinds.task.engine.state import InstanceState
 from narval.kinds.task.language.definition import TaskDefinition
 from narval.kinds.task.operations.administration import begin_with_event
-from narval.kinds.task.operations.telling import KIND, server_of, told, type_of
+from narval.kinds.task.operations.telling import KIND, renew, server_of, told, type_of
 
 LEASE = 3600.0
 """Seconds without a call after which a program counts as dead (K58)."""
@@ -144,6 +144,7 @@ async def task_get(daemon: Daemon, task: str, wait: float = 0.0, *, asker: Asker
     run = instance_of(daemon, task)
     state = run.state
     if isinstance(state, InstanceState) and state.stage == "busy" and state.object:
+        renew(daemon, asker, run)
         return _with_object(daemon, run, {"object": state.object, "case": state.case, "state": state.state})
     answer = await told(daemon, asker, run, "get", {}, wait=wait, program=run) or {}
     return _with_object(daemon, run, answer)
@@ -189,9 +190,10 @@ def _moved(run: Run, answer: dict[str, Any] | None) -> dict[str, Any]:
 
 
 @operation("read")
-async def task_state(daemon: Daemon, task: str) -> dict[str, Any]:
+async def task_state(daemon: Daemon, task: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
     """The state of the task (K50), the present version of its object, and the states that edges lead to."""
     run = instance_of(daemon, task)
+    renew(daemon, asker, run)
     state = run.state
     found = {"object": state.object, "case": state.case, "state": state.state}
     here = run.definition.states.get(state.state)
@@ -290,7 +292,10 @@ async def task_wait(
     `timeout` seconds; a `timeout` of None is no limit. In any case it returns after `wait` seconds, with
     `event` None.
     """
+    if timeout is not None and timeout < 0:
+        raise RequestError(f"expected a timeout of 0 seconds or more, got {timeout:g}")
     run = instance_of(daemon, task)
+    renew(daemon, asker, run)
     until = daemon.rounds.clock.now() + timeout if timeout is not None else None
     arguments: dict[str, Plain] = {"instance": run.eid, "event": event, "end": end, "until": until}
     server = server_of(daemon, type_of(daemon, run.name))

@@ -119,5 +119,15 @@ async def _come(
         await daemon.main_loop.wait_for(coming, min(filter(None, (left, lease / 2)), default=None))
         if coming.done() or program is None or not lease or daemon.main_loop.is_stopped():
             return
-        renewal = replace(by, name="renew", arguments={})
-        daemon.host.post(Delivery(program.eid, renewal))
+        _renew(daemon, program, by)
+
+
+def renew(daemon: Daemon, asker: Asker, program: Run) -> None:
+    """Renew the lease of a program whose call tells its instance nothing (K58)."""
+    if isinstance(program.state, InstanceState) and program.state.lease and not daemon.record_only:
+        act = PersonsAct(asker.way, asker.session)
+        _renew(daemon, program, Signalled(0, 0.0, "", "", (), {}, asker.person, asker.through, act))
+
+
+def _renew(daemon: Daemon, program: Run, by: Signalled) -> None:
+    daemon.host.post(Delivery(program.eid, replace(by, name="renew", arguments={})))

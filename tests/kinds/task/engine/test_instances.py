@@ -9,7 +9,9 @@ import pytest
 from narval.core.definitions.action.definition import Input, Output
 from narval.core.elements.canonical import canonical
 from narval.core.engines.events import Failure, OutputElement, Signalled
-from narval.kinds.task.language.definition import Rule
+from narval.kinds.task.engine.state import ScriptFrame
+from narval.kinds.task.engine.values import Values
+from narval.kinds.task.language.definition import Comparison, Rule, ScriptValue
 from tests.core.engines.dialogue import Refusal, action
 from tests.kinds.task.engine.instances import CASE, SERVER, Instances, perform, state, task, when
 
@@ -18,6 +20,24 @@ FREE = task(state("start", edges="mid FORWARD"), state("mid", edges="FORWARD COM
 
 def note(label: str) -> object:
     return perform("exec", f"'echo {label}")
+
+
+@pytest.mark.parametrize(
+    ("left", "operator", "right", "holds"),
+    [
+        ("10", "==", "10.0", True),
+        (" 9 ", "<", "10", True),
+        ("-2", "<", "1", True),
+        ("\N{ARABIC-INDIC DIGIT ONE}", "==", "1", False),
+        ("nan", "==", "1", False),
+        ("1_0", "==", "10", False),
+        ("abc", "<", "abd", True),
+    ],
+)
+def test_texts_that_are_numbers_compare_as_numbers(left: str, operator: Any, right: str, holds: bool) -> None:
+    test = Comparison(ScriptValue(left), operator, ScriptValue(right))
+    values = Values(Instances(task(state("a"))), ScriptFrame("action", "a"), 0)
+    assert values.holds(test) is holds
 
 
 # --- what scripts set -------------------------------------------------------------------------------------

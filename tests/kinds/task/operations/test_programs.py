@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 import pytest
@@ -203,6 +204,25 @@ def test_K41_a_global_event_is_raised_by_its_name(agent: Agent) -> None:
     assert agent.task_raise("w.NIGHT")["type"] == "w.NIGHT"
     assert len(agent.task_events("w.NIGHT")) == before + 1
     assert "did you mean 'w.NIGHT'?" in refused("no-type", agent.task_raise, "NIGHT")
+
+
+def test_K58_every_call_of_a_program_renews_its_lease(agent: Agent) -> None:
+    agent.task_put("w.scan", [SHEET])
+    task = str(agent.task_init("w.scan", lease=100)["task"])
+    agent.task_get(task, wait=60.0)
+    agent.task_assert(task, "reading")
+    for call in (agent.task_state, agent.task_get, partial(agent.task_wait, event="ev.never", wait=0)):
+        agent.elapse(seconds=60)
+        call(task)
+    agent.elapse(seconds=60)
+    assert agent.task_state(task)["state"] == "reading"
+    agent.elapse(seconds=101)
+    refused("over", agent.task_state, task)
+
+
+def test_K53_nobody_waits_for_less_than_no_time(agent: Agent) -> None:
+    with pytest.raises(RequestError, match="a timeout of 0 seconds or more, got -1"):
+        agent.task_wait(begun(agent), event="ev.never", timeout=-1)
 
 
 # --- who may ----------------------------------------------------------------------------------------------
