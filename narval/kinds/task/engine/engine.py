@@ -117,7 +117,7 @@ def _started(decision: InstanceDecision, event: Started) -> None:
         given = told.get("object", "")
         eid = int(given) if given.isdecimal() else next(iter(event.elements), 0)
         case = told.get("case", "")
-        life.begin(decision, eid, int(case) if case.isdecimal() else 0)
+        life.begin(decision, eid, int(case) if case.isdecimal() else 0, told.get("exception", ""))
 
 
 def _begin_global(decision: InstanceDecision, told: dict[str, str]) -> None:

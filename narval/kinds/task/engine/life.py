@@ -96,12 +96,14 @@ def given(decision: InstanceDecision, event: Returned, signal: str = "") -> None
         moves.begin_end(decision, "done")
 
 
-def begin(decision: InstanceDecision, eid: int, case: int) -> None:
-    """Begin with an object, or with none: assert the initial state."""
+def begin(decision: InstanceDecision, eid: int, case: int, exception: str = "") -> None:
+    """Begin with an object, or with none: assert the initial state, or EXCEPTION for this reason, if its case
+    asks where an object goes that cannot go on.
+    """
     decision.change(changes.ObjectTaken(decision.event.at, eid, case))
     if eid and eid not in decision.state.first:
         decision.add_to_context((eid,))
-    moves.enter(decision, decision.definition.initial)
+    moves.enter(decision, EXCEPTION if exception else decision.definition.initial, exception)
 
 
 # --- the work -------------------------------------------------------------------------------------------

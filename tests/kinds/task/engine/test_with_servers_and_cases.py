@@ -14,6 +14,7 @@ from narval.core.engines.effects import InForce
 from narval.core.engines.events import Caller, Failure, OutputElement, PersonsAct, Started
 from narval.core.source.text import Source
 from narval.kinds.task.engine import engine as instances
+from narval.kinds.task.engine.case import decision as decisions_of_cases
 from narval.kinds.task.engine.case import engine as cases
 from narval.kinds.task.engine.server import engine as servers
 from tests.core.engines.dialogue import Dialogue, action
@@ -188,6 +189,35 @@ def test_K47_a_purchase_is_aborted_and_its_order_compensated() -> None:
     said.answer(said.call_for("unorder"), value={"status": 0})
     assert said.state(case) == "aborted"
     assert said.at_work("g.check") == []
+
+
+BACK = """
+TASK TYPE turn
+  INVOCATION: AUTO
+  INITIAL turning
+  STATE turning EXPOSED
+    ON ASSERT { assert(FORWARD); }
+    ON EVENT go GOTO FORWARD
+  ON FORWARD route(turn);
+  ON EXCEPTION if (obj.n == "1") route(rest);
+
+TASK TYPE rest
+  INITIAL resting
+  STATE resting EXPOSED
+    ON EVENT go GOTO COMMIT
+"""
+
+
+@pytest.mark.parametrize(("number", "place"), [(1, ("task", "g.rest")), (2, ("held", "g.turn"))])
+def test_KA28_who_comes_too_often_goes_where_the_script_of_exception_says(
+    number: int, place: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decisions_of_cases, "MOST_VISITS", 3)
+    said = Works(BACK)
+    case = said.put("g.turn", f"<doc n='{number}'/>")
+    (member,) = said.states[case].members.values()
+    assert (member.state, member.type) == place
+    assert said.at_work("g.turn") == []
 
 
 def test_K16_what_is_stopped_begins_again() -> None:

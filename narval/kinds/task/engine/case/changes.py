@@ -67,6 +67,18 @@ class ObjectPut(PlaceFact, frozen=True):
             state.members[member.parent].composing += 1
 
 
+class ExceptionAsked(PlaceFact, frozen=True):
+    """An object cannot go on at a type, whose script of EXCEPTION is asked: the `call` of an instance."""
+
+    call: str
+    why: str
+
+    def apply(self, state: CaseState) -> None:
+        member = state.go_to(self.object, "task", self.at, self.at_type)
+        member.count_visit(self.at_type)
+        member.call, member.why = self.call, self.why
+
+
 class ObjectMoved(PlaceFact, frozen=True):
     """An object went to a type with a raised `event` (K39); without one, it is in the queue there."""
 

@@ -22,7 +22,7 @@ from narval.kinds.task.engine.case.state import (
     Routes,
     step_id,
 )
-from narval.kinds.task.language.definition import ABORT, TaskDefinition
+from narval.kinds.task.language.definition import ABORT, EXCEPTION, TaskDefinition
 
 MOST_VISITS = 100
 """The most times that an object, or a whole that it is part of, is put to one type (KA28)."""
@@ -103,13 +103,28 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
 
     # --- what cannot continue ------------------------------------------------------------------------------
 
-    def except_from(self, identity: int, type: str, kind: str, why: str) -> None:
-        """Hand an object to the type `exception` of the group (K29); without that type, hold it."""
-        taker = self.find_type(EXCEPTION_TYPE, type)
+    def except_from(self, identity: int, type: str, kind: str, why: str, *, was_asked: bool = False) -> None:
+        """Ask a type's script of EXCEPTION where an object goes, unless it `was_asked`. Without a script, the
+        type `exception` of the group takes the object (K29); without that type, hold it.
+        """
+        definition, taker = self.find_type(type), self.find_type(EXCEPTION_TYPE, type)
+        has_script = definition is not None and EXCEPTION in definition.routes
+        # The script may send the object back again and again, so that asking it counts as a visit.
+        if has_script and not was_asked and self.visits(identity, type) <= MOST_VISITS + 1:
+            self._ask_exception(identity, type, why)
+            return
         if taker is None or taker.full_name == type:
             self.hold(identity, type, kind, why)
         else:
             self.put(identity, taker.full_name)
+
+    def _ask_exception(self, identity: int, type: str, why: str) -> None:
+        """Begin an instance of a type in EXCEPTION; it reports where its script sends the object."""
+        call, now = self.identifier(), self.state.members[identity].now
+        environment: dict[str, Plain] = {"object": str(now), "case": str(self.state.eid), "exception": why}
+        self.change(changes.ExceptionAsked(self.event.at, identity, type, call, why))
+        asked, payload = (call, TaskDefinition.kind, type, str(identity)), {"environment": environment}
+        self.ask(commands.Call(*asked, elements=(now,), payload=payload))
 
     def hold(self, identity: int, type: str, kind: str, why: str) -> None:
         """Hold an object that cannot continue by itself; a person must act."""
@@ -223,13 +238,26 @@ def resume_chain(decision: CaseDecision, by: str) -> int:
 def withdraw(decision: CaseDecision, identity: int, why: str) -> None:
     """Tell the server of an object's type to give the object back, wherever the server has it."""
     member = decision.state.members[identity]
+    if member.call:
+        decision.command(commands.CancelCall(member.call))
+        decision.end_object(identity, "withdrawn", why)
+        return
     decision.change(changes.WithdrawalAsked(decision.event.at, identity))
     decision.tell(identity, member.type, "withdraw", {"object": member.now, "why": why})
 
 
-def compensator_returned(decision: CaseDecision, event: Returned) -> None:
-    """Handle the end of a compensator."""
+def run_returned(decision: CaseDecision, event: Returned) -> None:
+    """Handle the end of a compensator, or of an instance that has not said where its object goes after
+    EXCEPTION.
+    """
     state, number = decision.state, decision.state.link
+    identity = next((one for one, member in state.members.items() if member.call == event.call), None)
+    if identity is not None:
+        member = state.members[identity]
+        problem = event.problem.message if event.problem is not None else "it was given up"
+        why = f"{member.why}; its script of EXCEPTION: {problem}"
+        decision.except_from(identity, member.type, "exception", why, was_asked=True)
+        return
     if number is None or state.trail[number].call != event.call:
         return
     decision.add_to_context(event.eids)

@@ -28,9 +28,9 @@ from narval.kinds.task.engine.case.decision import (
     CaseDecision,
     abort,
     compensator_of,
-    compensator_returned,
     continue_chain,
     resume_chain,
+    run_returned,
     undo_all,
     withdraw,
 )
@@ -92,10 +92,10 @@ def _started(decision: CaseDecision, event: Started) -> None:
 
 
 def _returned(decision: CaseDecision, event: Returned) -> None:
-    """Handle the end of a compensator, or a server's answer; ignore a mere confirmation."""
+    """Handle the end of a run that the case called, or a server's answer; ignore a mere confirmation."""
     call = decision.view.pending_call(event.call)
     if call is None or call.kind != SIGNAL:
-        compensator_returned(decision, event)
+        run_returned(decision, event)
         return
     identity = int(call.step)
     member, signal = decision.state.members[identity], (call.payload or {})["signal"]
@@ -195,7 +195,8 @@ def _ended(decision: CaseDecision, event: Signalled) -> None:
         return
     left = decision.follow(identity, divided, routes)
     if left and result == EXCEPTION:
-        decision.except_from(identity, type, "exception", why or f"{type} came to {EXCEPTION}")
+        why = why or f"{type} came to {EXCEPTION}"
+        decision.except_from(identity, type, "exception", why, was_asked=True)
     elif left:
         why = f"no script of {type} routes it after {result}; name the type where it goes"
         decision.hold(identity, "", "no-route", why)

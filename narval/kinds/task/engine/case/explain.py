@@ -125,6 +125,8 @@ def _told(state: CaseState, member: Member) -> str:
         case "task" if member.composes:
             missing = ", ".join(_missing(state, member))
             return f"by {member.type} that all parts are there{f'; missing: {missing}' if missing else ''}"
+        case "task" if member.call:
+            return f"by the script of EXCEPTION of {member.type} where it goes: {member.why}"
         case "task":
             at = f"narval task where {member.now}"
             return f"by {member.type}, which has it in its queue or at work, where it goes: {at}"
@@ -238,6 +240,7 @@ part_word = "object"
 
 story: Story = {
     "ObjectPut": Fact("{object:element} goes to {at_type}."),
+    "ExceptionAsked": Fact("{object:element} cannot go on at {at_type}: {why}."),
     "ObjectMoved": Fact("{object:element} goes to {at_type}[, with event {event}]."),
     "ObjectLeft": Fact(
         "{at_type} is done with {was:element}: {result}[, {why}][; it gave {outputs:element}]."

@@ -69,6 +69,8 @@ class Member(msgspec.Struct, omit_defaults=True):
     """The instance that has it, or had it last."""
     composes: bool = False
     """True while it waits for the other parts."""
+    call: str = ""
+    """The call of the instance that runs its type's script of EXCEPTION."""
     why: str = ""
     """The reason for its state."""
     error: int = 0
@@ -191,7 +193,7 @@ class CaseState(RunState, omit_defaults=True):
         self.held += (to == "held") - (before == "held")
         if member.composes:
             self.members[member.parent].composing -= 1
-        member.state, member.since, member.composes = to, at, False
+        member.state, member.since, member.composes, member.call = to, at, False, ""
         if self.status in ("active", "held"):
             status = "held" if self.held else "active"
             if status != self.status:

@@ -19,8 +19,8 @@ INSTANCE = 900
 Routes = Iterable[tuple[str, int]]
 
 
-def task(name: str, by: str = "", composed: tuple[str, ...] = (), abort: bool = False) -> TaskDefinition:
-    """A task type of the group `g`; `by` compensates it, and `abort`: it has a script of ABORT."""
+def task(name: str, by: str = "", composed: tuple[str, ...] = (), script: str = "") -> TaskDefinition:
+    """A task type of the group `g`; `by` compensates it, and it has a script of the state `script`."""
     states = {state: TaskState(state) for state in ("work", *PREDEFINED)}
     return TaskDefinition(
         group="g",
@@ -29,7 +29,7 @@ def task(name: str, by: str = "", composed: tuple[str, ...] = (), abort: bool = 
         states=states,
         compensated_by=by,
         composed_from=composed,
-        routes={"ABORT": ()} if abort else {},
+        routes={script: ()} if script else {},
     )
 
 
@@ -149,9 +149,14 @@ class Cases(Dialogue):
             parts={str(eid): made for eid, made in (parts or {}).items()},
         )
 
+    def asked(self) -> Call:
+        """The call of a compensator, or of an instance whose script of EXCEPTION is asked."""
+        (call,) = [call for _, call in self.calls.values() if call.kind == "task"]
+        return call
+
     def compensates(self, *, well: bool = True) -> tuple[str, tuple[int, ...]]:
         """The compensator under way is over; its name, and what it was given."""
-        (call,) = [call for _, call in self.calls.values() if call.kind == "task"]
+        call = self.asked()
         self.answer(call, problem=None if well else Failure("run-failed", "the bank said no"))
         return call.name, call.elements
 

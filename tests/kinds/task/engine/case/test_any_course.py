@@ -31,9 +31,13 @@ class Course(RuleBasedStateMachine):
 
     @initialize(has_exception=st.booleans())
     def begins(self, has_exception: bool) -> None:
-        made = [task("a", "undo_a", abort=True), task("b", "undo_b", abort=True), task("plain", abort=True)]
-        made += [task(COMPOSES, composed=("a", "b"), abort=True), task("undo_a"), task("undo_b")]
-        self.cases = Cases(*made, *([task("exception", abort=True)] if has_exception else []))
+        made = [
+            task("a", "undo_a", script="ABORT"),
+            task("b", "undo_b", script="ABORT"),
+            task("plain", script="ABORT"),
+        ]
+        made += [task(COMPOSES, composed=("a", "b"), script="ABORT"), task("undo_a"), task("undo_b")]
+        self.cases = Cases(*made, *([task("exception", script="ABORT")] if has_exception else []))
         first = self.cases.add("<thing/>")
         self.case = self.cases.begins_case("a", first)
         self.reference = CaseReference(first, has_exception)

@@ -57,7 +57,7 @@ def test_K47_a_compensator_is_given_the_object_as_it_is_now() -> None:
 
 
 def test_K47_ON_ABORT_routes_the_object_once_all_is_undone() -> None:
-    cases, case, order = paid(task("pack", abort=True), "letter")
+    cases, case, order = paid(task("pack", script="ABORT"), "letter")
     cases.passes_task(case, order, ("pack", 0))
     cases.passes_task(case, order, result="ABORT")
     cases.compensates()
@@ -70,7 +70,7 @@ def test_K47_ON_ABORT_routes_the_object_once_all_is_undone() -> None:
 
 
 def test_K47_a_script_of_ABORT_that_routes_nothing_ends_the_object() -> None:
-    cases = Cases(task("enter", abort=True))
+    cases = Cases(task("enter", script="ABORT"))
     case = cases.begins_case("enter", order := cases.add("<order/>"))
     assert cases.passes_task(case, order, result="ABORT") == {"blocked": False}, "nothing is to be undone"
     cases.says_of(case, "routed", object=order, routes=[])
@@ -192,7 +192,7 @@ def test_KA21_a_compensator_that_ran_is_not_compensated_itself() -> None:
 
 
 def test_KA20_what_is_routed_while_the_chain_is_blocked_goes_once_all_is_undone() -> None:
-    cases, case, order = paid(task("pack", abort=True), "letter")
+    cases, case, order = paid(task("pack", script="ABORT"), "letter")
     cases.passes_task(case, order, ("pack", 0))
     cases.passes_task(case, order, result="ABORT")
     cases.compensates(well=False)
@@ -205,7 +205,7 @@ def test_KA20_what_is_routed_while_the_chain_is_blocked_goes_once_all_is_undone(
 
 
 def test_KA20_what_is_divided_while_the_chain_is_blocked_goes_on_as_its_parts() -> None:
-    cases, case, order = paid(task("pack", abort=True), "letter")
+    cases, case, order = paid(task("pack", script="ABORT"), "letter")
     cases.passes_task(case, order, ("pack", 0))
     cases.passes_task(case, order, result="ABORT")
     cases.compensates(well=False)
@@ -249,7 +249,7 @@ def test_K47_an_object_that_is_held_needs_nobody_to_withdraw_it() -> None:
 
 
 def test_K47_an_instance_that_is_gone_routes_nothing() -> None:
-    cases, case, order = paid(task("pack", abort=True))
+    cases, case, order = paid(task("pack", script="ABORT"))
     cases.passes_task(case, order, ("pack", 0))
     cases.passes_task(case, order, result="ABORT")
     cases.says_of(case, "gone", signal="i5")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from narval.core.engines.events import Failure
 from narval.kinds.task.engine.case.decision import MOST_VISITS
 from tests.core.engines.dialogue import Refusal
 from tests.kinds.task.engine.case.cases import Cases, task
@@ -176,6 +177,55 @@ def test_KA28_an_object_that_comes_back_too_often_is_an_exception() -> None:
     assert cases.error()["type"] == "visits"
     cases.says(case, "retry")
     assert cases.places(case) == {cheque: "enter"}, "by hand it may"
+
+
+def comes_too_often(cases: Cases) -> tuple[int, int]:
+    """A case whose object comes to a type once too often; and the object."""
+    case = cases.begins_case("enter", cheque := cases.add("<cheque/>"))
+    for _ in range(MOST_VISITS):
+        cases.passes_task(case, cheque, ("enter", 0))
+    return case, cheque
+
+
+def test_KA28_the_script_of_exception_is_asked_where_it_goes() -> None:
+    cases = Cases(task("enter", script="EXCEPTION"), "exception", "other")
+    case, cheque = comes_too_often(cases)
+    asked = cases.asked()
+    assert (asked.name, asked.elements) == ("g.enter", (cheque,))
+    said = {"object": str(cheque), "case": str(case)}
+    why = f"it has been at g.enter {MOST_VISITS} times; see why it comes back"
+    assert asked.payload == {"environment": {**said, "exception": why}}
+    (wait,) = waits(cases, case)
+    assert wait.text == f"by the script of EXCEPTION of g.enter where it goes: {why}"
+    cases.passes_task(case, cheque, ("other", 0), result="EXCEPTION")
+    cases.answer(asked, problem=Failure("run-failed", "failed"))
+    assert cases.places(case) == {cheque: "other"}
+
+
+def test_KA28_a_script_of_exception_that_routes_nowhere_or_cannot_begin_is_asked_once() -> None:
+    cases = Cases(task("enter", script="EXCEPTION"), "exception")
+    case, cheque = comes_too_often(cases)
+    cases.passes_task(case, cheque, result="EXCEPTION")
+    assert cases.places(case) == {cheque: "exception"}
+    cases = Cases(task("enter", script="EXCEPTION"))
+    case, cheque = comes_too_often(cases)
+    cases.answer(cases.asked(), problem=Failure("run-failed", "out of order"))
+    assert (cases.state(case), cases.error()["type"]) == ("held", "exception")
+
+
+def test_KA28_a_script_of_exception_that_sends_the_object_back_is_not_asked_for_ever() -> None:
+    cases = Cases(task("enter", script="EXCEPTION"))
+    case, cheque = comes_too_often(cases)
+    for _ in range(2):
+        cases.passes_task(case, cheque, ("enter", 0), result="EXCEPTION")
+    assert (cases.state(case), cases.error()["type"]) == ("held", "visits")
+
+
+def test_K47_an_object_whose_script_of_exception_is_asked_is_withdrawn() -> None:
+    cases = Cases(task("enter", script="EXCEPTION"))
+    case, cheque = comes_too_often(cases)
+    cases.says(case, "cancel")
+    assert (cases.state(case), cases.places(case)) == ("cancelled", {cheque: "withdrawn"})
 
 
 def test_KA28_what_is_split_again_and_again_is_counted_too() -> None:
