@@ -317,8 +317,7 @@ def _identity(decision: CaseDecision, *objects: Plain) -> int:
 def _divided(decision: CaseDecision, identity: int, now: int, said: dict[str, Plain]) -> Divisions:
     """The divided objects, each before its parts. Raises RefusedSignal."""
     given = said.get("parts")
-    found = list[tuple[int, tuple[int, ...]]]()
-    members = decision.state.members
+    found, members = list[tuple[int, tuple[int, ...]]](), decision.state.members
     for whole, pieces in given.items() if isinstance(given, dict) else ():
         object, eids = int(whole), _numbers(pieces)
         if any(eid in members for eid in eids):
