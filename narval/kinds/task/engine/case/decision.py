@@ -123,8 +123,8 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
         call, now = self.identifier(), self.state.members[identity].now
         environment: dict[str, Plain] = {"object": str(now), "case": str(self.state.eid), "exception": why}
         self.change(changes.ExceptionAsked(self.event.at, identity, type, call, why))
-        asked, payload = (call, TaskDefinition.kind, type, str(identity)), {"environment": environment}
-        self.ask(commands.Call(*asked, elements=(now,), payload=payload))
+        asked = (call, TaskDefinition.kind, type, str(identity))
+        self.ask(commands.Call(*asked, elements=(now,), payload={"environment": environment}))
 
     def hold(self, identity: int, type: str, kind: str, why: str) -> None:
         """Hold an object that cannot continue by itself; a person must act."""
