@@ -312,6 +312,12 @@ def test_T2_T3_each_fault_has_its_place_and_its_next_step(text: str, wanted: str
     assert wanted in faults(text)
 
 
+def test_an_empty_literal_may_have_any_attributes() -> None:
+    calls = 'select("n > 1", x : a) join("n = m", x, y : b) union((x, y) : c) difference(y, x : d)'
+    streams = 'makestream2("[]" : x) makestream2("[{\\"m\\": 1}]" : y)'
+    assert faults(plan(f"{streams} {calls}", outputs="a, b, c, d")) == []
+
+
 def test_TA31_an_input_without_a_type_has_that_of_its_consumers() -> None:
     found = one(
         plan(

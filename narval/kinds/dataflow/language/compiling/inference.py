@@ -237,7 +237,7 @@ def _grouped(given: CallColumns) -> Columns:
 
 def _inline(given: CallColumns) -> Columns:
     tuples = given.parsed.get("literal")
-    return tuples.attributes if isinstance(tuples, InlineTuples) else None
+    return (tuples.attributes or None) if isinstance(tuples, InlineTuples) else None
 
 
 _MADE: Mapping[str, Callable[[CallColumns], Columns]] = {
