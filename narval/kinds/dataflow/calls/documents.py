@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from decimal import Decimal
 from math import isfinite
 from typing import Any
 
@@ -44,6 +45,9 @@ RELATION, TUPLE, VALUE_OF = "relation", "tuple", "value"
 """The elements for a relation, for a tuple in it, and for a value."""
 
 _PLAIN = re.compile(r"[+-]?(?:\d+(?P<rest>(?:\.\d+)?(?P<exponent>[eE][+-]?\d+)?))", re.ASCII)
+
+_EXACT = 15
+"""The most digits that a 64-bit float always keeps."""
 
 _STREAMS = ("TupleStream", "Relation", "Object")
 """The types of inputs that take tuples."""
@@ -126,12 +130,15 @@ def number_in(text: str) -> int | float | None:
     """The number that a text denotes; None if it is not a number.
 
     A plain number has digits, a point before decimals, and an optional sign and exponent. Nothing is guessed:
-    a comma may precede decimals or separate thousands.
+    a comma may precede decimals or separate thousands. Decimals beyond the precision of a 64-bit float are
+    rounded; the whole part never is.
     """
     plain = _PLAIN.fullmatch(text.strip())
     if plain is None or not isfinite(number := float(plain[0])):
         return None
     if plain["rest"]:
+        if len(plain[0]) > _EXACT and int(Decimal(repr(number))) != int(Decimal(plain[0])):
+            return None
         return (
             int(number) if not plain["exponent"] and number.is_integer() and abs(number) < 2**53 else number
         )

@@ -220,6 +220,8 @@ def test_a_sum_does_not_depend_on_the_order(size: int) -> None:
     dataflow = plan("x", "Object y", 'aggregate("n", "sum", x : y)')
     numbers = [{"n": value} for value in [0.1] * 10 + [1e16, 1, -1e16]]
     assert FlowDriver(dataflow).feed("x", numbers, size).end("x").run().values["y"] == 2.0
+    numbers = [{"n": value} for value in (9007199254740993, 0.1, 0.2)]
+    assert FlowDriver(dataflow).feed("x", numbers, size).end("x").run().values["y"] == 9007199254740994
 
 
 @given(TUPLES, SIZES, st.sampled_from(["t", "n, t"]), ROOMS)

@@ -216,7 +216,8 @@ class ColumnFolding:
         if self._found is None:
             return 0 if self._func == "sum" else None
         whole, parts = self._found
-        total = whole + fsum(parts) if parts else whole
+        high = float(whole) if parts else 0.0
+        total = fsum((high, whole - int(high), *parts)) if parts else whole
         return total if self._func == "sum" else total / self._seen
 
 
