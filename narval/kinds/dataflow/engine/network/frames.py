@@ -153,7 +153,11 @@ class Frame:
         self._frames.machine.tell(RequestsWithdrawn(given_up, self.id, self.epoch.number))
 
     def control(self, call: OperatorCall) -> None:
-        """Carry out an operator that acts on its transaction."""
+        """Carry out an operator that acts on its transaction, once what enabled it has reached all others."""
+        epoch = self.epoch
+        self._later(lambda: None if epoch.is_over else self._control(call))
+
+    def _control(self, call: OperatorCall) -> None:
         name = call.operator.name
         if name == "terminate":
             self.stop(counts=True)

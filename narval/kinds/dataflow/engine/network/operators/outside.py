@@ -343,7 +343,7 @@ class EachTuple(FlowOperator):
 
 
 class Control(FlowOperator):
-    """An operator that acts on its own transaction."""
+    """An operator that acts on its own transaction, which ends its try; it is busy until then."""
 
     def __init__(
         self,
@@ -357,3 +357,7 @@ class Control(FlowOperator):
 
     def finish(self) -> None:
         self._act()
+
+    @property
+    def is_busy(self) -> bool:
+        return True
