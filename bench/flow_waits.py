@@ -45,6 +45,9 @@ class FirstShown:
         self.first = self.first or now()
         self.count += len(batch.rows)
 
+    def retracted(self, output: str, batch: TupleBatch) -> None:
+        """Nothing is taken back."""
+
     def value(self, output: str, value: Any) -> None:
         """Nothing is counted of a value."""
 

@@ -147,6 +147,9 @@ class ResultLines:
         else:
             self._write(output=output, value=value)
 
+    def retracted(self, output: str, batch: TupleBatch) -> None:
+        """Write nothing: what is written stays."""
+
     def over(self, output: str, cancelled: bool) -> None:
         """Write nothing for the end of an output."""
 
@@ -230,6 +233,7 @@ class Document(ResultLines):
         self._gathered = GatheredOutputs(1 << 40)
         self.over, self.value = self._gathered.over, self._gathered.value  # type: ignore[method-assign]
         self.tuples = self._gathered.tuples  # type: ignore[method-assign]
+        self.retracted = self._gathered.retracted  # type: ignore[method-assign]
 
     def close(self) -> None:
         """Write the outputs of the session."""

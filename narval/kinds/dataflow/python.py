@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import ActionError, RequestError
-from narval.kinds.dataflow.calls.documents import relation_of, value_of
+from narval.kinds.dataflow.calls.documents import GatheredTuples, relation_of, value_of
 from narval.kinds.dataflow.calls.driver import FlowInput, with_place
 from narval.kinds.dataflow.calls.foreground import load_dataflow, run_sessions
 from narval.kinds.dataflow.engine.engine import LIMITS, limits_in
@@ -74,7 +74,7 @@ def run_dataflow(
         raise RequestError(f"{file}: {error}") from None
     if over.state == "failed" and over.failure is not None:
         raise ActionError(with_place(over.failure), over.failure.kind, final=over.failure.final)
-    return outcome.outputs
+    return outcome.whole()
 
 
 class _Outputs:
@@ -82,10 +82,15 @@ class _Outputs:
 
     def __init__(self) -> None:
         self.outputs: dict[str, Any] = {}
+        self._tuples: dict[str, GatheredTuples] = {}
 
     def tuples(self, output: str, batch: TupleBatch) -> None:
         """Take tuples of an output."""
-        self.outputs.setdefault(output, []).extend(_dicts(batch))
+        self._tuples.setdefault(output, GatheredTuples()).add(batch)
+
+    def retracted(self, output: str, batch: TupleBatch) -> None:
+        """Take tuples back."""
+        self._tuples[output].retract(batch)
 
     def value(self, output: str, value: Any) -> None:
         """Take the value of an output."""
@@ -96,8 +101,15 @@ class _Outputs:
 
     def over(self, output: str, cancelled: bool) -> None:
         """Handle the end of an output: an empty stream is a list without tuples."""
-        if not cancelled:
+        if cancelled:
+            self.outputs.pop(output, None)
+        else:
             self.outputs.setdefault(output, [])
+
+    def whole(self) -> dict[str, Any]:
+        """All outputs that were not cancelled."""
+        tuples = {name: _dicts(self._tuples[name].whole) for name in self.outputs if name in self._tuples}
+        return {**self.outputs, **tuples}
 
 
 def _dicts(batch: TupleBatch) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from math import isfinite
@@ -35,7 +36,10 @@ from narval.kinds.dataflow.engine.network.batches import (
     Schema,
     TupleBatch,
     batch_of,
+    placed_rows,
+    remaining,
     text_of,
+    widened,
 )
 from narval.kinds.dataflow.engine.network.requests import OperatorRequest
 from narval.kinds.dataflow.engine.state import UnreadNumbers
@@ -221,23 +225,58 @@ def value_element(name: str, value: Any) -> bytes:
     return etree.tostring(root, encoding="utf-8")
 
 
+class GatheredTuples:
+    """The tuples of an output, all with the same attributes."""
+
+    def __init__(self) -> None:
+        self._schema: Schema = ()
+        self._rows: list[Row] = []
+
+    def _placed(self, batch: TupleBatch) -> list[Row]:
+        before = self._schema
+        self._schema, rows = placed_rows(batch, before)
+        if len(self._schema) > len(before):
+            self._rows = widened(self._rows, self._schema)
+        return rows
+
+    def add(self, batch: TupleBatch) -> None:
+        """Add tuples."""
+        rows = self._placed(batch)
+        self._rows += rows
+
+    def retract(self, batch: TupleBatch) -> None:
+        """Take back tuples."""
+        rows = self._placed(batch)
+        self._rows = remaining(self._rows, Counter(rows))
+
+    @property
+    def whole(self) -> TupleBatch:
+        """All tuples."""
+        return TupleBatch(self._schema, self._rows)
+
+
 class GatheredOutputs:
     """The outputs of a session, collected as documents: at most `most` bytes of tuples."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._size = 0
-        self._tuples: dict[str, list[TupleBatch]] = {}
+        self._tuples: dict[str, GatheredTuples] = {}
         self._values: dict[str, Any] = {}
         self._over: dict[str, bool] = {}
 
     def tuples(self, output: str, batch: TupleBatch) -> None:
         """Collect tuples. Raises FlowError for too many."""
-        self._size += sum(len(text_of(value)) for row in batch.rows for value in row)
+        self._size += _size(batch)
         if self._size > self._most:
             message = f"its outputs are larger than {self._most:,} bytes; export them, or notify of each"
             raise FlowError("too-large", message)
-        self._tuples.setdefault(output, []).append(batch)
+        self._tuples.setdefault(output, GatheredTuples()).add(batch)
+
+    def retracted(self, output: str, batch: TupleBatch) -> None:
+        """Take tuples back."""
+        self._size -= _size(batch)
+        self._tuples[output].retract(batch)
 
     def value(self, output: str, value: Any) -> None:
         """Collect a value."""
@@ -250,10 +289,16 @@ class GatheredOutputs:
     def documents(self) -> Iterator[tuple[str, bytes]]:
         """The outputs in the order in which they ended, without cancelled ones."""
         for name, cancelled in self._over.items():
+            if cancelled:
+                continue
             if name in self._values:
                 yield name, value_element(name, self._values[name])
-            elif not cancelled:
-                yield name, relation_element(name, self._tuples.get(name, ()))
+            else:
+                yield name, relation_element(name, [self._tuples[name].whole] if name in self._tuples else ())
+
+
+def _size(batch: TupleBatch) -> int:
+    return sum(len(text_of(value)) for row in batch.rows for value in row)
 
 
 def named_values(values: Mapping[str, str]) -> etree._Element:

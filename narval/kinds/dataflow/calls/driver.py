@@ -42,8 +42,11 @@ class Show(Protocol):
     def tuples(self, output: str, batch: TupleBatch) -> None:
         """Take tuples of an output."""
 
+    def retracted(self, output: str, batch: TupleBatch) -> None:
+        """Take back tuples that only a void try gave, unless they stand outside already."""
+
     def value(self, output: str, value: Any) -> None:
-        """Take the value of an output."""
+        """Take the value of an output, in place of that of a void try."""
 
     def over(self, output: str, cancelled: bool) -> None:
         """Handle the end of an output."""
@@ -135,6 +138,8 @@ class FlowDriver:
             match event:
                 case requests.OutputTuples(output=output, batch=batch):
                     self._show.tuples(output, batch)
+                case requests.OutputRetracted(output=output, batch=batch):
+                    self._show.retracted(output, batch)
                 case requests.OutputValue(output=output, value=value):
                     self._show.value(output, value)
                 case requests.OutputOver(output=output, cancelled=cancelled):

@@ -40,6 +40,9 @@ class Taken:
         rows = [dict(zip(batch.schema, row, strict=True)) for row in batch.rows]
         self.rows.setdefault(output, []).extend(rows)
 
+    def retracted(self, output: str, batch: TupleBatch) -> None:
+        """What was taken stays."""
+
     def value(self, output: str, value: Any) -> None:
         self.values[output] = value
 

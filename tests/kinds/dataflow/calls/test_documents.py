@@ -102,6 +102,16 @@ def test_results_that_are_too_large_are_refused() -> None:
         gathered.tuples("out", TupleBatch(("a",), [("123456",)]))
 
 
+def test_T43_what_only_a_void_try_gave_is_taken_back() -> None:
+    gathered = GatheredOutputs(10)
+    gathered.tuples("out", TupleBatch(("a",), [(1,), (1,), (2,)]))
+    gathered.over("out", False)
+    gathered.retracted("out", TupleBatch(("a", "b"), [(1, None), (2, None)]))
+    gathered.tuples("out", TupleBatch(("b", "a"), [("12345678", None)]))
+    ((_, document),) = gathered.documents()
+    assert [tuple_in(one) for one in etree.fromstring(document)] == [{"a": 1}, {"b": "12345678"}]
+
+
 def test_a_cancelled_output_is_none_and_an_empty_one_is_empty() -> None:
     gathered = GatheredOutputs(100)
     gathered.over("none", True)

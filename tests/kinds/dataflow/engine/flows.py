@@ -20,6 +20,7 @@ from narval.kinds.dataflow.engine.network.requests import (
     FlowSettings,
     OperatorRequest,
     OutputOver,
+    OutputRetracted,
     OutputTuples,
     OutputValue,
     RequestsWithdrawn,
@@ -77,6 +78,9 @@ class FlowDriver:
         self.over: TransactionOver | None = None
         self.waiting: list[tuple[OperatorRequest, list[TupleBatch] | Failure]] = []
         self.restarts: list[RestartRequest] = []
+        self.retracted: dict[str, list[Row]] = {}
+        self.is_one_try = True
+        """No try has begun again, so nothing follows the end of an output."""
         self.made: list[OperatorRequest] = []
         self.withdrawn: list[RequestsWithdrawn] = []
         self.network.start()
@@ -102,29 +106,31 @@ class FlowDriver:
             self.waiting.append((event, answer))
         elif isinstance(event, RestartRequest):
             self.restarts.append(event)
+            self.is_one_try = False
         elif isinstance(event, RequestsWithdrawn):
             self.withdrawn.append(event)
             self.waiting = [one for one in self.waiting if one[0].id not in event.requests]
         elif isinstance(event, OutputTuples):
-            assert event.output not in self.ends
+            assert event.output not in self.ends or not self.is_one_try
             schema, rows, _ = event.batch
             found = self.rows.setdefault(event.output, [])
             found += [dict(zip(schema, row, strict=True)) for row in rows]
+        elif isinstance(event, OutputRetracted):
+            self.retracted.setdefault(event.output, []).extend(event.batch.rows)
         elif isinstance(event, OutputValue):
-            assert event.output not in self.ends
+            assert event.output not in self.ends or not self.is_one_try
             self.values[event.output] = event.value
         elif isinstance(event, OutputOver):
-            assert event.output not in self.ends
+            assert event.output not in self.ends or not self.is_one_try
             self.ends[event.output] = "cancelled" if event.cancelled else "ended"
         else:
             self.over = event
 
     def feed(self, name: str, tuples: Iterable[Mapping[str, Any]], size: int = 1000) -> FlowDriver:
-        """Give an input tuples in batches of a size, and no end."""
+        """Give an input tuples in batches of a size, each with the attributes that are in it, and no end."""
         given = list(tuples)
-        whole = batch_of(given)
         for at in range(0, len(given), size):
-            self.network.feed(name, TupleBatch(whole.schema, whole.rows[at : at + size]))
+            self.network.feed(name, batch_of(given[at : at + size]))
             self.listen()
         return self
 

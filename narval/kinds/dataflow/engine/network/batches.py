@@ -9,6 +9,7 @@ digest, are several such sequences.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
@@ -79,60 +80,46 @@ def plain(value: Any) -> Any:
 
 
 def position(schema: Schema, attribute: str) -> int:
-    """The index of an attribute. Raises FlowError, which lists the known attributes."""
-    try:
-        return schema.index(attribute)
-    except ValueError:
-        raise FlowError(
-            "no-attribute", f"expected the attribute {attribute}, found {', '.join(schema) or 'none'}"
-        ) from None
+    """The index of an attribute that must be there. Raises FlowError, which lists the attributes."""
+    if attribute not in schema:
+        there = ", ".join(schema) or "none"
+        raise FlowError("no-attribute", f"expected the attribute {attribute}, found {there}")
+    return schema.index(attribute)
 
 
-def picker(positions: list[int]) -> Callable[[Row], Row]:
-    """A function that picks the values at some positions of a row, as a row."""
-    if len(positions) == 1:
-        (one,) = positions
+def picker(schema: Schema, names: Iterable[str]) -> Callable[[Row], Row]:
+    """A function that picks attributes of a row, as a row; an attribute that the row lacks is no value."""
+    places = [schema.index(name) if name in schema else -1 for name in names]
+    if -1 in places:
+        return lambda row: tuple([None if at < 0 else row[at] for at in places])
+    if len(places) == 1:
+        (one,) = places
         return lambda row: (row[one],)
-    return itemgetter(*positions) if positions else lambda row: ()
-
-
-def aligned(batch: TupleBatch, schema: Schema) -> list[Row]:
-    """The rows of a batch in the order of another list of attributes; an attribute that the batch lacks is no
-    value. Raises FlowError for a batch with attributes beyond that list (TA6).
-    """
-    if batch.schema is schema or batch.schema == schema:
-        return batch.rows
-    wider, rows = placed_rows(batch, schema)
-    if wider != schema:
-        raise other_attributes(batch.schema, schema)
-    return rows
+    return itemgetter(*places) if places else lambda row: ()
 
 
 def placed_rows(batch: TupleBatch, schema: Schema) -> tuple[Schema, list[Row]]:
     """The rows of a batch in the order of a list of attributes, and that list, extended by the attributes
-    that only the batch has. An attribute that the batch lacks is no value. Raises FlowError if they share
-    none.
+    that only the batch has. An attribute that the batch lacks is no value.
     """
     own = batch.schema
     if own is schema or own == schema or not schema:
         return own, batch.rows
-    names = frozenset(own)
-    if names.isdisjoint(schema):
-        raise other_attributes(own, schema)
     wider = (*schema, *[name for name in own if name not in schema])
-    if len(wider) == len(own):
-        return wider, list(map(picker([own.index(name) for name in wider]), batch.rows))
-    places = [own.index(name) if name in names else None for name in wider]
-    return wider, [tuple([None if at is None else row[at] for at in places]) for row in batch.rows]
+    return wider, list(map(picker(own, wider), batch.rows))
 
 
-def other_attributes(found: Schema, schema: Schema) -> FlowError:
-    """The error for tuples whose attributes differ from those of earlier tuples."""
-    return FlowError(
-        "other-attributes",
-        f"expected tuples with the attributes {', '.join(schema)}, found {', '.join(found)}; "
-        "project them to the same ones",
-    )
+def remaining(rows: Iterable[Row], taken: Counter[Row]) -> list[Row]:
+    """The rows without those that are counted as `taken`, which are counted down."""
+    rest: list[Row] = []
+    for row in rows:
+        if row not in taken:
+            rest.append(row)
+        elif taken[row] > 1:
+            taken[row] -= 1
+        else:
+            del taken[row]
+    return rest
 
 
 def widened(rows: list[Row], schema: Schema) -> list[Row]:
@@ -278,12 +265,16 @@ def too_long() -> FlowError:
 
 
 def tuple_text(schema: Schema, row: Row) -> str:
-    """A tuple as a text: the single value in a stream of values, else a JSON object.
+    """A tuple as a text: the single value in a stream of values, else a JSON object of what has a value.
 
     Raises FlowError if it is too long.
     """
     if schema == VALUE:
         return text_of(row[0])
     joined([value for value in row if isinstance(value, str)])
-    shown = [int(value) if isinstance(value, float) and value.is_integer() else value for value in row]
-    return msgspec.json.encode(dict(zip(schema, shown, strict=True))).decode()
+    fields = {
+        name: int(value) if isinstance(value, float) and value.is_integer() else value
+        for name, value in zip(schema, row, strict=True)
+        if value is not None
+    }
+    return msgspec.json.encode(fields).decode()

@@ -20,12 +20,16 @@ from narval.kinds.dataflow.language.definition import STREAMED
 
 
 class Passing(IntEnum):
-    """The kinds of items on a channel. An empty stream ends; a missing stream is cancelled."""
+    """The kinds of items on a channel. An empty stream ends; a missing stream is cancelled.
+
+    Only an output of the transaction retracts tuples: those that a void try alone gave.
+    """
 
     TUPLES = 0
     GIVEN = 1
     EOS = 2
     CANCEL = 3
+    RETRACTED = 4
 
 
 class Life(Protocol):
@@ -65,11 +69,7 @@ class Channel:
         self.tuples = self.batches = 0
 
     def check(self) -> None:
-        """Align all tuples to one order of attributes, as they come from outside or from several frames.
-
-        In a tuple, an attribute that it lacks is no value. Raises FlowError for tuples that share no
-        attribute with others.
-        """
+        """Align all tuples to one order of attributes, as they come from outside or from several frames."""
         self.is_checked = True
 
     def put(self, schema: Schema, rows: Sequence[Row], relation: str = "") -> None:

@@ -66,6 +66,16 @@ class OutputTuples(NamedTuple):
     batch: TupleBatch
 
 
+class OutputRetracted(NamedTuple):
+    """Tuples of an output that only a void try gave; what already stands outside stays there (T43).
+
+    Then others may follow the end of an output, and another value its value.
+    """
+
+    output: str
+    batch: TupleBatch
+
+
 class OutputValue(NamedTuple):
     """The value of a non-streaming output."""
 
@@ -92,6 +102,7 @@ FlowEvent = (
     | RestartRequest
     | RequestsWithdrawn
     | OutputTuples
+    | OutputRetracted
     | OutputValue
     | OutputOver
     | TransactionOver

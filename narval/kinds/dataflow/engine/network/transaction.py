@@ -20,6 +20,7 @@ from narval.kinds.dataflow.engine.network.requests import (
     FlowEvent,
     FlowSettings,
     OutputOver,
+    OutputRetracted,
     OutputTuples,
     OutputValue,
     TransactionOver,
@@ -38,6 +39,8 @@ class NetworkOutput:
         tell = self._machine.tell
         if kind is Passing.TUPLES:
             tell(OutputTuples(self._name, item))
+        elif kind is Passing.RETRACTED:
+            tell(OutputRetracted(self._name, item))
         elif kind is Passing.GIVEN:
             tell(OutputValue(self._name, item))
             tell(OutputOver(self._name, cancelled=False))
@@ -94,8 +97,7 @@ class Network:
         self.machine.move()
         outlet = gate.outlets.get((port, at) if port else next(iter(gate.outlets), ("", 0)))
         if outlet is None or not outlet.is_open:
-            found = f"{port} {at}".strip() or "one"
-            gate.fail(Failure("no-output", f"expected an open output, found {found}", final=True))
+            gate.fail(Failure("no-output", _not_open(gate, port), final=True))
             return
         if gate.call.operator.conditional:
             for other in gate.outlets.values():
@@ -172,3 +174,12 @@ class Network:
             self.frames.live.clear()
             self.machine.clear()
             self.machine.tell(self._over)
+
+
+def _not_open(gate: Gate, port: str) -> str:
+    """The message for tuples to an output that is not there, or has ended."""
+    names = [name for (name, _), outlet in gate.outlets.items() if outlet.is_open]
+    message = f"expected an output that is open ({', '.join(names) or 'none'}), found {port!r}"
+    if gate.call.operator.conditional:
+        message += "; a conditional operator gives to the output that it chose first, and to no other"
+    return message

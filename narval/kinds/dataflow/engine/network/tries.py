@@ -24,6 +24,7 @@ from narval.kinds.dataflow.engine.network.batches import (
     Spill,
     TupleBatch,
     placed_rows,
+    remaining,
     widened,
 )
 from narval.kinds.dataflow.engine.network.channels import Consumer, Passing
@@ -248,7 +249,7 @@ class Log:
     def __init__(self, spill: Spill) -> None:
         self._spill = spill
         self._kept: Kept | None = None
-        self._schema: Schema = ()
+        self.schema: Schema = ()
         self.closing: tuple[Passing, Any] | None = None
 
     def add(self, kind: Passing, item: Any) -> None:
@@ -257,32 +258,32 @@ class Log:
             self.closing = (kind, item)
             return
         if self._kept is None:
-            self._kept, self._schema = self._spill.kept(), item.schema
-        self._schema, rows = placed_rows(item, self._schema)
+            self._kept, self.schema = self._spill.kept(), item.schema
+        self.schema, rows = placed_rows(item, self.schema)
         self._kept.add(rows)
 
     def replay(self, receiver: Callable[[Passing, Any], None]) -> None:
         """Deliver everything again."""
         if self._kept is not None:
             for rows in self._kept.batches():
-                receiver(Passing.TUPLES, TupleBatch(self._schema, widened(rows, self._schema)))
+                receiver(Passing.TUPLES, TupleBatch(self.schema, widened(rows, self.schema)))
         if self.closing is not None:
             receiver(*self.closing)
 
     def counted(self) -> Counter[Row]:
         """The tuples, with their counts."""
-        found: Counter[Row] = Counter()
+        counts: Counter[Row] = Counter()
         if self._kept is not None:
             for rows in self._kept.batches():
-                found.update(widened(rows, self._schema))
-        return found
+                counts.update(widened(rows, self.schema))
+        return counts
 
 
 class FrameOutput:
     """An output of a frame: its receiver, what it has already received, and what is held back until the end.
 
     `lacking` is called when a try ends the output without giving everything that an earlier try gave. It is
-    None for outputs of the transaction, as what was shown outside cannot be undone.
+    None for outputs of the transaction: these retract what only a void try gave.
     """
 
     def __init__(
@@ -294,7 +295,8 @@ class FrameOutput:
         self._held = Log(self._spill) if holds else None
         self._given = Log(self._spill) if restarts and not holds else None
         self._owed: Counter[Row] = Counter()
-        self.is_over = False
+        self._owed_schema: Schema = ()
+        self.is_over = self._is_closed = False
 
     @property
     def receiver(self) -> Consumer:
@@ -312,23 +314,23 @@ class FrameOutput:
 
     def deliver(self, kind: Passing, item: Any) -> None:
         """Pass on an item, without tuples that a void try has already given."""
+        if self._is_closed:
+            return
         if self._held is not None:
             self._held.add(kind, item)
-        elif kind is Passing.TUPLES:
-            if self._owed:
-                item = item._replace(rows=self._new(item.rows))
-            if item.rows and self.is_over:
+        elif kind is not Passing.TUPLES:
+            if self._owed or (self.is_over and not self._is_same(kind, item)):
                 self._lack()
+            self._pass(kind, item)
+        else:
+            if self._owed:
+                item = self._new(item)
+            if item.rows and self.is_over and self._lacking is not None:
+                self._lacking()
             elif item.rows:
                 if self._given is not None:
                     self._given.add(kind, item)
                 self._receiver.deliver(kind, item)
-        elif self._owed or (self.is_over and not self._is_same(kind, item)):
-            self._lack()
-            self._owed = Counter()
-            self._pass(kind, item)
-        else:
-            self._pass(kind, item)
 
     def _pass(self, kind: Passing, item: Any) -> None:
         if not self.is_over:
@@ -338,42 +340,57 @@ class FrameOutput:
             self._receiver.deliver(kind, item)
 
     def _lack(self) -> None:
+        """Void the parent's try or, outside, retract what is owed, and let the output end again."""
+        owed, self._owed = self._owed, Counter()
         if self._lacking is not None:
             self._lacking()
+            return
+        self.is_over = False
+        if owed and self._given is not None:
+            before, self._given = self._given.counted(), Log(self._spill)
+            rows = widened([*owed.elements()], self._owed_schema)
+            self._receiver.deliver(Passing.RETRACTED, TupleBatch(self._owed_schema, rows))
+            rest = remaining(widened([*before.elements()], self._owed_schema), Counter(rows))
+            self._given.add(Passing.TUPLES, TupleBatch(self._owed_schema, rest))
 
     def _is_same(self, kind: Passing, item: Any) -> bool:
         return self._given is None or self._given.closing is None or same(self._given.closing, (kind, item))
 
-    def _new(self, rows: list[Row]) -> list[Row]:
-        owed, new = self._owed, []
-        for row in rows:
-            if owed.get(row, 0):
-                owed[row] -= 1
-                if not owed[row]:
-                    del owed[row]
-            else:
-                new.append(row)
-        return new
+    def _new(self, batch: TupleBatch) -> TupleBatch:
+        schema, rows = placed_rows(batch, self._owed_schema)
+        if len(schema) > len(self._owed_schema):
+            self._owed = Counter(widened([*self._owed.elements()], schema))
+        self._owed_schema = schema
+        return batch._replace(schema=schema, rows=remaining(rows, self._owed))
 
     def begin_again(self) -> None:
         """Prepare for a new try: record what need not be given again."""
         if self._held is not None:
             self._held = Log(self._spill)
         elif self._given is not None:
-            self._owed = self._given.counted()
+            self._owed, self._owed_schema = self._given.counted(), self._given.schema
 
     def close(self, kind: Passing, *, with_held: bool = True) -> None:
         """Pass on what was held back, `with_held`, and then end the output."""
         held, self._held = self._held, None
         if held is not None and with_held:
             held.replay(self.deliver)
+        if self._owed and with_held:
+            self._lack()
         self._owed = Counter()
         self._pass(kind, None)
+        self._is_closed = True
 
 
 def same(a: tuple[Passing, Any], b: tuple[Passing, Any]) -> bool:
     """Test whether two ends of a datum are the same."""
     if isinstance(a[1], Relation) and isinstance(b[1], Relation):
-        one, other = (Counter(row for batch in each.batches() for row in batch.rows) for each in (a[1], b[1]))
-        return a[1].schema == b[1].schema and one == other
+        return _bag(a[1]) == _bag(b[1])
     return a == b
+
+
+def _bag(relation: Relation) -> Counter[frozenset[tuple[str, Any]]]:
+    """The tuples of a relation with their counts, whatever the order of their attributes."""
+    rows = ((batch.schema, row) for batch in relation.batches() for row in batch.rows)
+    fields = (zip(schema, row, strict=True) for schema, row in rows)
+    return Counter(frozenset((name, value) for name, value in one if value is not None) for one in fields)
