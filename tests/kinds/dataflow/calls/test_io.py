@@ -126,7 +126,10 @@ def test_TA21_a_first_export_makes_its_folder_its_table_and_the_columns_that_it_
     for _ in range(2):
         over, _ = drive(tmp_path, plan, inputs={"homes": more}, sources=there)
         assert over.state == "done", over
-    assert set(stored_any(tmp_path, "some")) == {("a", None, 4), (None, None, 5)}
+    rest = relation_of(TupleBatch(("rooms",), [(6,)]), "homes")
+    over, _ = drive(tmp_path, plan, inputs={"homes": rest}, sources=there)
+    assert over.state == "done", over
+    assert set(stored_any(tmp_path, "some")) == {("a", None, 4), (None, None, 6)}
     assert len(stored_any(tmp_path, "some")) == 2
 
 

@@ -140,6 +140,18 @@ def test_a_session_that_failed_has_seen_nothing_and_what_differs_then_is_new(tmp
     assert taken.rows["changed"] == [{"id": "a", "price": 5, "was_price": 6}]
 
 
+def test_an_attribute_that_has_no_value_is_as_one_that_is_absent(tmp_path: Path) -> None:
+    store, post = LocalResults(), Post()
+    seen = [(("id", "price"), ("a", 7)), (("price", "id", "area"), (7, "a", None))]
+    for at, (schema, row) in enumerate(seen):
+        inputs = {"homes": relation_of(TupleBatch(schema, [row]), "homes"), "to": "post:me"}
+        over, taken = drive(
+            tmp_path, NEWS, session=str(at), **{**options(store, post.send, ()), "inputs": inputs}
+        )
+        assert (over.state, taken.rows) == ("done", {})
+    assert post.taken == news(("a", 7))
+
+
 def test_a_session_that_was_cancelled_has_seen_nothing(tmp_path: Path) -> None:
     store, post = LocalResults(), Post()
 

@@ -139,11 +139,59 @@ def test_union_is_the_reference(left: Any, right: Any, size: int, room: FlowSett
     assert bag(driver.rows.get("y", [])) == bag(reference.distinct([*left, *right]))
 
 
-def test_a_union_of_other_attributes_is_an_error() -> None:
-    dataflow = plan("lr", "TupleStream y", "union((l, r) : y)")
-    driver = FlowDriver(dataflow).feed("l", [{"a": 1}]).feed("r", [{"b": 1}]).run()
+OPTIONAL = st.lists(
+    st.fixed_dictionaries({}, optional={"n": st.integers(-1, 3), "m": st.integers(-1, 3)}), max_size=12
+)
+
+
+@settings(max_examples=examples(200))
+@given(
+    st.sampled_from(
+        [
+            'select("n <> 1 AND m > 0", l : y) accumulate(r : other)',
+            'project("m, n", l : y) accumulate(r : other)',
+            'relsprintf("t", "%m% %n%", l : y) accumulate(r : other)',
+            'group("n", "count(m), max(m)", l : y) accumulate(r : other)',
+            'project("n", r : k) join("n = n", l, k : y)',
+            'project("n", r : k) join("n = n AND m < n", l, k : y)',
+            'project("n", l : k) join("n > m", k, r : y)',
+            "union((l, r) : y)",
+            "difference(l, r : y)",
+            'merge((l, r) : a) aggregate("m", "count", a : c) formatrelation(c, "c" : d) stream(d : y)',
+            'accumulate(l : a) sort("m", "descending", a : s) stream(s : y) accumulate(r : other)',
+        ]
+    ),
+    OPTIONAL,
+    OPTIONAL,
+    SIZES,
+    ROOMS,
+    st.booleans(),
+)
+def test_an_absent_attribute_is_no_value_whatever_the_batches(
+    body: str, left: Any, right: Any, size: int, room: FlowSettings, right_first: bool
+) -> None:
+    outputs = "TupleStream y, Relation other" if "other" in body else "TupleStream y"
+    inputs = [("r", right), ("l", left)] if right_first else [("l", left), ("r", right)]
+    whole, parts = (FlowDriver(plan("lr", outputs, body), settings=room) for _ in range(2))
+    for driver, most in ((whole, 1000), (parts, size)):
+        for name, tuples in inputs:
+            driver.feed(name, tuples, most).end(name)
+        driver.run()
+    here, there = (
+        bag(
+            {name: value for name, value in row.items() if value is not None} for row in one.rows.get("y", [])
+        )
+        for one in (whole, parts)
+    )
+    assert here == there
+
+
+def test_a_join_whose_left_side_takes_a_name_of_the_right_late_is_an_error() -> None:
+    driver = FlowDriver(plan("lr", "TupleStream y", 'join("n = n", l, r : y)'))
+    driver.feed("l", [{"n": 1}]).feed("r", [{"n": 1, "m": 2}]).feed("l", [{"n": 1, "m": 3}]).run()
+    assert driver.rows == {"y": [{"n": 1, "m": 2}]}
     assert driver.over is not None
-    assert "expected tuples with the attributes a, found b" in driver.over.failure.message  # type: ignore[union-attr]
+    assert "project the left side before the join" in driver.over.failure.message  # type: ignore[union-attr]
 
 
 @settings(max_examples=examples(200))

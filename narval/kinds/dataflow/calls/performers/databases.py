@@ -24,7 +24,7 @@ from narval.kinds.dataflow.engine.network.batches import (
     Schema,
     TupleBatch,
     picker,
-    position,
+    placed_rows,
 )
 from narval.kinds.dataflow.engine.network.requests import OperatorRequest
 
@@ -115,6 +115,8 @@ def _append(source: FlowSource, path: Path, request: OperatorRequest) -> Iterato
     parsed = request.call.parsed.get("key")
     words = parsed or filter(None, str(request.arguments.get("key", "")).split(","))
     key = tuple(name.strip() for name in words)
+    if lacking := [name for name in key if name not in schema]:
+        schema, rows = placed_rows(TupleBatch(schema, rows), (*schema, *lacking))
     with closing(_writing(source, path)) as database, database:
         database.execute("BEGIN IMMEDIATE")
         _create(database, table, schema, key)
@@ -129,7 +131,7 @@ def _replaced(
     database: sqlite3.Connection, table: str, key: Sequence[str], schema: Schema, rows: list[Row]
 ) -> list[Row]:
     """Delete stored tuples with the keys of new ones; return the last new tuple of each key."""
-    pick = picker([position(schema, name) for name in key])
+    pick = picker(schema, key)
     last = {pick(row): row for row in rows}
     where = " AND ".join(f"{_quoted(name)} IS ?" for name in key)
     database.executemany(f"DELETE FROM {table} WHERE {where}", last)  # noqa: S608

@@ -17,7 +17,6 @@ from narval.kinds.dataflow.engine.network.batches import (
     Schema,
     TupleBatch,
     batch_of,
-    position,
     text_of,
 )
 from narval.kinds.dataflow.engine.network.requests import OperatorRequest
@@ -83,11 +82,10 @@ class Remember:
 
     def _tuples(self, schema: Schema, rows: list[Any]) -> list[tuple[str, str, dict[str, Any]]]:
         """For each tuple, the key of the work, the key of the item, and the fields."""
-        places = [position(schema, name) for name in self._key]
         tuples = []
         for row in rows:
-            fields = dict(zip(schema, row, strict=True))
-            key = msgspec.json.encode([text_of(row[at]) for at in places]).decode()
+            fields = {name: value for name, value in zip(schema, row, strict=True) if value is not None}
+            key = msgspec.json.encode([text_of(fields.get(name)) for name in self._key]).decode()
             tuples.append((self._record.key(key, sorted(fields.items())), key, fields))
         return tuples
 
@@ -98,7 +96,8 @@ class Remember:
         self._results.see(self._frame, self._name, SeenItem(key, first, now, msgspec.json.encode(fields)))
         if before is None or (self._window is not None and before.last + self._window < now):
             return NEW, {}
-        was: dict[str, Any] = msgspec.json.decode(before.data)
+        last: dict[str, Any] = msgspec.json.decode(before.data)
+        was = {name: value for name, value in last.items() if value is not None}
         return (SAME if was == _plain(fields) else CHANGED), was
 
 

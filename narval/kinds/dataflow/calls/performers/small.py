@@ -109,7 +109,8 @@ class Notify:
         for row in rows:
             if all(value is None for value in row):
                 continue
-            key = self._record.key(self._dest, row)
+            end = max(at for at, value in enumerate(row, 1) if value is not None)
+            key = self._record.key(self._dest, row[:end])  # whether later attributes exist depends on batches
             if await self._record.answers(key) is None:
                 text, document = tuple_text(schema, row), document_of(schema, row, self._element)
                 await self._tell(FlowMessage(self._dest, text, document, key))

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from narval.kinds.dataflow.engine.network.batches import FlowError, Row, Schema, Spill, TupleBatch, position
-from narval.kinds.dataflow.language.conditions import AttributeTest, Compares, parse_text
+from narval.kinds.dataflow.engine.network.batches import FlowError, Row, Schema, Spill, TupleBatch, picker
+from narval.kinds.dataflow.language.conditions import AttributeTest, Compares, JoinTest, parse_text
 from narval.kinds.dataflow.language.definition import OperatorCall
 from narval.kinds.dataflow.language.rules import TextError
 
@@ -117,7 +117,9 @@ Chooser = Callable[[list[Row]], list[Row]]
 
 def chooser(test: AttributeTest, schema: Schema) -> Chooser:
     """Make the function that keeps the rows that meet a test."""
-    at, constant = position(schema, test.attribute), test.constant
+    if test.attribute not in schema:
+        return lambda rows: []
+    at, constant = schema.index(test.attribute), test.constant
     choose = _FIRST[test.compares](at, constant)
 
     def guarded(rows: list[Row]) -> list[Row]:
@@ -168,14 +170,14 @@ def no_order(a: Any, b: Any) -> FlowError:
     )
 
 
-def pair_chooser(
-    tests: Sequence[tuple[int, Compares, int]],
-) -> Callable[[Row, Row], bool] | None:
+def pair_chooser(left: Schema, right: Schema, tests: Sequence[JoinTest]) -> Callable[[Row, Row], bool] | None:
     """Make the function that tests a left and a right row; None if there is nothing to test."""
     if not tests:
         return None
+    lefts, rights = picker(left, [test.left for test in tests]), picker(right, [test.right for test in tests])
+    compared = [test.compares for test in tests]
 
     def meets(left: Row, right: Row) -> bool:
-        return all(holds(compares, left[at], right[other]) for at, compares, other in tests)
+        return all(map(holds, compared, lefts(left), rights(right)))
 
     return meets

@@ -31,8 +31,9 @@ class _JoinSide:
     def __init__(self, attributes: tuple[str, ...], *, is_left: bool) -> None:
         self.attributes, self.is_left = attributes, is_left
         self.schema: batches.Schema | None = None
+        self.is_wider = False
         self.key: Any = _no_key
-        self.places: list[int] = []
+        self.places: list[int] | None = None
         self.table: Table = {}
         self.single: dict[Any, batches.Row] | None = None
         self.size = 0
@@ -40,16 +41,28 @@ class _JoinSide:
         self.away: Parts | None = None
 
     def take(self, batch: batches.TupleBatch) -> list[batches.Row]:
-        """The rows of a batch in the order of the first batch, without rows that have no value in the key."""
-        if self.schema is None:
-            self.schema = batch.schema
-            self.places = [batches.position(batch.schema, name) for name in self.attributes]
-            self.key = itemgetter(*self.places) if self.places else _no_key
-        rows = batch.rows if batch.schema is self.schema else batches.aligned(batch, self.schema)
-        if len(self.places) < 2:
-            return rows  # a row whose single key is no value is never in a table
+        """The rows of a batch in the order of all attributes so far, without rows that have no value in the
+        key.
+        """
+        rows = batch.rows
+        if batch.schema is not self.schema:
+            wider, rows = batches.placed_rows(batch, self.schema or ())
+            if self.schema is None or len(wider) > len(self.schema):
+                self._widen(wider)
         places = self.places
+        if places is None:
+            return []
+        if len(places) < 2:
+            return rows  # a row whose single key is no value is never in a table
         return [row for row in rows if all(row[at] is not None for at in places)]
+
+    def _widen(self, schema: batches.Schema) -> None:
+        """Take more attributes; in the rows so far they are no value."""
+        self.schema, self.is_wider = schema, True
+        self.table = {key: batches.widened(rows, schema) for key, rows in self.table.items()}
+        if set(self.attributes) <= set(schema):
+            self.places = [schema.index(name) for name in self.attributes]
+            self.key = itemgetter(*self.places) if self.places else _no_key
 
     def keep(self, rows: list[batches.Row], limit: int) -> list[batches.Row]:
         """Keep rows up to `limit`; return the rest."""
@@ -90,7 +103,7 @@ class Join(FlowOperator):
         self._left = _JoinSide(tuple(test.left for test in equal), is_left=True)
         self._right = _JoinSide(tuple(test.right for test in equal), is_left=False)
         self._out = self.outlet("result")
-        self._made: batches.Schema | None = None
+        self._of_right: dict[str, str] | None = None
         self._rests: dict[Any, batches.Row] | None = None
 
     def on_left(self, batch: batches.TupleBatch) -> Steps:
@@ -107,7 +120,7 @@ class Join(FlowOperator):
 
     def _side(self, mine: _JoinSide, other: _JoinSide, batch: batches.TupleBatch) -> Steps:
         rows = mine.take(batch)
-        if self._made is None and other.schema is not None:
+        if mine.is_wider and other.schema is not None:
             self._bind()
         if mine.away is not None or other.away is not None:
             # Two spilled rows meet at the end. Once one is spilled, no row goes into a table:
@@ -117,7 +130,7 @@ class Join(FlowOperator):
             beyond = mine.keep(rows, self.spill.room(rows))
             if beyond:
                 self._put_away(mine, beyond)
-        return self._pairs(mine, rows, other) if self._made is not None else None
+        return self._pairs(mine, rows, other) if self._of_right is not None else None
 
     def _put_away(self, mine: _JoinSide, rows: list[batches.Row]) -> None:
         if mine.away is None:
@@ -132,7 +145,7 @@ class Join(FlowOperator):
                 rest = self._rest
                 self._rests = {key: rest(row) for key, row in other.single.items()}
             found = self._rests.get
-            if len(mine.places) == 1:
+            if mine.places is not None and len(mine.places) == 1:
                 (at,) = mine.places
                 joined = [left + more for left in rows if (more := found(left[at])) is not None]
             else:
@@ -166,17 +179,19 @@ class Join(FlowOperator):
         left, right = self._left.schema, self._right.schema
         if left is None or right is None:
             return
-        of_right = from_right(left, right, self._tests)
-        rest = [right.index(name) for name in of_right.values()]
-        self._schema = self._made = (*left, *of_right)
-        self._rest = _whole if rest == list(range(len(right))) else batches.picker(rest)
-        self._meets = pair_chooser(
-            [
-                (batches.position(left, test.left), test.compares, batches.position(right, test.right))
-                for test in self._tests
-                if test.compares != "="
-            ]
-        )
+        if late := [name for name in self._of_right or () if name in left]:
+            raise batches.FlowError(
+                "other-attributes",
+                f"expected {late[0]} of the right side alone, as in the tuples before, found it on the left "
+                "too; project the left side before the join",
+            )
+        of_right = self._of_right = from_right(left, right, self._tests)
+        self._schema = (*left, *of_right)
+        names = tuple(of_right.values())
+        self._rest = _whole if names == right else batches.picker(right, names)
+        self._rests = None
+        self._meets = pair_chooser(left, right, [test for test in self._tests if test.compares != "="])
+        self._left.is_wider = self._right.is_wider = False
 
     def finish(self) -> Steps:
         left, right = self._left, self._right
@@ -191,11 +206,12 @@ class Join(FlowOperator):
         """Pair the spilled rows, part by part, with as many left rows at a time as may be kept."""
         for left, right in zip_longest(lefts, rights):
             if len(left) and len(right):
-                for some in _blocks(left, self.spill):
+                for some in _blocks(left, self._left.schema or (), self.spill):
                     self._left.table, self._left.size = {}, 0
                     self._left.keep(some, len(some))
                     for rows in right.batches():
-                        steps = self._pairs(self._right, rows, self._left)
+                        wide = batches.widened(rows, self._right.schema or ())
+                        steps = self._pairs(self._right, wide, self._left)
                         if steps is not None:
                             yield from steps
                         yield
@@ -207,11 +223,11 @@ def _whole(row: batches.Row) -> batches.Row:
     return row
 
 
-def _blocks(kept: Kept, spill: Spill) -> Iterator[list[batches.Row]]:
+def _blocks(kept: Kept, schema: batches.Schema, spill: Spill) -> Iterator[list[batches.Row]]:
     """The rows, as many at a time as may be kept."""
     block: list[batches.Row] = []
     for rows in kept.batches():
-        block += rows
+        block += batches.widened(rows, schema)
         if len(block) >= spill.room(rows):
             yield block
             block = []
@@ -370,7 +386,7 @@ class Difference(_Once):
         if len(self._universe) == len(self._schema):
             self._out.put(self._schema, rows)
         else:
-            pick = batches.picker([self._schema.index(name) for name in self._universe])
+            pick = batches.picker(self._schema, self._universe)
             self._out.put(self._universe, list(map(pick, rows)))
 
     def finish(self) -> Steps:

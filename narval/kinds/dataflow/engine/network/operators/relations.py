@@ -13,7 +13,7 @@ from typing import Any
 from narval.kinds.dataflow.engine.network import batches
 from narval.kinds.dataflow.engine.network.batches import Kept, Parts
 from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator, no_order
-from narval.kinds.dataflow.language.conditions import ColumnFold
+from narval.kinds.dataflow.language.conditions import ColumnFold, placed
 
 PIECE, MOST_PIECES = 8192, 64
 """The rows sorted in one step, and the most sorted pieces merged at once."""
@@ -65,7 +65,8 @@ class Sort(FlowOperator):
         given: batches.Relation = values["in"]
         self._down = self._order(str(values["order"]))
         if len(given):
-            self._key = itemgetter(batches.position(given.schema, str(values["attr"])))
+            at = placed(given.schema, str(values["attr"]))
+            self._key: Callable[[batches.Row], Any] = itemgetter(at) if at is not None else lambda row: None
         runs: list[Kept] = []
         absent = self.spill.kept()
         rows: list[batches.Row] = []
@@ -237,7 +238,7 @@ class Aggregate(FlowOperator):
             self._folding.count(len(batch.rows))
             return
         if batch.schema is not self._schema:
-            self._at = batches.position(batch.schema, self._column)
+            self._at = placed(batch.schema, self._column)
             self._schema = batch.schema
         _add(self._folding, self._column, self._at, batch.schema, batch.rows)
 
@@ -276,7 +277,7 @@ class Group(FlowOperator):
                 self._away.add([key] * len(some), some)
 
     def _grouped(self, rows: list[batches.Row]) -> dict[batches.Row, list[batches.Row]]:
-        key = batches.picker([batches.position(self._schema, name) for name in self._by])
+        key = batches.picker(self._schema, self._by)
         groups: dict[batches.Row, list[batches.Row]] = {}
         for row in rows:
             groups.setdefault(key(row), []).append(row)
@@ -285,15 +286,13 @@ class Group(FlowOperator):
     def _fold(
         self, groups: Mapping[batches.Row, list[batches.Row]], folded: dict[batches.Row, list[ColumnFolding]]
     ) -> None:
-        places = [
-            None if one.column == "*" else batches.position(self._schema, one.column) for one in self._values
-        ]
+        places = [placed(self._schema, one.column) for one in self._values]
         for key, rows in groups.items():
             foldings = folded.get(key)
             if foldings is None:
                 foldings = folded[key] = [ColumnFolding(one.func) for one in self._values]
             for folding, one, at in zip(foldings, self._values, places, strict=True):
-                if at is None:
+                if one.column == "*":
                     folding.count(len(rows))
                 else:
                     _add(folding, one.column, at, self._schema, rows)
@@ -317,9 +316,13 @@ class Group(FlowOperator):
 
 
 def _add(
-    folding: ColumnFolding, column: str, at: int, schema: batches.Schema, rows: list[batches.Row]
+    folding: ColumnFolding, column: str, at: int | None, schema: batches.Schema, rows: list[batches.Row]
 ) -> None:
-    """Take the values of a column. Raises FlowError naming the column, and a tuple with a text in it."""
+    """Take the values of a column, if it is there. Raises FlowError naming the column, and a tuple with a
+    text in it.
+    """
+    if at is None:
+        return
     try:
         folding.add([row[at] for row in rows])
     except batches.FlowError as error:

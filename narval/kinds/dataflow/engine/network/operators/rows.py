@@ -110,7 +110,7 @@ class Project(FlowOperator):
     def on_in(self, batch: batches.TupleBatch) -> None:
         schema, rows, relation = batch
         if schema is not self._schema:
-            self._pick = batches.picker([batches.position(schema, name) for name in self._columns])
+            self._pick = batches.picker(schema, self._columns)
             self._schema = schema
         self._out.put(self._columns, list(map(self._pick, rows)), relation)
 
@@ -128,11 +128,13 @@ class RelationFormat(FlowOperator):
         schema, rows, relation = batch
         if schema is not self._schema:
             self._bind(schema)
-        first, others, place = self._first, self._others, self._place
+        first, *texts = self._format.texts
+        pick, place = self._pick, self._place
         written: list[batches.Row] = []
         size = 0
         for row in rows:
-            text = batches.joined([first, *[batches.text_of(row[at]) + after for at, after in others]])
+            values = zip(map(batches.text_of, pick(row)), texts, strict=True)
+            text = batches.joined([first, *[value + after for value, after in values]])
             written.append((*row, text) if place is None else (*row[:place], text, *row[place + 1 :]))
             size += len(text)
             if size > batches.LONGEST_TEXT:
@@ -143,12 +145,8 @@ class RelationFormat(FlowOperator):
 
     def _bind(self, schema: batches.Schema) -> None:
         any_case = self._format.any_case
-        self._first, *texts = self._format.texts
-        self._others = [
-            (place if place is not None else batches.position(schema, name), text)
-            for name, text in zip(self._format.attributes, texts, strict=True)
-            for place in (placed(schema, name, any_case=any_case),)
-        ]
+        places = [placed(schema, name, any_case=any_case) for name in self._format.attributes]
+        self._pick = batches.picker(schema, ["" if at is None else schema[at] for at in places])
         self._place = placed(schema, self._attribute, any_case=any_case)
         self._written = schema if self._place is not None else (*schema, self._attribute)
         self._schema = schema
