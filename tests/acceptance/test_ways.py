@@ -59,7 +59,12 @@ TABLE: dict[str, tuple[str, str, list[Act], list[str]]] = {
     "it is over": ("w.one", "dan", [("ann", "yes", {}), ("ben", "no", {"why": "x"})], ["", "over"]),
     "who asked": ("w.one", "ann", [("ann", "yes", {})], ["excluded"]),
     "an administrator without the role": ("w.one", "dan", [("eve", "yes", {})], ["not-eligible"]),
-    "nobody it concerns": ("w.two", "ann", [("dan", "yes", {})], ["no-item"]),
+    "nobody it concerns, who has not seen its text": (
+        "w.two",
+        "ann",
+        [("dan", "yes", {"shown": "00"})],
+        ["no-item"],
+    ),
     "another outcome": ("w.one", "dan", [("ann", "perhaps", {})], ["no-outcome"]),
     "no outcome": ("w.one", "dan", [("ann", "", {})], ["no-outcome"]),
     "what is needed": ("w.one", "dan", [("ann", "no", {})], ["bad-field"]),

@@ -142,6 +142,13 @@ async def _led(visit: Visit, item: Mapping[str, Any]) -> dict[str, Any] | None:
     }
 
 
+def _typed(number: int, typed: Mapping[str, list[str]], refused: WorkRefusedError) -> Shown:
+    """The page of an item that the visitor may not see: why the act was refused, and what was typed."""
+    values = {"item": number, "typed": typed, "refused": str(refused), "here": "/work"}
+    status = 404 if refused.kind == "no-item" else 409
+    return Shown("work_typed.html", values, {"item": number, "refused": str(refused)}, status=status)
+
+
 def _problems(refused: WorkRefusedError | None) -> dict[str, str]:
     """The messages for fields, by name."""
     if refused is None or refused.kind != "bad-field" or not refused.detail:
@@ -166,8 +173,11 @@ async def work_act(visit: Visit) -> Redirect | Shown:
     try:
         await visit.act(what.replace("-", "_"), item=number, **values)
     except WorkRefusedError as refused:
-        if refused.kind == "no-item":
+        if refused.kind == "no-item" and not typed:
             raise
-        return await _item(visit, typed, refused)
+        try:
+            return await _item(visit, typed, refused)
+        except WorkRefusedError:  # the visitor may not see it any more
+            return _typed(number, typed, refused)
     is_done = what in ("answer", "refuse", "delegate")
     return Redirect(visit.url("/work", acted=number) if is_done else visit.url(f"/work/{number}"))

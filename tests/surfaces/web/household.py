@@ -91,6 +91,9 @@ web = "person"
 [people.cat]
 login = "cat"
 web = "reader"
+
+[admin]
+people = ["ann"]
 """,
     "etc/narval.toml": 'timezone = "UTC"\n',
 }

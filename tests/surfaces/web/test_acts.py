@@ -353,6 +353,29 @@ class TestWork:
         assert ">Yes</button>" in answer.text
         assert pages.post(f"/work/{item}/eat").status_code == 404
 
+    def test_an_answer_made_for_another_state_is_refused_and_what_was_typed_is_shown_again(
+        self, pages: PagesOfHome
+    ) -> None:
+        item = pages.start("show.form")
+        pages.does(f"/work/{item}/claim")
+        form = fields_of(pages.get(f"/work/{item}").text)
+        pages.does(f"/work/{item}/release", reason="it is mine")
+        answer = pages.post(f"/work/{item}/answer", **form, outcome="yes", **{"field.why": "TYPED"})
+        assert (answer.status_code, ">TYPED</textarea>" in answer.text) == (409, True)
+        assert "you do not have this any more: ann gave it back at" in text_of(answer.text)
+        pages.does(f"/work/{item}/reassign", to="ben")
+        form = fields_of(pages.get(f"/work/{item}", "person").text)
+        pages.does(f"/work/{item}/reassign", to="ann", reason="he is away")
+        answer = pages.post(f"/work/{item}/answer", "person", **form, outcome="yes", **{"field.why": "TYPED"})
+        assert answer.status_code == 409
+        assert re.search(r">why</dt><dd[^>]*>TYPED<", answer.text)
+        assert re.search("this asks ann, for .* offered it to ann at .*: he is away;", text_of(answer.text))
+        assert pages.ask("work_log", item=item)[-1]["did"] == "TurnedAway"
+        unseen = {"outcome": "yes", "field.why": "TYPED"}
+        answer = pages.post(f"/work/{item}/answer", "person", **unseen)
+        assert (answer.status_code, "TYPED" in answer.text) == (404, True)
+        assert f"there is no item {item} that you may see" in text_of(answer.text)
+
 
 class TestRoles:
     OPERATORS = (

@@ -117,7 +117,7 @@ _GIVEN: Mapping[table.Field, tuple[Callable[..., Any], str]] = {
 def _act(name: str) -> Command:
     """The command of an act, with the fields of its row."""
     row = table.ACTS_ON_ITEMS[name]
-    parameters = [_GIVEN[field] for field in row.fields if field is not table.SHOWN]
+    parameters = [_GIVEN[field] for field in row.fields if field in _GIVEN]
 
     def people(answer: Row) -> None:
         outcome = f": {answer['outcome']}" if answer.get("outcome") else ""

@@ -77,6 +77,10 @@ def act(decision: WorkDecision, event: Signalled) -> None:
     is_admin = decision.people.is_admin(event.by)
     if isinstance(cell, No) and not (row.who == "claimant or admin" and is_admin and claim is not None):
         raise _refused(decision, cell.kind)
+    if event.text("claimed") and claim is None:
+        may_answer(decision, event.by)
+        why = f": {state.moved.sentence(decision.view.zone)}" if state.moved is not None else ""
+        raise NotSoError("changed", f"you do not have this any more{why}; look at it, and answer it again")
     if row.who == "admin" and not is_admin:
         raise NotSoError("not-eligible", sentence("administer", "person", event.by))
     _ACTS[event.name](decision, event)

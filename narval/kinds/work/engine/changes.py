@@ -9,7 +9,7 @@ from __future__ import annotations
 from narval.core.definitions.people.directory import MAIL
 from narval.core.engines.decision import Inputs
 from narval.core.engines.run_state import RunBegan, RunChange
-from narval.kinds.work.engine.state import Handed, ItemClaim, Notice, Values, Vote, WorkState
+from narval.kinds.work.engine.state import Handed, ItemClaim, Moved, Notice, Values, Vote, WorkState
 
 
 class WorkChange(RunChange, frozen=True):
@@ -117,7 +117,7 @@ class ClaimReleased(PersonAct, frozen=True):
     why: str = ""
 
     def apply(self, state: WorkState) -> None:
-        state.free()
+        state.free(Moved(self.at, self.by, self.of, why=self.why))
 
 
 class LeaseEnded(WorkChange, frozen=True):
@@ -127,7 +127,7 @@ class LeaseEnded(WorkChange, frozen=True):
     of: str = ""
 
     def apply(self, state: WorkState) -> None:
-        state.free()
+        state.free(Moved(self.at, of=self.of))
 
 
 class Saved(PersonAct, frozen=True):
@@ -156,7 +156,7 @@ class Delegated(PersonAct, frozen=True):
     until: float | None = None
 
     def apply(self, state: WorkState) -> None:
-        state.free()
+        state.free(Moved(self.at, self.by, to=(self.to,), why=self.word))
         handed = Handed(self.by, self.to, state.named, state.named_level, self.until)
         state.handed = (*state.handed, handed)
         state.named, state.named_level = (self.to,), state.level
@@ -170,7 +170,7 @@ class DelegationEnded(WorkChange, frozen=True):
     to: str = ""
 
     def apply(self, state: WorkState) -> None:
-        state.free()
+        state.free(Moved(self.at, of=self.to, to=(self.of,)))
         last = state.handed[-1]
         state.handed = state.handed[:-1]
         state.named, state.named_level = last.named, last.level
@@ -235,7 +235,7 @@ class Reassigned(PersonAct, frozen=True):
     why: str = ""
 
     def apply(self, state: WorkState) -> None:
-        state.free()
+        state.free(Moved(self.at, self.by, to=self.to, why=self.why))
         state.named, state.named_level, state.handed = self.to, state.level, ()
 
 

@@ -138,8 +138,10 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
         for vote in self.state.votes.values():
             if vote.instead_of == person:
                 return NotSoError("not-eligible", f"{vote.by} has answered for you")
+        moved = self.state.moved
+        since = f", for {moved.sentence(self.view.zone)}" if moved is not None and moved.to else ""
         return NotSoError(
-            "not-eligible", f"this asks {asked(self.definition, self.state)}; one of them can answer"
+            "not-eligible", f"this asks {asked(self.definition, self.state)}{since}; one of them can answer"
         )
 
     def given(self) -> tuple[int, ...]:

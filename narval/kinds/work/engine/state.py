@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from narval.core.agreeing import Act
 from narval.core.definitions.people.directory import BY_A_RULE, FOR_A_CLIENT, GRANTING, MAIL
+from narval.core.definitions.wall import in_zone
 from narval.core.engines.decision import Inputs
 from narval.core.engines.engine import Lookup
 from narval.core.engines.run_state import Moves, RunState
@@ -54,6 +55,29 @@ class Handed(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     named: tuple[str, ...] = ()
     level: int = 0
     until: float | None = None
+
+
+class Moved(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """The last time that an item was taken from its claimant, `of`, or offered `to` other people; `by` is ""
+    if a rule did so.
+    """
+
+    at: float
+    by: str = ""
+    of: str = ""
+    to: tuple[str, ...] = ()
+    why: str = ""
+
+    def sentence(self, zone: str) -> str:
+        """The sentence about it, with its moment in a zone."""
+        to = " and ".join(self.to)
+        if to:
+            done = f"{self.by} offered it to {to}" if self.by else f"it came back to {to}"
+        elif self.by:
+            done = f"{self.by} gave it back"
+        else:
+            done = f"the claim of {self.of} ended"
+        return f"{done} at {in_zone(self.at, zone)}{f': {self.why}' if self.why else ''}"
 
 
 class Notice(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -145,6 +169,8 @@ class WorkState(RunState, omit_defaults=True):
     """The reason why it was withdrawn."""
     notices: dict[str, Notice] = {}
     """The notices to people, by the calls that carry them."""
+    moved: Moved | None = None
+    """The last time that it was taken from a person, or offered to others."""
 
     @property
     def ends_at(self) -> float | None:
@@ -175,8 +201,9 @@ class WorkState(RunState, omit_defaults=True):
         """The people who have answered with an outcome, where several people answer."""
         return [vote.by for vote in self.votes.values() if vote.outcome == outcome]
 
-    def free(self) -> None:
-        """End the claim, so that the item is offered again."""
+    def free(self, moved: Moved | None = None) -> None:
+        """End the claim, so that the item is offered again; `moved` says why."""
+        self.moved = moved or self.moved
         if self.claim is not None:
             self.claim = None
             self.move("offered")

@@ -48,6 +48,7 @@ class Field(NamedTuple):
 
 
 SHOWN = Field("shown", "str | None", None, note="With `shown`, only if that is the text of the item.")
+CLAIMED = Field("claimed", note="With `claimed`, only while that person, the asker, has the item.")
 REASON = Field("reason")
 WORD = Field("word", label="reason")
 TO = Field("to", is_required=True)
@@ -95,7 +96,7 @@ ACTS_ON_ITEMS: Mapping[str, ActOnItem] = MappingProxyType(
             "Give an item back; the draft stays. An administrator may give back what another has.",
         ),
         "save": ActOnItem(
-            "eligible", "offered", "claimed", TAKEN, "offered", (VALUES,),
+            "eligible", "offered", "claimed", TAKEN, "offered", (VALUES, SHOWN),
             "Keep a draft of the fields, which is the asker's own and takes nothing from others.",
         ),
         "move": ActOnItem(
@@ -107,7 +108,7 @@ ACTS_ON_ITEMS: Mapping[str, ActOnItem] = MappingProxyType(
             "Hand an item to another person, with a word.",
         ),
         "answer": ActOnItem(
-            "eligible", "done", "done", TAKEN, "offered", (OUTCOME, VALUES, SHOWN),
+            "eligible", "done", "done", TAKEN, "offered", (OUTCOME, VALUES, SHOWN, CLAIMED),
             "Answer an item with an outcome and the values of its fields.",
         ),
         "take-back": ActOnItem(

@@ -38,7 +38,7 @@ TERMINAL = "terminal"
 async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: Plain) -> dict[str, Any]:
     """Send a person's act to an item, and return the result. Raises WorkRefusedError."""
     person = person_of(daemon, asker)
-    run, _, _ = WorkView(daemon, person, "owner").item(item)  # raises if the person may not see it
+    run, _, _ = WorkView(daemon, person, "owner").item(item, arguments.get("shown"))
     way = TERMINAL if asker.way in ("", "socket", PYTHON) else asker.way
     event = Signalled(
         0,

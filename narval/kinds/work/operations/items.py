@@ -64,8 +64,11 @@ class WorkView:
         self.view, self.at = daemon.host.loop.view, daemon.rounds.clock.now()
         self._daemon, self._who = daemon, who or known_as(self.view.people, person or "")
 
-    def item(self, eid: int) -> tuple[Run, WorkDefinition, WorkState]:
-        """An item. Raises WorkRefusedError for one that does not exist, or may not be seen."""
+    def item(self, eid: int, shown: object = None) -> tuple[Run, WorkDefinition, WorkState]:
+        """An item. Raises WorkRefusedError for one that does not exist, or may not be seen.
+
+        A person who gives the digest of its text, `shown`, has seen it.
+        """
         run = self.agent.runs.get(eid)
         if run is None or run.engine.definition_kind != WORK:
             raise _no_item(eid)
@@ -73,7 +76,7 @@ class WorkView:
             definition, state = definition_of(self.agent, run), state_of(self.agent, run)
         except UnreadableError:
             raise _no_item(eid) from None
-        if not self._sees(definition, state):
+        if not self._sees(definition, state) and (not shown or shown != state.shown):
             raise _no_item(eid)
         return run, definition, state
 

@@ -69,7 +69,8 @@ def _is_for(person: str | None, row: dict[str, Any], definition: WorkDefinition,
     """True unless the row is the draft of another, or the vote of another that is not shown yet."""
     if person is None or row["by"] == person or row.get("kind") in _NO_ANSWERS:
         return True
-    return row["did"] != "Saved" and (row["did"] not in _VOTES or shows_votes(definition, state, person))
+    is_shown = row["did"] not in _VOTES or not definition.is_voted or shows_votes(definition, state, person)
+    return row["did"] != "Saved" and is_shown
 
 
 def _without_answer(row: dict[str, Any]) -> dict[str, Any]:
