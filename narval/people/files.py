@@ -21,6 +21,7 @@ from narval.core.engines.engine import Lookup
 from narval.core.engines.events import PersonsAct, Plain, Signalled
 from narval.core.engines.view import View
 from narval.core.errors import ElementError
+from narval.kinds.work.engine.ending import over
 from narval.kinds.work.engine.listing import Worklist, acts_open_to, may_see
 from narval.kinds.work.engine.state import WorkState, task_ways
 from narval.kinds.work.language.definition import WorkDefinition
@@ -125,7 +126,8 @@ def deliver_answer(turn: Turn, person: Person, owner: str, path: str, answer: Fi
     """Deliver a person's answer, from a file at `path`, to its item; return why it is refused, or ""."""
     agent, run = turn.agent, turn.agent.runs.get(answer.item)
     state = state_of(agent, run) if run is not None and name_of(run) else None
-    if run is None or state is None or not _sees(turn, run, state, person.name):
+    has_seen = state is not None and answer.shown == state.shown
+    if run is None or state is None or not (has_seen or _sees(turn, run, state, person.name)):
         return f"no-item: there is no item {answer.item} that you may see"
     arguments: dict[str, Plain] = {"state": answer.state, "shown": answer.shown}
     if not answer.state:
@@ -137,7 +139,7 @@ def deliver_answer(turn: Turn, person: Person, owner: str, path: str, answer: Fi
     turn.transaction.label(run.eid, written)
     answers = turn.signal(run.eid, act)
     if not answers:
-        return f"over: it is {state.status} already"
+        return f"over: {over(state, turn.view.zone)}"
     problem = answers[0].problem
     return f"{problem.kind}: {problem.message}" if problem is not None else ""
 

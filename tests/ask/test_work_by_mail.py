@@ -114,6 +114,28 @@ def test_P63_a_claim_by_mail_spends_the_token_and_brings_another(post: Post) -> 
     assert post.agent.work_item(item)["state"] == "done"
 
 
+def test_who_answers_an_item_that_has_ended_is_told_so_once(tmp_path: Path) -> None:
+    post = Post(tmp_path)
+    with post.open():
+        item = post.start()
+        (of_ann,), (of_ben,) = post.sent("ann"), post.sent("ben")
+        for _ in range(2):  # both arrive at once
+            post.reply(of_ann, "approve")
+        post.take()
+    with post.open():
+        post.reply(of_ann, "reject\ncomment: I have changed my mind")
+        post.take()
+        (late,) = [mail for mail in post.sent("ann") if "Not taken" in str(mail["Subject"])]
+        assert "it is done by ann since" in late.get_content()
+        post.reply(of_ben, "reject\ncomment: too dear", sender="mallory@example.net")
+        post.reply(of_ben, "reject\ncomment: too dear")
+        post.take()
+        assert len([mail for mail in post.sent("ben") if "Not taken" in str(mail["Subject"])]) == 1
+    with post.open():
+        assert post.kinds(item).count("over") == 3, "it is recorded who tried"
+        assert [one.attributes["outcome"] for one in post.agent.memory("decision")] == ["approve"]
+
+
 def test_P25_to_whom_it_is_handed_gets_a_mail_that_says_so_though_asked_before(post: Post) -> None:
     item = post.start()
     post.agent.asker = Asker("ben", 0, "terminal", actor="root")

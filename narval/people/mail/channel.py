@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from narval.agent.agent import AgentState
 from narval.agent.loop import Request
+from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
 from narval.agent.turn import Turn
 from narval.calls.context import Target, now
@@ -84,8 +85,8 @@ class MailChannel:
                 raise
             except Exception:
                 log.exception("a mail could not be read as an answer")
-            if answer is not None:
-                turn.tell(*answer)
+            if answer is not None and not turn.tell(*answer):
+                _tell_ended(turn, *answer)
             elements.append(replace(element, xml=blanked(_marked(element.xml))))
         return replace(event, elements=tuple(elements))
 
@@ -104,14 +105,27 @@ def _answer_in(turn: Turn, agent: str, xml: bytes) -> tuple[int, Signalled] | No
         return None  # this mail was read before
     key = bytes.fromhex(turn.agent.facts.get(KEY, ""))
     for token in forms:
-        item = turn.agent.runs.active.get(int(token.partition("-")[0]))
-        if not key or item is None or item.engine.kind != WORK or item.state is None:
+        item = turn.agent.runs.get(int(token.partition("-")[0]))
+        if not key or item is None or item.engine.kind != WORK:
             continue
-        call = notice_of(key, agent, item.state, token)
+        call = notice_of(key, agent, state := state_of(turn.agent, item), token)
         if call is not None:
-            return item.eid, _read(turn, item, mail, hash_of(token), call)
+            return item.eid, _read(turn, item, mail, hash_of(token), call, state.notices[call].to)
     log.info("a mail from %s has no valid token", mail.get("from", "nobody"))
     return None
+
+
+def _tell_ended(turn: Turn, eid: int, event: Signalled) -> None:
+    """Deliver an answer to an item that has ended, which records who tried and writes to that person."""
+    item = turn.agent.runs[eid]
+    if item.active or item.unreadable:
+        return
+    item.load(definition_of(turn.agent, item), state_of(turn.agent, item))
+    event = replace(event, id=turn.agent.numbers.last + 1, at=turn.at)
+    decision = turn.view.decision(item, event)
+    item.engine.advance(decision, event)
+    turn.view.leave()
+    turn.record(item, event, decision.changes, decision.commands)
 
 
 def _marked(xml: bytes) -> bytes:
@@ -133,8 +147,8 @@ def _token_forms(mail: etree._Element) -> list[str]:
     return last_token(mail.get("subject") or "") or last_token(mail.findtext("body") or "")
 
 
-def _read(turn: Turn, item: Run, mail: etree._Element, token: str, call: str) -> Signalled:
-    person, people = item.state.notices[call].to, turn.agent.lookup.people
+def _read(turn: Turn, item: Run, mail: etree._Element, token: str, call: str, person: str) -> Signalled:
+    people, work = turn.agent.lookup.people, definition_of(turn.agent, item)
     name, arguments = "turned-away", dict[str, Any]()
     sender = people.by_address(mail.get("from", ""))
     if (why := _no_answer(mail)) is not None:
@@ -146,13 +160,13 @@ def _read(turn: Turn, item: Run, mail: etree._Element, token: str, call: str) ->
         message = f"{people.mail_trust} does not vouch for {mail.get('from')}"
         arguments = {"kind": "not-authentic", "message": message}
     else:
-        outcomes = [outcome.name for outcome in item.definition.outcomes]
+        outcomes = [outcome.name for outcome in work.outcomes]
         try:
             name, arguments = read_answer(mail.findtext("body") or "", outcomes)
         except ValueError as error:
             line = blanked(str(error).encode()).decode()
             said = f"found {line!r:.80}" if line else "found nothing of your own there"
-            arguments = {"kind": "not-understood", "message": f"{_expected_answer(item.definition)}; {said}"}
+            arguments = {"kind": "not-understood", "message": f"{_expected_answer(work)}; {said}"}
     by = sender.name if sender is not None else ""
     act = PersonsAct("mail", mail.get("key", ""), token)
     signal = str(turn.agent.numbers.last + 1)
@@ -202,6 +216,7 @@ _SUBJECTS = {
     "reminder": "Reminder: ",
     "escalated": "Escalated: ",
     "refused": "Not taken: ",
+    "late": "Not taken: ",
     "token-spent": "Not taken: ",
     "not-understood": "Not understood: ",
 }

@@ -112,12 +112,11 @@ def _signalled(decision: WorkDecision, event: Signalled) -> None:
             _NOTES[event.name](decision, event)
     elif event.name not in ACTS_ON_ITEMS:
         decision.refuse(event, "no-act", f"expected {', '.join(ACTS_ON_ITEMS)}, got {event.name!r:.80}")
-    elif state.over:
-        decision.turn_away(event, Failure("over", ending.over(state, decision.view.zone)))
     elif state.status == "ready":
         decision.refuse(event, "no-item", "it is not offered yet; ask again")
     else:
-        failure = notices.refusal(decision, event)
+        over = Failure("over", ending.over(state, decision.view.zone)) if state.over else None
+        failure = over or notices.refusal(decision, event)
         if failure is None:
             try:
                 acts.act(decision, event)

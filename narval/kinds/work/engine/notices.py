@@ -190,6 +190,9 @@ MOST_FRUITLESS = 5
 
 SPENT, EXPIRED = "token-spent", "token-expired"
 
+LATE = "late"
+"""The reason of a notice to a person who answers an item that has ended."""
+
 NOT_UNDERSTOOD = "not-understood"
 """The kind of the problem of a text that is not an answer."""
 
@@ -217,11 +220,14 @@ def spend(decision: WorkDecision, event: Signalled) -> None:
 
 
 def refused(decision: WorkDecision, event: Signalled, failure: Failure) -> None:
-    """Tell a person by mail why their text was refused; for a token that is no longer valid, only once."""
+    """Tell a person by mail why their text was refused; for a token that is no longer valid, and
+    for an item that has ended, only once."""
     call, state = event.text("notice"), decision.state
-    if call not in state.notices or state.over:
+    if call not in state.notices:
         return
-    if failure.kind not in (SPENT, EXPIRED):
+    if state.over:
+        _tell_once(decision, event.by, LATE, failure.message)
+    elif failure.kind not in (SPENT, EXPIRED):
         _count_fruitless(decision, event)
         write(decision, MAIL, event.by, "refused", failure.message)
     else:

@@ -1,4 +1,4 @@
-"""Answers that come too late: the item is claimed no more, offered to others, or has ended (P52, P64, P77)."""
+"""Answers that come too late: the claim is gone, others are asked, or the item has ended (P52, P77)."""
 
 from __future__ import annotations
 
