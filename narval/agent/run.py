@@ -12,7 +12,7 @@ from narval.core.definitions.library import Library
 from narval.core.elements.element import Element, Origin
 from narval.core.engines.effects import InForce
 from narval.core.engines.engine import Engine, resumed_from
-from narval.core.engines.events import Caller
+from narval.core.engines.events import Caller, Cancelled
 
 SNAPSHOT_AFTER = 256
 """Entries after which a run's whole state is saved; more if the state is large."""
@@ -163,6 +163,14 @@ class Run(InForce, eq=False):
 def begin_again(run: Run, of: int) -> None:
     """Mark a run as a retry of another."""
     run.retry_of = of
+
+
+def given_up_by(run: Run) -> Cancelled:
+    """The event for a run that another gives up: it names who cancelled that one, and why."""
+    given_up, cause = f"run {run.eid} gave it up", run.cancelled
+    if cause is None:
+        return Cancelled(0, 0.0, given_up)
+    return replace(cause, id=0, at=0.0, reason=f"{given_up}: {cause.reason}" if cause.reason else given_up)
 
 
 def origin_of(run: Run) -> Origin | None:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from narval.agent.agent import AgentState
 from narval.agent.loop import Delivery, Request
-from narval.agent.run import Run
+from narval.agent.run import Run, given_up_by
 from narval.agent.trace_ids import traceparent
 from narval.agent.turn import Turn
 from narval.calls.approvals import Approvals
@@ -153,7 +153,7 @@ class Dispatcher:
         answered = {event.call for _, _, event in self._agent.queue if isinstance(event, _ANSWERS)}
         for run in list(self._agent.runs.active.values()):
             if not self._agent.runs.is_awaited(run):
-                self._cancel(run.eid, "its caller is over")
+                self._post(Delivery(run.eid, Cancelled(0, 0.0, "its caller is over")))
             for call in list(run.calls.values()):
                 if call.call in answered:
                     continue
@@ -193,7 +193,7 @@ class Dispatcher:
         record = self.calls.records.get(self.external_id(call.call))
         if call.call in run.abandoned:
             if child is not None:
-                self._cancel(child, f"run {run.eid} gave it up")
+                self._post(Delivery(child, given_up_by(run)))
             elif record is not None:
                 self.calls.abandon(record)
             else:
@@ -350,7 +350,7 @@ class Dispatcher:
     def _abandon(self, run: Run, command: CancelCall) -> None:
         child = self._agent.runs.by_call.get(command.call)
         if child is not None:
-            self._cancel(child, f"run {run.eid} gave it up")
+            self._post(Delivery(child, given_up_by(run)))
         elif (record := self.find(command.call)) is not None:
             self.calls.abandon(record)
         else:
@@ -359,6 +359,3 @@ class Dispatcher:
                 call is not None and call.kind == SEND
             ):  # it is not in the book, and notices that it was given up
                 self.dispatch(run, call)
-
-    def _cancel(self, run: int, reason: str) -> None:
-        self._post(Delivery(run, Cancelled(0, 0.0, reason)))

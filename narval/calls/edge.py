@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from narval.agent.run import Run
+from narval.agent.run import Run, given_up_by
 from narval.agent.runs import failure_of
 from narval.agent.transaction import CallGivenUp
 from narval.agent.turn import Turn
@@ -15,7 +15,7 @@ from narval.core.agent_name import AT
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.people.directory import AFTER_A_MODEL
 from narval.core.engines.commands import Call, CancelCall, Finish
-from narval.core.engines.events import Cancelled, Failure, Produced, Returned
+from narval.core.engines.events import Failure, Produced, Returned
 from narval.core.trust.rules import Verdict
 from narval.files.trust_file import TRUST_FILE
 
@@ -79,7 +79,7 @@ class Edge:
             isinstance(what, CallGivenUp)
             and (item := turn.agent.runs.by_call.get(what.call.call)) is not None
         ):
-            queue.append((0, item, Cancelled(0, 0.0, f"run {run.eid} gave it up")))
+            queue.append((0, item, given_up_by(run)))
             return None
         if isinstance(what, Finish):
             return run, self._withheld_answer(turn, run, what) or what

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from narval.core.errors import WorkRefusedError
 from tests.ask.test_work import PEOPLE, Home
 
 Asking = tuple[Home, int, int]
@@ -79,7 +80,9 @@ def test_P79_a_cancelled_caller_withdraws_what_is_offered_anew(asking: Asking) -
     made, plan, item = asking
     again = made.does("cleo", "renew", item)["run"]
     third = made.does("cleo", "renew", again)["run"]
-    made.agent.cancel(plan)
+    made.does("cleo", "cancel", plan, "wrong amount")
     made.agent.until_idle()
     assert [made.agent.run(eid)["state"] for eid in (item, again, third)] == ["withdrawn"] * 3
+    with pytest.raises(WorkRefusedError, match=r"withdrawn by cleo since .*gave it up: wrong amount"):
+        made.does("ann", "answer", third)
     assert made.agent.run(plan)["phase"] == "cancelled"

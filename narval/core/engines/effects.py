@@ -19,13 +19,13 @@ from narval.core.elements import changes
 from narval.core.elements.changes import Change
 from narval.core.engines import commands
 from narval.core.engines.commands import Call, Command, Reserve, SetTimer, Watch
-from narval.core.engines.events import CallApproved, CallStarting, Event, Returned, TimerFired
+from narval.core.engines.events import CallApproved, CallStarting, Cancelled, Event, Returned, TimerFired
 
 
 class InForce(msgspec.Struct, kw_only=True, eq=False):
     """The active requests of a run: calls, abandoned calls, watches, timers, reserved elements.
 
-    `entries` counts the noted events.
+    `entries` counts the noted events. `cancelled` is the event that cancelled the run.
     """
 
     calls: dict[str, Call] = msgspec.field(default_factory=dict)
@@ -34,6 +34,7 @@ class InForce(msgspec.Struct, kw_only=True, eq=False):
     wakes: dict[str, SetTimer] = msgspec.field(default_factory=dict)
     reserved: dict[int, None] = msgspec.field(default_factory=dict)
     entries: int = 0
+    cancelled: Cancelled | None = None
 
     SETTLED_BY: ClassVar[tuple[type, ...]] = (Returned, CallStarting, CallApproved, TimerFired)
     """The events that settle a request."""
@@ -57,6 +58,8 @@ class InForce(msgspec.Struct, kw_only=True, eq=False):
                 )
         elif type(event) is TimerFired:
             self.wakes.pop(event.wake, None)
+        elif type(event) is Cancelled:
+            self.cancelled = event
 
     def copy(self) -> InForce:
         """A copy that can change independently."""
@@ -66,6 +69,7 @@ class InForce(msgspec.Struct, kw_only=True, eq=False):
             watches=dict(self.watches),
             wakes=dict(self.wakes),
             reserved=dict(self.reserved),
+            cancelled=self.cancelled,
         )
 
     def wait_for_nothing(self) -> None:

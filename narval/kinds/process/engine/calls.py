@@ -116,8 +116,20 @@ def _call_run(decision: ProcessDecision, node: Node, token: NodeToken, kind: str
     arguments: dict[str, Plain] | None = None
     if kind == "process":
         arguments = {"environment": environment_of(decision.state, token), "token": token.id}
+    more = {"elements": _answered_before(decision, node, target), "nearby": nearby, "payload": arguments}
     made = NodeCallMade(token.id, decision.identifier())
-    _send(decision, made, kind, target.full_name, node, nearby=nearby, payload=arguments)
+    _send(decision, made, kind, target.full_name, node, **more)
+
+
+def _answered_before(decision: ProcessDecision, node: Node, target: Any) -> tuple[int, ...]:
+    """The answer that people gave at a node which the process has gone back to or past: it is shown to those
+    who are asked again.
+    """
+    if not getattr(target, "outcome_attribute", ""):
+        return ()
+    tokens = reversed(decision.state.nodes.values())
+    earlier = next((token for token in tokens if token.node == node.id and token.produced), None)
+    return earlier.produced if earlier is not None and earlier.backtracked else ()
 
 
 def _call_remote(decision: ProcessDecision, node: Node, token: NodeToken, kind: str, name: str) -> None:

@@ -63,7 +63,8 @@ def _offered(decision: WorkDecision, inputs: Inputs, taken: tuple[int, ...], bin
     }
     defaults = dict(_defaults(decision, bindings))
     calls, shown, called_with = _calls(decision, bindings)
-    text = texts.text_of_item(definition, title, description, shown, calls, defaults, options)
+    before = list(_answered_before(decision))
+    text = texts.text_of_item(definition, title, description, shown, calls, defaults, options, before)
     if (size := len(text.encode())) > texts.MOST_BYTES:
         why = f"expected a text of at most {texts.MOST_BYTES:,} bytes, got {size:,}"
         raise NotSoError("too-much-to-show", f'{why}; show inputs by their digest: <show inputs="digest"/>')
@@ -126,12 +127,26 @@ def _filled(decision: WorkDecision, template: TextTemplate | None, bindings: Bin
 # --- what it is about -----------------------------------------------------------------------------------
 
 
+def _answered_before(decision: WorkDecision) -> Iterator[Element]:
+    """The answers of earlier items of the same step, which the caller has gone back to."""
+    view, caller = decision.view, decision.state.caller
+    for eid in decision.state.first if caller is not None else ():
+        element = view.element(eid)
+        asked = (
+            view.caller(element.origin.run) if element is not None and element.origin is not None else None
+        )
+        if element is not None and asked is not None and (asked.run, asked.step) == (caller.run, caller.step):
+            yield element
+
+
 def _inputs(decision: WorkDecision, event: Started) -> Inputs:
     """The elements to show: those that the caller gave, else the nearest that fit (N15)."""
     declared = decision.definition.prototype.inputs
     if event.inputs or not declared:
         return event.inputs
-    near = (event.elements, *(event.caller.nearby if event.caller is not None else ()))
+    before = {element.eid for element in _answered_before(decision)}
+    given = tuple(eid for eid in event.elements if eid not in before)
+    near = (given, *(event.caller.nearby if event.caller is not None else ()))
     search = CandidateSearch(decision.view, decision.state.eid, near)
     name = decision.definition.full_name
     scopes = {slot.id: (name, "", slot.id) if slot.use else None for slot in declared}

@@ -76,8 +76,10 @@ def text_of_item(
     calls: Iterable[str],
     defaults: Values,
     options: Values,
+    before: Iterable[Element] = (),
 ) -> str:
-    """The whole text of an item: title, description, calls that wait for it, inputs, outcomes, fields.
+    """The whole text of an item: title, description, calls that wait for it, inputs, what was answered
+    `before`, outcomes, fields.
 
     Only the beginning of a long input beside calls is shown; the calls are always shown in full.
     """
@@ -89,6 +91,8 @@ def text_of_item(
     for name, elements in inputs.items():
         for element in elements:
             parts += ["", *_element(work, f"Input {name}", element, MOST_BESIDE if lines else None)]
+    for element in before:
+        parts += ["", *_element(work, "Answered before", element)]
     parts += ["", *map(_outcome, work.outcomes)]
     for field in work.fields.values():
         parts += ["", *_field(field, defaults.get(field.name, ()), options.get(field.name, ()))]

@@ -55,3 +55,17 @@ def test_P71_going_back_withdraws_what_is_asked() -> None:
     call = office.call_of("ask", run)
     office.says(run, "backtrack", node="write")
     assert [wish.call for wish in office.wishes(CancelCall)] == [call.call]
+
+
+def test_P71_who_is_asked_again_is_shown_the_earlier_answer() -> None:
+    office, run = asks()
+    first = office.begins("ask", run=run)
+    office.act(first, "ann", "answer", outcome="yes")
+    office.answers(first)
+    (answer,) = office.finished[first].eids
+    office.says(run, "backtrack", node="ask")
+    again = office.begins("ask", run=run)
+    text = office.told("Offered").text
+    assert f'Answered before: element {answer}:\n| <decision outcome="yes" by="ann"' in text
+    assert "ann" not in office.states[again].requesters
+    assert office.act(again, "ann", "answer", outcome="no")["state"] == "done"
