@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from html import escape
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from narval.agent.agent import AgentState
@@ -15,10 +17,10 @@ from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
 from narval.agent.turn import Turn
 from narval.core.definitions.people.directory import Person, day_of
-from narval.core.elements.canonical import elements_of
+from narval.core.elements.canonical import elements_of, parse_untrusted, roots_of
 from narval.core.elements.element import local_name, parse
 from narval.core.engines.engine import Lookup
-from narval.core.engines.events import PersonsAct, Plain, Signalled
+from narval.core.engines.events import Failure, PersonsAct, Plain, Signalled
 from narval.core.engines.view import View
 from narval.core.errors import ElementError
 from narval.kinds.work.engine.ending import over
@@ -38,7 +40,7 @@ MOST_BYTES_OF_ANSWER = 1 << 20
 
 class FiledAnswer(NamedTuple):
     """The answer in a file; with `state` it moves the task that asks. `shown` is the digest of the text that
-    was shown.
+    was shown, `lines` are the lines of the fields, and of the answer under "".
     """
 
     item: int
@@ -46,6 +48,7 @@ class FiledAnswer(NamedTuple):
     outcome: str
     fields: dict[str, list[str]]
     state: str = ""
+    lines: Mapping[str, int] = MappingProxyType({"": 1})
 
 
 def name_of(run: Run) -> str:
@@ -110,6 +113,9 @@ def read_answer(content: bytes) -> FiledAnswer:
     if not (item.isascii() and item.isdigit() and len(item) <= 18) or not shown:
         raise ElementError("invalid", "expected the attributes item and shown as they were offered")
     fields: dict[str, list[str]] = {}
+    (written,) = roots_of(parse_untrusted(content))  # the lines are those of the file
+    lines = {local_name(child.tag) or "": child.sourceline or 1 for child in written.iterchildren("*")}
+    lines[""] = written.sourceline or 1
     for child in root.iterchildren("*"):
         name = local_name(child.tag)
         if len(child) or not name:
@@ -119,16 +125,18 @@ def read_answer(content: bytes) -> FiledAnswer:
     outcome, state = root.get("outcome", "").strip(), root.get("state", "").strip()
     if outcome and state:
         raise ElementError("invalid", "expected an outcome, which ends the task, or a state to move it to")
-    return FiledAnswer(int(item), shown, outcome, fields, state)
+    return FiledAnswer(int(item), shown, outcome, fields, state, lines)
 
 
-def deliver_answer(turn: Turn, person: Person, owner: str, path: str, answer: FiledAnswer) -> str:
-    """Deliver a person's answer, from a file at `path`, to its item; return why it is refused, or ""."""
+def deliver_answer(
+    turn: Turn, person: Person, owner: str, path: str, answer: FiledAnswer
+) -> ElementError | None:
+    """Deliver a person's answer, from a file at `path`, to its item; return why it is refused, if it is."""
     agent, run = turn.agent, turn.agent.runs.get(answer.item)
     state = state_of(agent, run) if run is not None and name_of(run) else None
     has_seen = state is not None and answer.shown == state.shown
     if run is None or state is None or not (has_seen or _sees(turn, run, state, person.name)):
-        return f"no-item: there is no item {answer.item} that you may see"
+        return _refused(answer, Failure("no-item", f"there is no item {answer.item} that you may see"))
     arguments: dict[str, Plain] = {"state": answer.state, "shown": answer.shown}
     if not answer.state:
         arguments = {"outcome": answer.outcome, "fields": {**answer.fields}, "shown": answer.shown}
@@ -139,9 +147,16 @@ def deliver_answer(turn: Turn, person: Person, owner: str, path: str, answer: Fi
     turn.transaction.label(run.eid, written)
     answers = turn.signal(run.eid, act)
     if not answers:
-        return f"over: {over(state, turn.view.zone)}"
+        return _refused(answer, Failure("over", over(state, turn.view.zone)))
     problem = answers[0].problem
-    return f"{problem.kind}: {problem.message}" if problem is not None else ""
+    return _refused(answer, problem) if problem is not None else None
+
+
+def _refused(answer: FiledAnswer, problem: Failure) -> ElementError:
+    """The error of a refused answer, at the line of the first wrong field, else at that of the answer."""
+    wrong = json.loads(problem.detail) if problem.kind == "bad-field" and problem.detail else []
+    lines = [answer.lines.get(misfit["field"], answer.lines[""]) for misfit in wrong] or [answer.lines[""]]
+    return ElementError("invalid", f"{problem.kind}: {problem.message}", min(lines))
 
 
 def _sees(turn: Turn, run: Run, state: WorkState, person: str) -> bool:

@@ -185,8 +185,9 @@ def test_P57_what_the_rules_refuse_is_refused_with_its_kind_and_offered_again(na
     with narval.running():
         item = start(narval)
         content = filled(offered(narval, item), "reject")
+        line = content[: content.index(b"<comment>")].count(b"\n") + 1
         wrongs = {
-            "a.xml": (content, "bad-field: Why: expected a value"),
+            "a.xml": (content, f"a.xml:{line}:1: bad-field: Why: expected a value"),
             "b.xml": (content.replace(b'"reject"', b'"perhaps"'), "no-outcome: "),
             "c.xml": (re.sub(rb'shown="[0-9a-f]{64}"', b'shown="00"', content), "changed: "),
             "d.xml": (content.replace(b"<comment></comment>", b"<comment><b/></comment>"), "expected a text"),

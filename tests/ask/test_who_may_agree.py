@@ -146,7 +146,7 @@ def filed(agent: Agent, item: int, outcome: str, path: str = "work/ben/done/1.xm
     answer = FiledAnswer(item, agent.ask("work_item", item=item)["shown"], outcome, {})
 
     def deliver(turn: Turn) -> str:
-        return deliver_answer(turn, ben, ME, path, answer)
+        return str(deliver_answer(turn, ben, ME, path, answer) or "")
 
     return str(agent.runner.run(agent.daemon.host.submit(deliver)))
 

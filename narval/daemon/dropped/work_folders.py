@@ -121,8 +121,8 @@ class WorkFolders(Collector):
                 owner = files.owner_of(found[1], person, self._home.stat())
                 told = await asyncio.to_thread(files.read_answer, found[0])
                 refused = await self._host.submit(lambda turn: _take_answer(turn, person, owner, claim, told))
-                if refused:
-                    raise ElementError("invalid", refused)
+                if refused is not None:
+                    raise refused
         except ElementError as refusal:
             await asyncio.to_thread(folder.set_aside, claim, refusal)
             return
@@ -154,10 +154,12 @@ def _recorded(person: Person) -> str:
     return f"work/{person.name}"
 
 
-def _take_answer(turn: Turn, person: Person, owner: str, claim: Claim, told: files.FiledAnswer) -> str:
-    """Deliver an answer, and note the file's number in the same commit; return why it is refused, or ""."""
+def _take_answer(
+    turn: Turn, person: Person, owner: str, claim: Claim, told: files.FiledAnswer
+) -> ElementError | None:
+    """Deliver an answer, and note the file's number in the same commit; return why it is refused, if so."""
     refused = files.deliver_answer(turn, person, owner, claim.shown, told)
-    if not refused:
+    if refused is None:
         turn.transaction.batch.meta.append((_recorded(person), str(claim.number)))
     return refused
 

@@ -54,7 +54,10 @@ class _Names:
         flows = (each.of(DATAFLOW) for each in reversed(libraries))
         self.dataflows = {name: flow for each in flows for name, flow in each.items()}
         self.called = {**self.calls, **dict.fromkeys((*self.programs, *self.dataflows, *remote))}
-        self.work = {name: None for library in libraries for name in library.of("work")}
+        self.work: dict[str, list[Any]] = {}
+        for library in libraries:
+            for name, work in library.of("work").items():
+                self.work.setdefault(name, []).append(work)
 
 
 def faults_of_names(source: Source, scenario: Scenario, agents: Mapping[str, Known]) -> list[Fault]:
@@ -98,6 +101,10 @@ def faults_of_names(source: Source, scenario: Scenario, agents: Mapping[str, Kno
         check(getattr(named, "action", ""), there.called, _callable(there), named)
     for act in scenario.acts:
         check(act.work, everybody.work, "work", act)
+        if works := everybody.work.get(act.work):
+            check(act.outcome, {one.name: None for work in works for one in work.outcomes}, "outcome", act)
+            for field in act.fields:
+                check(field, {name: None for work in works for name in work.fields}, "field", act)
     for answer in scenario.answers:
         check(answer.recipe, everybody.runs, "definition", answer)
         check(answer.action, everybody.called, _callable(everybody), answer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -10,7 +11,8 @@ from narval.core.elements.element import Element
 from narval.core.elements.own_elements import read_error
 from narval.core.engines import commands as asked
 from narval.core.engines.events import CallApproved, Returned, Started, TimerFired
-from narval.core.engines.registry import is_beside, is_runnable, is_standing
+from narval.core.engines.registry import engine_of_run, is_beside, is_runnable, is_standing
+from narval.core.engines.story import filled, story_of
 from narval.core.kinds import ASKING, KINDS
 from narval.store.batch import Advance, Batch, RunRow
 from narval.system.clock import Clock
@@ -155,7 +157,8 @@ class AgentTrace:
                 getattr(change, "transition", "") or getattr(change, "step", "") for change in advance.changes
             )
             part = next(filter(None, parts), None)
-            yield {"at": event.at, "what": "woken", "run": run, "name": self.name(run), "part": part}
+            line = {"at": event.at, "what": "woken", "run": run, "name": self.name(run), "part": part}
+            yield line | {"did": [*_sentences(advance, self._runs[run].kind)] if run in self.items else []}
         elif isinstance(event, Returned):
             self._calls.pop(event.call, None)
         for change in advance.changes:
@@ -229,3 +232,21 @@ def _arrived(element: Element) -> Line:
     if element.origin is not None and element.origin.agent:
         line["from"] = element.origin.agent
     return {**line, "xml": element.xml.decode("utf-8")}
+
+
+def _sentences(advance: Advance, kind: str) -> Iterator[str]:
+    """What an item did at its moment, such as to remind, in the words of its history."""
+    story = story_of(engine_of_run(kind))
+    for change in advance.changes:
+        name = type(change).__name__
+        if name in story and not name.startswith("Notice"):
+            words = "".join(filled(story[name].words, partial(_valued, change))).removesuffix(".")
+            yield words[:1].lower() + words[1:]
+
+
+def _valued(change: object, field: str, form: str) -> list[str]:
+    """The field of a change in words; none for an empty field, and for a moment."""
+    value = getattr(change, field, None)
+    if not value or form == "moment":
+        return []
+    return [" and ".join(value) if isinstance(value, tuple) else str(value)]

@@ -80,12 +80,14 @@ def test_P81_of_two_answers_to_an_item_the_second_is_told_as_too_late(agent: Any
 
 def test_P81_without_an_answer_time_goes_on(agent: Any) -> None:
     played = play(agent, '<expect><work name="purchase.approve" state="expired"/></expect>', until="6d")
+    assert "its deadline passed without an outcome" in [line["text"] for line in played["happened"]]
     assert played["well"], [played[key] for key in ("expected", "waiting", "stopped") if key in played]
 
 
 def test_P81_what_a_scenario_says_of_people_is_checked(agent: Any) -> None:
     wrong = (
         '<answer work="purchase.aprove" outcome="approve"/>'
+        '<answer work="purchase.approve" outcome="aprove"><coment>x</coment></answer>'
         '<answer outcome="approve"/>'
         '<answer work="purchase.approve" action="m.buy" error="x"/>'
         '<expect><work name="purchase.nothing"/></expect>'
@@ -94,6 +96,8 @@ def test_P81_what_a_scenario_says_of_people_is_checked(agent: Any) -> None:
         play(agent, wrong)
     told = [fault.message for fault in faults.value.faults]
     assert "there is no work 'purchase.aprove'; did you mean 'purchase.approve'?" in told
+    assert "there is no outcome 'aprove'; did you mean 'approve'?" in told
+    assert any("there is no field 'coment'" in message for message in told)
     assert "answer needs the attribute 'action', or work for what people answer; add action=\"…\"" in told
     assert "action: an answer is to calls or to work, not both; remove one" in told
     assert "people answer by an outcome, or refuse; remove this" in told

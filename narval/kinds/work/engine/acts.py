@@ -35,7 +35,7 @@ from narval.kinds.work.engine.decision import (
     may_answer,
     take,
 )
-from narval.kinds.work.engine.ending import checked, draft, given_values
+from narval.kinds.work.engine.ending import checked, draft
 from narval.kinds.work.engine.state import (
     TaskWays,
     Values,
@@ -207,7 +207,7 @@ def _answer(decision: WorkDecision, event: Signalled) -> None:
             "no-outcome", f"from {ways.at or 'where it is'} the task cannot end in {outcome.name}; {there}"
         )
     _check_always(decision, event, outcome)
-    fields = checked(decision, outcome, given_values(decision, _values(event)))
+    fields = checked(decision, outcome, _values(event))
     if decision.definition.is_voted:
         vote(decision, event, right, outcome, fields)
     else:

@@ -42,8 +42,8 @@ class Misfit(msgspec.Struct, frozen=True):
     value: str = ""
 
 
-def given_values(decision: WorkDecision, values: Mapping[str, Any]) -> Values:
-    """Texts as they were typed, by field. Raises NotSoError for an unknown field."""
+def _typed(decision: WorkDecision, values: Mapping[str, Any]) -> tuple[Values, list[Misfit]]:
+    """Texts as they were typed, by field, and the faults of the others. Raises NotSoError for too many."""
     fields, typed, wrong = decision.definition.fields, dict[str, tuple[str, ...]](), []
     if _size(values) > _LARGEST_FORM:
         raise bad_fields([Misfit("", f"an answer has at most {_LARGEST_FORM:,} characters; shorten it")])
@@ -56,9 +56,7 @@ def given_values(decision: WorkDecision, values: Mapping[str, Any]) -> Values:
             wrong.append(Misfit(name, f"{fields[name].label}: expected text", str(value)[:200]))
         else:
             typed[name] = tuple(texts)
-    if wrong:
-        raise bad_fields(wrong)
-    return typed
+    return typed, wrong
 
 
 def _size(values: Mapping[str, Any]) -> int:
@@ -69,17 +67,22 @@ def _size(values: Mapping[str, Any]) -> int:
 
 def draft(decision: WorkDecision, values: Mapping[str, Any]) -> Values:
     """The draft of a form, unchanged. Raises NotSoError if it is too long."""
-    typed = given_values(decision, values)
+    typed, wrong = _typed(decision, values)
+    if wrong:
+        raise bad_fields(wrong)
     if sum(len(text) for texts in typed.values() for text in texts) > _LARGEST_DRAFT:
         raise NotSoError("bad-field", f"a draft has at most {_LARGEST_DRAFT:,} characters; shorten it")
     return typed
 
 
-def checked(decision: WorkDecision, outcome: WorkOutcome, typed: Values) -> Values:
-    """The values of an answer; a field that was not given has its default. Raises NotSoError."""
+def checked(decision: WorkDecision, outcome: WorkOutcome, values: Mapping[str, Any]) -> Values:
+    """The values of an answer; a field without one has its default. Raises NotSoError for all faults."""
     found: Values = {}
-    wrong: list[Misfit] = []
+    typed, wrong = _typed(decision, values)
+    unread = {misfit.field for misfit in wrong}
     for field in decision.definition.fields.values():
+        if field.name in unread:
+            continue
         texts = typed.get(field.name, decision.state.defaults.get(field.name, ()))
         texts = tuple(text for text in texts if text.strip())
         if not texts and outcome.name in field.required:
@@ -89,16 +92,16 @@ def checked(decision: WorkDecision, outcome: WorkOutcome, typed: Values) -> Valu
         if len(texts) > 1 and not field.list:
             wrong.append(Misfit(field.name, f"{field.label}: expected one value, found {len(texts)}"))
             continue
-        values = []
+        right = []
         for text in texts:
             try:
-                values.append(_read(decision, field, text))
+                right.append(_read(decision, field, text))
             except ValueError as error:
                 expectation, *meant = map(str, error.args)
                 message = f"{field.label}: expected {expectation}, found {text!r:.80}{''.join(meant)}"
                 wrong.append(Misfit(field.name, message, text[:200]))
-        if values:
-            found[field.name] = tuple(values)
+        if right:
+            found[field.name] = tuple(right)
     if wrong:
         raise bad_fields(wrong)
     return found

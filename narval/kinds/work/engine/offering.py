@@ -130,12 +130,12 @@ def _filled(decision: WorkDecision, template: TextTemplate | None, bindings: Bin
 def _answered_before(decision: WorkDecision) -> Iterator[Element]:
     """The answers of earlier items of the same step, which the caller has gone back to."""
     view, caller = decision.view, decision.state.caller
-    for eid in decision.state.first if caller is not None else ():
-        element = view.element(eid)
-        asked = (
-            view.caller(element.origin.run) if element is not None and element.origin is not None else None
-        )
-        if element is not None and asked is not None and (asked.run, asked.step) == (caller.run, caller.step):
+    for element in map(view.element, decision.state.first if caller is not None else ()):
+        origin = element.origin if element is not None else None
+        before = view.caller(origin.run) if origin is not None else None
+        if element is None or before is None or caller is None:
+            continue
+        if (before.run, before.step) == (caller.run, caller.step):
             yield element
 
 

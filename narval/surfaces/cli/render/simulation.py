@@ -145,6 +145,11 @@ def _acted(line: Line) -> StyledLine:
     return f"{line['by']} would {line['act']}{outcome}", "magenta"
 
 
+def _woken(line: Line) -> StyledLine:
+    part = f"{line['part']}: " if line["part"] else ""
+    return "; ".join(line["did"]) or f"{part}its moment has come", None
+
+
 SENTENCES: Mapping[str, Callable[[Line], StyledLine]] = {
     "arrived": _arrived,
     "started": _started,
@@ -160,10 +165,7 @@ SENTENCES: Mapping[str, Callable[[Line], StyledLine]] = {
     "told": lambda line: (f"tells {line['hearer'] or line['name']} {line['signal']}", "cyan"),
     "replaced": lambda line: (f"{_listed(line['elements'])} replaced", "bright_black"),
     "fired": lambda line: (f"{line['transition']} takes {_listed(line['elements'])}", None),
-    "woken": lambda line: (
-        f"{line['part']}: its moment has come" if line["part"] else "its moment has come",
-        None,
-    ),
+    "woken": _woken,
 }
 """The sentence on each kind of event, and its colour."""
 

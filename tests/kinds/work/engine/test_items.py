@@ -483,10 +483,11 @@ def test_P42_all_that_is_wrong_is_told_at_once() -> None:
         "code": "xA1",
     }
     with pytest.raises(Refusal) as refused:
-        office.act(item, "ann", "answer", outcome="no", fields=wrong | {"mail": "7"})
+        office.act(item, "ann", "answer", outcome="no", fields=wrong | {"mail": "7", "limt": "5"})
     assert refused.value.kind == "bad-field"
     failure = office.wished[-1].problem  # type: ignore[union-attr]
     assert {row["field"]: row["message"] for row in json.loads(failure.detail)} == {
+        "limt": "there is no field 'limt'; did you mean 'limit'?",
         "why": "Your reason: expected a value, for no requires it",
         "limit": "Limit: expected 50.5 or less, found '50.6'",
         "on": "on: expected a date such as 2026-11-25, found 'soon'",
