@@ -20,7 +20,7 @@ from narval.core.definitions.people.directory import Person, day_of
 from narval.core.elements.canonical import elements_of, parse_untrusted, roots_of
 from narval.core.elements.element import local_name, parse
 from narval.core.engines.engine import Lookup
-from narval.core.engines.events import Failure, PersonsAct, Plain, Signalled
+from narval.core.engines.events import PersonsAct, Plain, Signalled
 from narval.core.engines.view import View
 from narval.core.errors import ElementError
 from narval.kinds.work.engine.ending import over
@@ -136,7 +136,7 @@ def deliver_answer(
     state = state_of(agent, run) if run is not None and name_of(run) else None
     has_seen = state is not None and answer.shown == state.shown
     if run is None or state is None or not (has_seen or _sees(turn, run, state, person.name)):
-        return _refused(answer, Failure("no-item", f"there is no item {answer.item} that you may see"))
+        return _refused(answer, "no-item", f"there is no item {answer.item} that you may see")
     arguments: dict[str, Plain] = {"state": answer.state, "shown": answer.shown}
     if not answer.state:
         arguments = {"outcome": answer.outcome, "fields": {**answer.fields}, "shown": answer.shown}
@@ -147,16 +147,16 @@ def deliver_answer(
     turn.transaction.label(run.eid, written)
     answers = turn.signal(run.eid, act)
     if not answers:
-        return _refused(answer, Failure("over", over(state, turn.view.zone)))
+        return _refused(answer, "over", over(state, turn.view.zone))
     problem = answers[0].problem
-    return _refused(answer, problem) if problem is not None else None
+    return _refused(answer, problem.kind, problem.message, problem.detail) if problem is not None else None
 
 
-def _refused(answer: FiledAnswer, problem: Failure) -> ElementError:
+def _refused(answer: FiledAnswer, kind: str, message: str, detail: str = "") -> ElementError:
     """The error of a refused answer, at the line of the first wrong field, else at that of the answer."""
-    wrong = json.loads(problem.detail) if problem.kind == "bad-field" and problem.detail else []
+    wrong = json.loads(detail) if kind == "bad-field" and detail else []
     lines = [answer.lines.get(misfit["field"], answer.lines[""]) for misfit in wrong] or [answer.lines[""]]
-    return ElementError("invalid", f"{problem.kind}: {problem.message}", min(lines))
+    return ElementError("invalid", f"{kind}: {message}", min(lines))
 
 
 def _sees(turn: Turn, run: Run, state: WorkState, person: str) -> bool:

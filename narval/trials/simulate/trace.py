@@ -235,7 +235,7 @@ def _arrived(element: Element) -> Line:
 
 
 def _sentences(advance: Advance, kind: str) -> Iterator[str]:
-    """What an item did at its moment, such as to remind, in the words of its history."""
+    """The acts of an item at its moment, such as a reminder, in the words of its history."""
     story = story_of(engine_of_run(kind))
     for change in advance.changes:
         name = type(change).__name__

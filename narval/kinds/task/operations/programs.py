@@ -93,8 +93,9 @@ def _right(daemon: Daemon, asker: Asker, definition: TaskDefinition, role: str) 
     if definition.users and person not in definition.users:
         raise TaskRefusedError("not-eligible", f"{name} is for {wanted}, not for {person}")
     if role and people.role_of(person, (role,)) is None:
-        held = ", ".join(people.roles_of(person)) or "none"
-        raise TaskRefusedError("no-role", f"{person} does not hold the role {role}, but {held}")
+        held = ", ".join(people.roles_of(person))
+        others = f", but {held}" if held else ", nor any other"
+        raise TaskRefusedError("no-role", f"{person} does not hold the role {role}{others}")
     if role and definition.roles and role not in definition.roles:
         raise TaskRefusedError(
             "no-role", f"{name} is done in the role {' or '.join(definition.roles)}, not {role}"

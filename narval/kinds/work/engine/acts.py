@@ -159,7 +159,9 @@ def _delegate(decision: WorkDecision, event: Signalled) -> None:
         raise NotSoError("not-eligible", "this may not be delegated; answer it, or refuse it")
     _check_able(decision, to)
     chain = [handed.by for handed in state.handed]
-    if to == event.by or to in chain:
+    if to == event.by:
+        raise NotSoError("not-eligible", "this cannot be delegated to yourself; answer it, or name another")
+    if to in chain:
         raise NotSoError("not-eligible", f"{to} has delegated this already; answer it, or refuse it")
     if len(chain) >= MOST_IN_A_ROW:
         raise NotSoError("not-eligible", f"this was delegated {MOST_IN_A_ROW} times; answer it, or refuse it")

@@ -31,6 +31,9 @@ from narval.kinds.work.language.definition import WorkDefinition
 MOST_TURNED_AWAY = 20
 """The most refused acts on an item that are recorded; further ones are only counted."""
 
+MOST_NAMED = 3
+"""The most people that are named as those who can answer."""
+
 NO_ACT = "turned-away"
 """The signal by which a surface reports that a message was not an act."""
 
@@ -140,9 +143,10 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
                 return NotSoError("not-eligible", f"{vote.by} has answered for you")
         moved = self.state.moved
         since = f", for {moved.sentence(self.view.zone)}" if moved is not None and moved.to else ""
-        return NotSoError(
-            "not-eligible", f"this asks {asked(self.definition, self.state)}{since}; one of them can answer"
-        )
+        able = [*self.eligible()]
+        who = " or ".join(able) if 0 < len(able) <= MOST_NAMED else "one of them" if able else "no person"
+        message = f"this asks {asked(self.definition, self.state)}{since}; {who} can answer"
+        return NotSoError("not-eligible", message)
 
     def given(self) -> tuple[int, ...]:
         """The elements that the item shows."""

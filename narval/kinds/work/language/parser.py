@@ -359,8 +359,13 @@ def _check_limit(reading: Reading, entry: Entry, field: FormField, name: str) ->
 
 
 def _limited(reading: Reading, entry: Entry, field: FormField, limits: Mapping[str, str]) -> FormField:
-    """The field with its limits; a constant default must be within them."""
+    """The field with its limits; the least value and a constant default must be within them."""
     limited = replace(field, **limits)
+    try:
+        if limited.least and limited.most:
+            replace(field, most=limited.most).read(limited.least, ())
+    except ValueError as error:
+        reading.fault(entry, f"least: expected {error}, which is most, found {limited.least!r}", "least")
     default, options = field.default, field.options
     if default is not None and default.is_plain and field.type not in ("person", "element"):
         choices = _words(options)

@@ -219,6 +219,7 @@ def test_P25_delegation_is_to_one_person_who_may() -> None:
     office.act(item, "ann", "delegate", to="ben", word="you know this")
     assert office.refusal(item, "cid", "claim") == office.refusal(item, "ann", "claim") == "not-eligible"
     assert "ann has delegated this already" in office.why_not(item, "ben", "delegate", to="ann")
+    assert "to yourself" in office.why_not(item, "ben", "delegate", to="ben")
     office.act(item, "ben", "answer", outcome="yes")
 
 

@@ -79,3 +79,10 @@ def test_P30_where_it_is_not_known_nobody_may_answer_and_it_says_why() -> None:
     assert office.state(item) == "failed"
     assert office.error()["type"] == "no-requester"
     assert "element 999, from which this came, is forgotten" in office.error()["message"]
+
+
+def test_who_is_not_asked_is_told_who_can_answer_without_those_who_may_not() -> None:
+    request = '<input id="r"><match>request</match></input>'
+    office = Office(work(f'{request}<for people="ann ben" not="requester" requester="ann"/>'))
+    office.add("<request/>")
+    assert office.why_not(office.offers(), "eva", "answer") == "this asks ann or ben; ben can answer"

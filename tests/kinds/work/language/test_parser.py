@@ -149,6 +149,7 @@ def test_P12_there_is_one_outcome_where_none_is_named() -> None:
         ('<field name="a" type="element"/>', "needs match"),
         ('<field name="a" least="3"/>', "least: says nothing of a field of type string"),
         ('<field name="a" type="date" least="soon"/>', "a date such as"),
+        ('<field name="a" type="integer" least="5" most="3"/>', "least: expected 3 or less, which is most"),
         ('<field name="a" pattern="("/>', "pattern: "),
         ('<field name="a" type="integer" most="3" default="4"/>', "default: expected 3 or less, found '4'"),
         ('<field name="a" required="yse"/>', "required: expected all, or outcomes, found 'yse'"),
