@@ -203,7 +203,8 @@ class _Moving:
         """The reason why a token could not leave its node now as it did; "" if it could."""
         if token.guard == DISCARDED or token.cancelled:
             return ""
-        left = {self.old.arcs[self.before.arcs[child].arc].name for child in token.children}
+        children = (self.before.arcs[child] for child in token.children)
+        left = {self.old.arcs[child.arc].name for child in children if child.reverses is None}
         if not left and not then.outs_by_name.keys() <= before.outs_by_name.keys():
             return f"a token has ended at node {then.id}, from which an arc leads on now"
         for name in left:

@@ -10,22 +10,22 @@ travels forward again, and waits at the join it came from.
 An arc token that goes back names the one that it `reverses`. The forward token at the end of that chain is
 its *root*, and it comes back to the node token that the root left. (The source finds it by pairing arcs,
 which goes wrong where several tokens took one arc; section 17.)
+
+A merge can give a node token an input that is younger than itself. Such a token comes back before the node
+token that it is part of is undone. If it had merged into an ancestor of the destination, that ancestor stays.
 """
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from collections.abc import Iterator
+from functools import cached_property
 
-from narval.core.errors import InternalError
 from narval.kinds.process.engine import calls, changes
 from narval.kinds.process.engine.decision import NodeFault, OperationRefused, ProcessDecision
 from narval.kinds.process.engine.state import ArcToken, ExecutionType, NodeToken, ProcessState
 from narval.kinds.process.engine.tokens import flow
 from narval.kinds.process.engine.tokens.rubric import ask_hook
-from narval.kinds.process.engine.tokens.views import walk
 from narval.kinds.process.language.definition import Arc
-
-_ORDINARY = frozenset({"Forward", "ForwardBacktracked"})
 
 
 def backtrack(
@@ -36,7 +36,7 @@ def backtrack(
     `by` is recorded before anything is undone. Raises OperationRefused and NodeFault.
     """
     _check(decision.state, destination)
-    if not destination.children:
+    if not leaving(decision.state, destination):
         result = _from_dead_end(decision, destination)
         flow.run_node(decision, decision.node(result), result)
         return result
@@ -74,12 +74,7 @@ def take_ways_back(decision: ProcessDecision) -> None:
 
 def _before(decision: ProcessDecision, token: NodeToken, arc: Arc) -> NodeToken | None:
     """The nearest ancestor of a token on the node at the end of an arc."""
-    for visited in walk(decision.state, token.id, "breadth", "back"):
-        if not isinstance(visited, NodeToken) or visited is token or visited.backtracked:
-            continue
-        if visited.node == arc.end.id:
-            return visited
-    return None
+    return next((one for one in ancestors(decision.state, token) if one.node == arc.end.id), None)
 
 
 def undo(decision: ProcessDecision) -> None:
@@ -131,28 +126,56 @@ def root(state: ProcessState, token: ArcToken) -> ArcToken:
     return token
 
 
-def origin(state: ProcessState, token: NodeToken) -> NodeToken:
-    """The forward token at the end of a node token's chain of reversals."""
-    while token.reverses is not None:
+def leaving(state: ProcessState, token: NodeToken) -> list[int]:
+    """The arc tokens that left a node token on its arcs; not those that went back from it."""
+    return [child for child in token.children if state.arcs[child].reverses is None]
+
+
+def inputs(state: ProcessState, token: NodeToken) -> list[ArcToken]:
+    """The arc tokens that brought a node token about: it was made from them, or they have merged into it, or
+    into a token that it reverses. Tokens that came back to it are not among them, nor those of undone tokens.
+    """
+    arcs: list[ArcToken] = []
+    while True:
+        own = [state.arcs[number] for number in token.parents]
+        sources = [root(state, arc).parent for arc in own]
+        arcs[:0] = [
+            arc
+            for arc, source in zip(own, sources, strict=True)
+            if source != token.reverses and not state.nodes[source].backtracked
+        ]
+        if token.reverses is None:
+            return arcs
         token = state.nodes[token.reverses]
-    return token
+
+
+def ancestors(state: ProcessState, token: NodeToken) -> Iterator[NodeToken]:
+    """The node tokens that were before a token and led to it, the nearest first."""
+    line, seen = [token], {token.id}
+    for one in line:
+        for arc in inputs(state, one):
+            source = state.nodes[root(state, arc).parent]
+            if arc.id < one.id and source.id not in seen:
+                seen.add(source.id)
+                line.append(source)
+                yield source
 
 
 def _from_dead_end(decision: ProcessDecision, token: NodeToken) -> NodeToken:
     """Go back to a token that has no children: its arc tokens turn round and reach its node again."""
     state = decision.state
-    decision.happens(changes.NodeTokenBacktracked(token.id))
     turning = []
-    for number in token.parents:
-        parent = state.arcs[number]
-        decision.happens(changes.ArcTokenBacktracked(number))
-        made = decision.state.next_token
-        sets = tuple(parent.sets.items())
+    before = inputs(state, token)
+    decision.happens(changes.NodeTokenBacktracked(token.id))
+    for arc in before:
+        decision.happens(changes.ArcTokenBacktracked(arc.id))
+        made = state.next_token
+        sets = tuple(arc.sets.items())
         decision.happens(
-            changes.ArcTokenCreated(made, parent.arc, token.id, parent.to, sets, "UTurn", number, aside=True)
+            changes.ArcTokenCreated(made, arc.arc, token.id, arc.to, sets, "UTurn", arc.id, aside=True)
         )
         turning.append(made)
-    result = decision.state.next_token
+    result = state.next_token
     sets = tuple(token.sets.items())
     decision.happens(
         changes.NodeTokenCreated(
@@ -169,43 +192,58 @@ class _Survey:
     """The descendants of a token, surveyed before anything is undone."""
 
     def __init__(self, decision: ProcessDecision, destination: NodeToken) -> None:
-        self._decision, self._state = decision, decision.state
-        self.visited: set[int] = set()
-        """The node tokens that descend from it, and itself."""
-        self.ends: list[int] = []
-        """The node tokens among them that no token left, and those that a token already comes back to."""
-        self.leaves: list[ArcToken] = []
-        """Arc tokens that have not reached their node."""
-        self.turned: dict[int, int] = {}
-        """The arc tokens that have turned round, by their roots."""
-        for token in walk(self._state, destination.id, follow=self._follows):
-            if isinstance(token, NodeToken):
-                self._visit(token)
-            elif token.child is None:
-                self._visit_arc(token)
+        self._decision, self._state, self._destination = decision, decision.state, destination
+        self.left: dict[int, dict[int, ArcToken]] = {}
+        """The node tokens that descend from it, and itself; of each, what the arc tokens that left it have
+        become, by their roots.
+        """
+        self.reached: dict[int, int] = {}
+        """The node tokens that these arc tokens are part of."""
+        self._reversals = {
+            token.reverses: token.id
+            for tokens in (self._state.nodes, self._state.arcs)
+            for token in tokens.values()
+            if token.reverses is not None
+        }
+        pending = [destination.id]
+        while pending:
+            number = pending.pop()
+            if number not in self.left:
+                pending += self._follow(self._state.nodes[number])
+        for number in sorted(self.left):
+            self._check(self._state.nodes[number])
 
-    def _follows(self, token: ArcToken) -> bool:
-        """True if an arc token must be followed; one that went back only if it leads to a descendant."""
-        if token.execution_type in _ORDINARY:
-            return True
-        return root(self._state, token).parent in self.visited
+    def _follow(self, token: NodeToken) -> list[int]:
+        """Note where the arc tokens are that left a token; return the node tokens that descend from it."""
+        children = leaving(self._state, token)
+        self.left[token.id] = {child: self._state.arcs[self._latest(child)] for child in children}
+        descendants = []
+        for arc in self.left[token.id].values():
+            if arc.child is not None:
+                self.reached[arc.id] = child = self._latest(arc.child)
+                if child > self._destination.id or child not in self._ancestors:
+                    descendants.append(child)
+        return descendants
 
-    def _visit(self, token: NodeToken) -> None:
+    def _latest(self, number: int) -> int:
+        """The last token in the chain of those that reverse a token; itself if there are none."""
+        while number in self._reversals:
+            number = self._reversals[number]
+        return number
+
+    @cached_property
+    def _ancestors(self) -> set[int]:
+        return {self._destination.id, *(one.id for one in ancestors(self._state, self._destination))}
+
+    def _check(self, token: NodeToken) -> None:
+        if token.backtracked:  # it is where an earlier version of narval lost the way back
+            raise OperationRefused(
+                "not-backtrackable", f"the way back from token {token.id} on {token.node} is lost"
+            )
         if not self._is_backtrackable(token):
             raise OperationRefused(
                 "not-backtrackable", f"token {token.id} on {token.node}: what it has done cannot be undone"
             )
-        self.visited.add(token.id)
-        if not token.children:
-            self.ends.append(token.id)
-
-    def _visit_arc(self, token: ArcToken) -> None:
-        if token.execution_type == "UTurn":
-            turned = root(self._state, token)
-            self.turned[turned.id] = token.id
-            self.ends.append(turned.parent)
-        else:
-            self.leaves.append(token)
 
     def _is_backtrackable(self, token: NodeToken) -> bool:
         node = self._decision.node(token)
@@ -226,39 +264,31 @@ class _WayBack:
         """Sets with members that are no longer active."""
         self.told: list[int] = []
         """Tokens whose nodes must be told that they were backtracked."""
-        self._back = self.survey.turned
+        self._back: dict[int, int] = {}
         """The arc tokens that come back, by their roots."""
-        self._pending: list[int] = []
-        """A heap of the node tokens still to undo, with negated numbers so that the newest comes first."""
         self._marked: set[int] = set()
 
     def back(self) -> NodeToken:
         """Undo all descendants of the token; return the token that is then on its node."""
-        for end in self.survey.ends:
-            heappush(self._pending, -end)
-        for leaf in self.survey.leaves:
-            self._back[leaf.id] = leaf.id
-            self._mark(leaf)
-            heappush(self._pending, -leaf.parent)
-        result: NodeToken | None = None
-        while self._pending:
-            token = self.state.nodes[-heappop(self._pending)]
-            if token.backtracked:
-                continue  # already undone: several tokens led to it
+        arcs = {arc.id: arc for left in self.survey.left.values() for arc in left.values()}
+        for number in sorted(arcs):
+            if arcs[number].child is None and arcs[number].reverses is None:
+                self._mark(arcs[number])
+        result = self.destination
+        for number in sorted(self.survey.left, reverse=True):
+            token = self.state.nodes[number]
             if calls.has_hook(self.decision, self.decision.node(token), "backtrack"):
-                self.told.append(token.id)
+                self.told.append(number)
             if token is self.destination:
                 result = self._reverse(token, "Forward")
             else:
                 self._undo(token)
-        if result is None:
-            raise InternalError(f"process {self.state.eid}: no way back led to token {self.destination.id}")
         return result
 
     def _undo(self, token: NodeToken) -> None:
         behind = self._ended(token)
-        for parent in origin(self.state, token).parents:
-            self._go_back(self.state.arcs[parent], behind)
+        for arc in inputs(self.state, token):
+            self._go_back(arc, behind)
         if behind is not token:
             self.decision.happens(changes.NodeTokenBacktracked(behind.id))
             self.decision.happens(changes.NodeTokenCompleted(behind.id, self.decision.event.at))
@@ -270,7 +300,7 @@ class _WayBack:
             decision.stop_waiting(token)
             decision.happens(changes.NodeTokenCompleted(token.id, decision.event.at))
             decision.happens(changes.NodeTokenBacktracked(token.id))
-        elif not token.children:
+        elif not self.survey.left[token.id]:
             decision.happens(changes.NodeTokenBacktracked(token.id))
         else:
             reverse = self._reverse(token, "Backtracked")
@@ -279,12 +309,12 @@ class _WayBack:
         self.sets.update(token.sets)
         return token
 
-    def _go_back(self, token: ArcToken, behind: NodeToken) -> None:
-        """Send a new token back along the arc of a token, or let it turn round there."""
+    def _go_back(self, token: ArcToken, behind: NodeToken) -> int:
+        """Send a new token back along the arc of a token, or let it turn round there; return it."""
         decision = self.decision
         self._mark(token)
         turned = root(self.state, token)
-        visited = turned.parent in self.survey.visited
+        visited = turned.parent in self.survey.left
         made, sets = decision.state.next_token, tuple(token.sets.items())
         kind: ExecutionType = "Backtracked" if visited else "UTurn"
         decision.happens(
@@ -292,17 +322,15 @@ class _WayBack:
         )
         if visited:
             self._back[turned.id] = made
-            heappush(self._pending, -turned.parent)
             decision.happens(changes.ArcTokenProcessed(made))
+        return made
 
     def _reverse(self, token: NodeToken, kind: ExecutionType) -> NodeToken:
         """Make the reverse of a token on its node, into which the tokens that left it come back."""
         decision, state = self.decision, self.state
         decision.happens(changes.NodeTokenBacktracked(token.id))
-        missing = [child for child in token.children if child not in self._back]
-        if missing:
-            raise InternalError(f"process {state.eid}: nothing comes back for arc tokens {missing}")
-        parents = tuple(self._back[child] for child in token.children)
+        left = self.survey.left[token.id].items()
+        parents = tuple(self._come_back(child, arc) for child, arc in left)
         made, sets = decision.state.next_token, tuple(token.sets.items())
         decision.happens(
             changes.NodeTokenCreated(
@@ -313,6 +341,14 @@ class _WayBack:
             self._mark(state.arcs[parent])
             decision.happens(changes.ArcTokenCompleted(parent, made))
         return state.nodes[made]
+
+    def _come_back(self, child: int, arc: ArcToken) -> int:
+        """The token that comes back for an arc token that left a node, which has become `arc`."""
+        if arc.child is None:
+            return arc.id
+        if child in self._back:
+            return self._back[child]
+        return self._go_back(arc, self.state.nodes[self.survey.reached[arc.id]])  # it merged: see above
 
     def _mark(self, token: ArcToken) -> None:
         """Record, once, that an arc token was backtracked."""
