@@ -137,7 +137,7 @@ def test_the_guard_of_a_node_type_decides(at: At, amount: int, wanted: tuple[str
     [
         ("import os; os._exit(3)", "the worker exited with status 3"),
         ("token.set('a', '\\ud800')", "expected Unicode text, got half a character"),
-        ("token.complete_with_new_token_set('s', 10**9)", "expected a count from 1 to 100,000"),
+        ("token.complete_with_new_token_set('s', 10**9)", "expected a count from 0 to 100,000"),
         ("token.process.environment.set('a', object())", "no converter for object"),
     ],
 )

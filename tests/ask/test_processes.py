@@ -155,6 +155,8 @@ def test_only_a_process_has_tokens(at: At) -> None:
     agent.load("<automaton group='a' name='a'><state name='start' command='true'/></automaton>")
     with pytest.raises(RequestError, match="is an automaton: only a process has tokens"):
         agent.tokens(agent.start("a.a"))
+    with pytest.raises(RequestError, match="expected an environment as values by name, got 'x'"):
+        agent.start("w.p", environment="x")  # type: ignore[arg-type]
     with pytest.raises(RequestError, match="only a process, a task or a dataflow has an environment"):
         agent.start("g.r", environment={"a": 1})
 

@@ -61,7 +61,7 @@ def _row(
     definition: Definition, loaded: Mapping[str, float | None], faulty: Container[str], runs: Endings
 ) -> dict[str, Any]:
     names = (definition.kind, definition.full_name)
-    return {
+    row = {
         "kind": definition.kind,
         "name": definition.full_name,
         "path": definition.path,
@@ -73,6 +73,8 @@ def _row(
         "active": runs.active[names],
         "ended": runs.phases(names),
     }
+    custom_id = getattr(definition, "custom_id", "")
+    return {**row, "custom_id": custom_id} if custom_id else row
 
 
 def _loaded(daemon: Daemon) -> dict[str, float | None]:

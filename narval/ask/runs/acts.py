@@ -122,6 +122,8 @@ def _attributes(definition: Definition, environment: dict[str, Any]) -> dict[str
         alternatives = f"{', '.join(others)} or {last}" if others else last
         is_a = f"{definition.full_name} is {article(definition.kind)} {definition.kind}"
         raise RequestError(f"{is_a}: only {alternatives} has an environment")
+    if not isinstance(environment, dict):
+        raise RequestError(f"expected an environment as values by name, got {environment!r:.80}")
     try:
         return engine.read_environment(environment)
     except (TypeError, ValueError) as error:

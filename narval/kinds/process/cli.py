@@ -65,9 +65,11 @@ token_option = click.option(
 @click.option("--arc", "arcs", multiple=True, metavar="NAME", help="Leave on the arcs of this name.")
 @token_option
 @click.option("--asynchronous", is_flag=True, help="Leave what follows for later (--queued).")
-@click.option("--set", "set_name", metavar="NAME", help="Leave as a new set of tokens of this name,")
-@click.option("--count", type=click.IntRange(1), metavar="N", help="… of so many members,")
-@click.option("--env", "environment", type=Pair(), multiple=True, help="… with an attribute they share,")
+@click.option("--token-set", metavar="NAME", help="Leave as a new set of tokens of this name,")
+@click.option("--count", type=click.IntRange(0), metavar="N", help="… of so many members,")
+@click.option(
+    "--set", "--env", "given", metavar="NAME=VALUE", multiple=True, help="… with an attribute they share,"
+)
 @click.option(
     "--member",
     "members",
@@ -83,9 +85,9 @@ def complete(
     arcs: tuple[str, ...],
     token: int | None,
     asynchronous: bool,
-    set_name: str | None,
+    token_set: str | None,
     count: int | None,
-    environment: Pairs,
+    given: tuple[str, ...],
     members: Pairs,
     queued: bool,
 ) -> None:
@@ -99,14 +101,18 @@ def complete(
         return
     if node is None and token is None:
         raise click.UsageError("expected a NODE, or --token ID")
-    if set_name is None and (count is not None or environment or members):
-        raise click.UsageError("--count, --env and --member go with --set NAME")
-    if set_name is not None and count is None:
-        raise click.UsageError("--set NAME needs --count N")
+    names = [text for text in given if "=" not in text]  # `--set NAME` named the set before `--token-set`
+    if token_set is None and len(names) == 1:
+        token_set = names.pop()
+    environment = [Pair()(text) for text in given if text not in names and "=" in text]
+    if names or (token_set is None and (count is not None or environment or members)):
+        raise click.UsageError("--count, --set NAME=VALUE and --member go with --token-set NAME")
+    if token_set is not None and count is None:
+        raise click.UsageError("--token-set NAME needs --count N")
     made = None
-    if set_name is not None:
+    if token_set is not None:
         lists = {name: values.split(",") for name, values in members}
-        made = {"name": set_name, "count": count, "environment": dict(environment), "members": lists}
+        made = {"name": token_set, "count": count, "environment": dict(environment), "members": lists}
     asked = {"arcs": list(arcs) or None, "asynchronous": asynchronous, "set": made}
     session.give(session.ask("complete", run=run, node=node, token=token, **asked), _completed)
 

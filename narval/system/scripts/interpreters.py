@@ -159,8 +159,8 @@ def _checked(effects: object) -> list[dict[str, Any]]:
     except (msgspec.ValidationError, RecursionError, UnicodeEncodeError) as error:
         raise ActionError(f"the script left effects that are none: {error}", "script-failed") from None
     for effect in found:
-        if effect["do"] == "complete-with-new-token-set" and not 1 <= effect["count"] <= 100_000:
-            raise ActionError(f"expected a count from 1 to 100,000, got {effect['count']}", "script-failed")
+        if effect["do"] == "complete-with-new-token-set" and not 0 <= effect["count"] <= 100_000:
+            raise ActionError(f"expected a count from 0 to 100,000, got {effect['count']}", "script-failed")
     return found
 
 

@@ -167,15 +167,13 @@ globalThis.__narval = (function (given) {
 
   function own(token) {
     if (!token || token.id !== given.token.id) { throw new Error("a script completes its own token alone"); }
-    if (completed || given.token.complete) { return false; }
+    if (completed || given.token.complete) { throw new Error("the token is completed already"); }
     completed = true;
-    return true;
   }
   function complete(token, arcs, asynchronous) {
-    if (own(token)) {
-      wish({ do: "complete", arcs: arcs.map(function (arc) { return arc === null || arc === undefined
-        ? "" : String(arc); }), asynchronous: asynchronous });
-    }
+    own(token);
+    wish({ do: "complete", arcs: arcs.map(function (arc) { return arc === null || arc === undefined
+      ? "" : String(arc); }), asynchronous: asynchronous });
   }
   function plain(given) {
     const found = {};
@@ -195,7 +193,7 @@ globalThis.__narval = (function (given) {
       complete(token, Array.prototype.slice.call(arguments, 1).flat(), true);
     },
     completeWithNewTokenSet: function (token, arc, name, count, asynchronous, env, members) {
-      if (!own(token)) { return; }
+      own(token);
       const given = {};
       for (const key of Object.keys(members || {})) { given[key] = Array.from(members[key], text); }
       wish({

@@ -182,6 +182,11 @@ def test_python_sees_a_token_as_node_types_do() -> None:
             "ruby",
             "script-language: the script of node 'next' is in 'ruby'; there is ecmascript, javascript",
         ),
+        (
+            "engine.complete(token);\nengine.complete(token)",
+            "js",
+            "script-failed: the script of node 'next': line 2: Error: the",
+        ),
         ("\nfoo", "python", "script-failed: the script of node 'next': line 2: NameError: name 'foo' is not"),
         ("a = = 1", "python", "script-failed: the script of node 'next': line 1: Expected an expression"),
     ],

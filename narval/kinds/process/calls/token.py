@@ -234,8 +234,8 @@ class Token:
 
         `environment` is shared by the set; `members` gives each member its value by index.
         """
-        if not isinstance(count, int) or not 1 <= count <= MOST_MEMBERS:
-            raise RequestError(f"expected a count from 1 to {MOST_MEMBERS:,}, got {count!r:.80}")
+        if not isinstance(count, int) or not 0 <= count <= MOST_MEMBERS:
+            raise RequestError(f"expected a count from 0 to {MOST_MEMBERS:,}, got {count!r:.80}")
         self._completing()
         self._add_effect(
             do="complete-with-new-token-set",

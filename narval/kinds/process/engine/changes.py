@@ -286,6 +286,20 @@ class NodeTokenHeld(TokenChange, frozen=True):
         state.activate(state.nodes[self.token], "")
 
 
+class NodeTokenHeldBack(TokenChange, frozen=True):
+    """A listener holds an accepted token back before its node."""
+
+    def apply(self, state: ProcessState) -> None:
+        state.nodes[self.token].held_back = True
+
+
+class NodeTokenLetIn(TokenChange, frozen=True):
+    """A token that a listener held back is let into its node."""
+
+    def apply(self, state: ProcessState) -> None:
+        state.nodes[self.token].held_back = False
+
+
 class NodeTokenCancelled(TokenChange, frozen=True):
     """The token was cancelled `by` another, whose node completed."""
 

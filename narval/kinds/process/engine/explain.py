@@ -94,6 +94,9 @@ def _wait(definition: Process, state: ProcessState, token: NodeToken, watches: d
     if watch is not None:
         text = f"an element for each condition (token {token.id})"
         return Wait(node.id, "condition", text, watch.conditions, watch.scopes)
+    if token.held_back:
+        text = f"a listener to let token {token.id} in (execute_token), or the token to be completed"
+        return Wait(node.id, "person", text)
     again = " or another evaluation of its guard, which gave no answer" if not token.guard else ""
     text, error = f"token {token.id} to be completed{again}", state.failed.get(token.id, 0)
     return Wait(node.id, "person", text, error=error)
@@ -217,8 +220,9 @@ def explain(definition: Process, state: ProcessState, identifier: str | None) ->
     """Explain the state of a node, or without an id that of the process; None if there is nothing to say."""
     if identifier is None:
         failed = f"narval could not continue: element {state.error}"
-        ended = {"completed": "no token was active any more", "cancelled": "it was cancelled"}
-        return failed if state.status == "failed" else ended.get(state.status)
+        why = {"completed": "no token was active any more", "cancelled": "it was cancelled",
+               "created": "it begins when a daemon is running (narval run)", "failed": failed}  # fmt: skip
+        return why.get(state.status)
     node = definition.nodes.get(identifier)
     if node is None:
         return None
@@ -253,6 +257,7 @@ def _reason_of_token(definition: Process, state: ProcessState, token: NodeToken)
     if token.completed is None:
         what = f"{node.type} has not come back" if token.call else "it is to be completed"
         what = "it is to be tried again" if token.next_try is not None else what
+        what = "a listener holds it back before its node" if token.held_back else what
         return f"token {token.id} is active: {what}"
     how = {"DiscardToken": "discarded by the guard", "SkipNode": "skipped by the guard"}
     return f"token {token.id} was {how.get(token.guard, 'completed')}"
@@ -283,6 +288,8 @@ story: Story = {
     "NodeTokenBacktracked": Fact("Token {token} is gone back from.", part="token", word="node"),
     "NodeTokenDelayed": Fact("Its guard is asked again at {until:moment}.", part="token", word="node"),
     "NodeTokenHeld": Fact("Its guard gave no answer: token {token} waits.", part="token", word="node"),
+    "NodeTokenHeldBack": Fact("A listener holds token {token} back.", part="token", word="node"),
+    "NodeTokenLetIn": Fact("Token {token} is let in.", part="token", word="node"),
     "NodeTokenCancelled": Fact("Token {token} is cancelled by token {by}.", part="token", word="node"),
     "WayBackTaken": Fact("Token {token} goes back to token {to}.", part="token", word="node"),
     "EnvironmentSet": Fact("Attribute {values} is written."),

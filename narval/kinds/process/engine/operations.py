@@ -10,7 +10,7 @@ from narval.core.engines.decision import element_of
 from narval.core.engines.events import Plain, Signalled
 from narval.core.errors import ElementError
 from narval.kinds.process.engine import conditions
-from narval.kinds.process.engine.changes import ListenerSet
+from narval.kinds.process.engine.changes import ListenerSet, NodeTokenLetIn
 from narval.kinds.process.engine.decision import (
     OperationRefused,
     ProcessDecision,
@@ -87,11 +87,8 @@ def _hear(decision: ProcessDecision, event: Signalled) -> Value:
 def _complete(decision: ProcessDecision, arguments: Arguments) -> Value:
     """Complete a token on the named arcs; None means the default ones, an empty list none."""
     token = _active(decision, arguments)
-    node, names = decision.node(token), flow.names_of(arguments.get("arcs"))
-    unknown = next((name for name in names if name and name not in node.outs_by_name), None)
-    if unknown is not None:
-        there = ", ".join("the default one" if not name else repr(name) for name in node.outs_by_name)
-        raise OperationRefused("no-arc", f"no arc {unknown!r} leaves {node.id}; there is {there or 'none'}")
+    node = decision.node(token)
+    names = flow.names_of(node, arguments.get("arcs"))
     made = arguments.get("set")
     value: Value = {"token": token.id, "exits": len(flow.exits(node, names))}
     if isinstance(made, dict):
@@ -111,10 +108,11 @@ def _backtrack(decision: ProcessDecision, arguments: Arguments) -> Value:
 def _execute_token(decision: ProcessDecision, arguments: Arguments) -> Value:
     """Execute the node of a token that a listener had held back."""
     token = _active(decision, arguments)
-    if token.guard != "AcceptToken" or token.call or token.watch or token.queued:
+    if not token.held_back:
         raise OperationRefused(
             "not-accepted", f"token {token.id} on {token.node} is not held back before its node"
         )
+    decision.change(NodeTokenLetIn(token.id))
     flow.execute(decision, decision.node(token), token)
     return {"token": token.id}
 

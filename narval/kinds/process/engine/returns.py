@@ -106,7 +106,8 @@ def _kept(decision: ProcessDecision, node: Node, event: Returned) -> tuple[Failu
         decision.add_to_context(event.eids)
         return None, event.eids
     if node.target is None:
-        return _added(decision, node, event)
+        problem = _unknown_arc(node, event.value or {})
+        return (problem, ()) if problem is not None else _added(decision, node, event)
     prototype = _prototype(decision, node)
     if prototype is None:
         return Failure("unknown-target", f"there is no {node.type} {node.text_of('target')} any more"), ()
@@ -203,6 +204,18 @@ def _try_again(
 Effect = Mapping[str, Any]
 
 
+def _unknown_arc(node: Node, value: Mapping[str, Plain]) -> Failure | None:
+    """The failure of code that completes its token on an arc that does not exist."""
+    wishes = value.get("effects")
+    for wish in wishes if isinstance(wishes, list | tuple) else ():
+        if isinstance(wish, dict) and str(wish.get("do")).startswith("complete"):
+            try:
+                flow.names_of(node, wish.get("arcs"))
+            except OperationRefused as refusal:
+                return Failure(refusal.kind, refusal.message)
+    return None
+
+
 def _apply_wishes(decision: ProcessDecision, token: NodeToken, value: Mapping[str, Plain]) -> None:
     """Apply the effects that the code of a node requests, in order. Raises NodeFault."""
     wishes: Any = value.get("effects") or ()
@@ -230,12 +243,13 @@ def _set(decision: ProcessDecision, token: NodeToken, wish: Effect) -> None:
 
 def _complete(decision: ProcessDecision, token: NodeToken, wish: Effect) -> None:
     decision.leave_queue(wish.get("asynchronous"))
-    flow.complete(decision, token, flow.names_of(wish.get("arcs")))
+    flow.complete(decision, token, flow.names_of(decision.node(token), wish.get("arcs")))
 
 
 def _complete_with_set(decision: ProcessDecision, token: NodeToken, wish: Effect) -> None:
     decision.leave_queue(wish.get("asynchronous"))
-    flow.complete_with_set(decision, token, flow.names_of(wish.get("arcs")), wish)
+    names = flow.names_of(decision.node(token), wish.get("arcs"))
+    flow.complete_with_set(decision, token, names, wish)
 
 
 def _backtrack(decision: ProcessDecision, token: NodeToken, wish: Effect) -> None:

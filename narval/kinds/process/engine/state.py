@@ -71,6 +71,8 @@ class NodeToken(msgspec.Struct, omit_defaults=True, gc=False):
     """The elements that its call gave."""
     cancelled: int = 0
     """The token that cancelled it; 0 for none."""
+    held_back: bool = False
+    """True while a listener holds it back before its node."""
 
     @property
     def backtracked(self) -> bool:

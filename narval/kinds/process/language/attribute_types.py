@@ -90,11 +90,13 @@ def _boolean(text: str) -> bool:
 
 
 def _moment(text: str) -> datetime:
-    """Milliseconds since 1970, as the source keeps a date, or a date as ISO 8601 writes it."""
+    """Milliseconds since 1970, as the source keeps a date, or a date as ISO 8601 writes it, in the machine's
+    local time if it has no zone.
+    """
     try:
         return datetime.fromtimestamp(int(text.strip()) / 1000, UTC)
     except (ValueError, OverflowError, OSError):
-        return datetime.fromisoformat(text.strip())
+        return datetime.fromisoformat(text.strip()).astimezone(UTC)
 
 
 def _longs(text: str) -> list[int]:

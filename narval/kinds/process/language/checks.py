@@ -120,6 +120,8 @@ def _of_node(
     if node.join == "class" and library.get("join", node.join_text) is None:
         hint = closest(node.join_text, library.of("join"))
         yield f"{where}: there is no join {node.join_text!r}{hint}", node.line, 1
+    if node.join_text and node.join not in ("joinlang", "class", "tokenSet", "tokenSetOr"):
+        yield f"{where}: the join {node.join} needs no text, and ignores {node.join_text!r}", node.line, 1
     if node.type == "nested":
         yield from _nested(process, node, library)
     if node.target is not None and not node.agent:

@@ -20,6 +20,7 @@ from narval.core.definitions.reading.patterns import Patterns
 from narval.core.definitions.reading.vocabulary import agent, full_name, seconds
 from narval.core.definitions.reading.xml import Entry, Place, Reading
 from narval.core.definitions.suggestions import closest
+from narval.core.definitions.telling.sentence import an
 from narval.core.elements.element import local_name
 from narval.core.errors import DefinitionError, Fault
 from narval.core.kinds import KINDS, PROCESS
@@ -33,9 +34,13 @@ from narval.kinds.process.language.definition import (
     DraftArc,
     External,
     Listening,
+    MemoryGuard,
     Node,
     Process,
 )
+from narval.kinds.process.language.properties import misfit_of_node
+from narval.kinds.process.language.rubric import results
+from narval.kinds.process.language.statements import StringValue
 from narval.kinds.process.language.texts import (
     Custom,
     NodeTextReader,
@@ -61,12 +66,30 @@ def _processes(reading: Reading, root: XmlNode) -> Iterator[Definition | None]:
     group = _group(reading, entry)
     if group and entry.get("name"):
         reading.names.add((Process.kind, f"{group}.{entry.get('name')}"))
-    yield _ProcessBuilder(reading, entry, group).build()
+    process = _ProcessBuilder(reading, entry, group).build()
+    if process is not None:
+        _check_nodes(reading, process)
+    yield process
     for node in entry.of("node"):
         for inner in inline_of(node):
             if group and entry.get("name") and node.get("name"):
                 name = f"{entry.get('name')}:{node.get('name')}"
                 yield read_within(_local_name(inner), reading, inner, group, name)
+
+
+def _check_nodes(reading: Reading, process: Process) -> None:
+    """Record faults that were none once; runs of that time can still read their definition."""
+    nodes = process.draft.nodes if process.draft is not None else process.nodes.values()
+    for node in nodes:
+        guard = node.guard.otherwise if isinstance(node.guard, MemoryGuard) else node.guard
+        for result in results(guard) if guard is not None else ():
+            if isinstance(result, StringValue):
+                message = "guard: expected Accept, Discard, Skip or DELAY UNTIL, found a string function"
+                reading.fault_at((result.line, result.column), message)
+        if node.type in BUILT_IN:  # the class of any other type may have such properties
+            for key, text in node.custom:
+                if (problem := misfit_of_node(key, text)) and not (key == "timeout" and node.agent):
+                    reading.fault_at(node.places.get(key, (node.line, 1)), problem)
 
 
 def _local_name(node: XmlNode) -> str:
@@ -239,8 +262,8 @@ class _NodeReader:
         key = "graphName" if node.type == "nested" else "target"
         if not target:
             example = '<graph name="…"/>' if node.type == "nested" else f"<target>group.{kind}</target>"
-            message = f"a node of the type {node.type} needs the name of a {kind}: <custom>{example}</custom>"
-            self._reading.fault(entry, message)
+            needed = f"the name of {an(kind)}: <custom>{example}</custom>"
+            self._reading.fault(entry, f"a node of the type {node.type} needs {needed}")
             return
         place = next(part.place for part in custom if part.key == key)
         if node.agent:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
 
+from narval.core.definitions.reading.vocabulary import integer, matching, seconds
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import ActionError
 from narval.kinds.process.language import rubric
@@ -175,8 +176,26 @@ def property_named(properties: Mapping[str, Any], written: str) -> str | None:
     return next(names, None)
 
 
-OF_NODE = frozenset({"timeout", "retries", "backoff", "on-error", "approve"})
-"""The custom elements of narval that any node may have; they are not properties of its type."""
+OF_NODE: Mapping[str, Callable[[str], object]] = {
+    "timeout": seconds,
+    "retries": integer(0),
+    "backoff": seconds,
+    "on-error": matching("fail", "fail"),
+    "approve": str,
+}
+"""The custom elements of narval that any node may have, with their readers; they are not properties of its
+type.
+"""
+
+
+def misfit_of_node(key: str, text: str) -> str:
+    """The reason why the text of such an element does not fit; "" if it does, or is empty."""
+    try:
+        if key in OF_NODE and text.strip():
+            OF_NODE[key](text.strip())
+    except ValueError as error:
+        return f"{key}: expected {error.args[0]}, found {text.strip()!r:.80}"
+    return ""
 
 
 def faults(
@@ -186,6 +205,8 @@ def faults(
     fit it. `place` is where the text begins.
     """
     if _is_of_node(properties, key):
+        if problem := misfit_of_node(key, text):
+            yield place, problem
         return
     type_ = _type_of(properties, key)
     if isinstance(type_, RubricType):

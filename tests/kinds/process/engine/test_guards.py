@@ -54,13 +54,6 @@ def test_section_4_and_or_ask_no_further_than_they_must() -> None:
     assert [function for function, _ in said.questions] == ["predicate:F", "predicate:T"]
 
 
-def test_section_4_another_result_is_an_error() -> None:
-    said, state = guarded("<guard>@words</guard>", {"string:words": "x"})
-    assert (state.status, list(state.failed)) == ("executing", [1])
-    assert said.error()["type"] == "bad-guard"
-    assert said.error()["step"] == "a"
-
-
 @pytest.mark.parametrize(
     ("answers", "kind"),
     [

@@ -9,6 +9,8 @@ import pytest
 from narval.core.definitions.prototype import Input
 from narval.core.engines import commands
 from narval.core.engines.events import Failure, OutputElement
+from narval.kinds.process.engine.explain import waiting_for
+from narval.kinds.process.language.code import mask_of
 from tests.core.engines.dialogue import Dialogue, Refusal, action
 
 DONE = {"effects": [{"do": "complete"}]}
@@ -144,6 +146,42 @@ def test_section_18_what_code_wants_that_cannot_be_done_is_its_failure() -> None
     assert (said.state(run), list(state.failed)) == ("executing", [1])
     said.says(run, "rerun", token=1)
     assert under_way(said, "a") == ["a"]
+
+
+@pytest.mark.parametrize("act", ["complete", "complete-with-new-token-set"])
+def test_section_18_code_that_names_an_arc_that_is_not_there_has_failed(act: str) -> None:
+    wishes = [
+        {"do": "set", "of": "process", "name": "n", "value": "1"},
+        {"do": act, "arcs": ["nope"], "count": 2},
+    ]
+    said, _, state = began(code("a", '<arc to="a" name="x"/>', "<retries>1</retries>"))
+    said.answer(said.call_of("a"), value={"effects": wishes})
+    said.until_woken()
+    said.answer(said.call_of("a"), value={"effects": wishes})
+    assert (said.error()["type"], list(state.failed), state.environment) == ("no-arc", [1], {})
+    assert "no arc 'nope' leaves a; there is 'x'" in said.error()["message"]
+    said, _, state = began(code("a", '<arc to="b" name="error"/>'), '<node name="b" type="wait"/>')
+    said.answer(said.call_of("a"), value={"effects": wishes})
+    assert [state.nodes[number].node for number in state.active_nodes] == ["b"]
+
+
+@pytest.mark.parametrize("type", ["own", "wait"])
+def test_section_18_a_token_is_let_in_once_and_only_if_it_is_held_back(type: str) -> None:
+    said = Dialogue(process(code("a", type=type)))
+    said.node_types = {"own": frozenset({"execute"})}
+    said.listeners, said.answers_to["listener:l"] = (
+        {"l": mask_of(["NODE_TOKEN_ACCEPTED"])},
+        ["DELAY_NODE_EXECUTION"],
+    )
+    run = said.start("p", kind="process")
+    (wait,) = waiting_for(said.definitions[run], said.states[run], {})
+    assert wait.text == "a listener to let token 1 in (execute_token), or the token to be completed"
+    said.says(run, "execute-token", token=1)
+    if type == "own":
+        said.answer(said.call_of("a"), value={})
+    with pytest.raises(Refusal, match="is not held back before its node"):
+        said.says(run, "execute-token", token=1)
+    assert said.states[run].active_nodes
 
 
 def test_section_18_retries_come_first_and_wait_longer_each_time() -> None:

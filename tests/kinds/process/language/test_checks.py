@@ -104,7 +104,7 @@ def test_names_that_nothing_has() -> None:
     messages = warned(
         definition(
             f"""{START}
-<node name="a"><guard>IF §isOld or isOdd THEN DELAY UNTIL §later ELSE @§text</guard></node>
+<node name="a"><guard>IF §isOld or isOdd THEN DELAY UNTIL §later ELSE Accept</guard></node>
 <node name="b" joinType="joinlang"><join>require all arcs when §isEven</join></node>
 §<node name="c" joinType="class"><join>flow.minority</join></node>
 §<node name="e" type="nested"><custom><graph name="q"/></custom></node>"""
@@ -113,12 +113,16 @@ def test_names_that_nothing_has() -> None:
     assert [message.partition(";")[0] for message in messages] == [
         "there is no predicate 'isOld'",
         "there is no date function 'later'",
-        "there is no string function 'text'",
         "there is no predicate 'isEven'",
         "node 'c': there is no join 'flow.minority'",
         "node 'e': there is no process 'q'",
     ]
     assert "did you mean 'isOdd'?" in messages[0]
+
+
+def test_a_join_that_ignores_its_text() -> None:
+    (message,) = warned(definition(f'{START}§<node name="a" joinType="first" joinParam="x"/>'))
+    assert message == "node 'a': the join first needs no text, and ignores 'x'"
 
 
 def test_a_listener_that_nothing_has() -> None:

@@ -194,6 +194,8 @@ def test_each_node_has_properties_of_its_own() -> None:
         ("count.more", "3", "the property 'count' has no parts, found 'more'"),
         ("size", "huge", "the property 'size': expected Size, found 'huge'"),
         ("who", "Pat", "the property 'who': no converter for Person"),
+        ("retries", "-1", "retries: expected a whole number of 0 or more, found '-1'"),
+        ("on-error", "foo", "on-error: expected fail, found 'foo'"),
     ],
 )
 def test_a_custom_element_that_is_no_property_is_a_fault_of_the_process(
@@ -229,6 +231,7 @@ def test_dates_are_milliseconds() -> None:
     assert to_text(moment) == "1772366400000"
     assert from_text("1772366400000", "date") == moment
     assert from_text("2026-03-01T12:00:00+00:00", "date") == moment
+    assert from_text(to_text(datetime(2026, 3, 1)), "date") == from_text("2026-03-01", "date")
 
 
 @pytest.mark.parametrize(

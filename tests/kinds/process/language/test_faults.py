@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from narval.core.definitions.library import Library, check_targets
-from narval.core.definitions.parsing import parse
+from narval.core.definitions.parsing import parse, read_definition
 from narval.core.errors import Fault
 from narval.core.source.text import Source
 
@@ -59,9 +59,13 @@ def within(text: str) -> str:
             within('<node name="a"><guard type="xpath" else="§IF b THEN Skip ELSE Skip">a</guard></node>'),
             "else: expected Discard, Skip or DELAY UNTIL, found IF",
         ),
+        (within('<node name="a"><guard>IF b THEN @§c ELSE Accept</guard></node>'), "found a string function"),
+        (within('<node name="a"><guard type="xpath" else="@§c">a</guard></node>'), "found a string function"),
+        (within('<node name="a"><custom><retries>§-1</retries></custom></node>'), "number of 0 or more"),
+        (within('<node name="a"><custom><on-error>§foo</on-error></custom></node>'), "expected fail, found"),
         (within('<node name="a" type="node">§<condition><match>a</match></condition></node>'), "type wait"),
         (within('§<node name="a" type="nested"/>'), '<graph name="…"/>'),
-        (within('§<node name="a" type="action"/>'), "<target>group.action</target>"),
+        (within('§<node name="a" type="action"/>'), "the name of an action: <custom><target>group.action"),
         (within('<node name="a" type="action"><custom><target>§send</target></custom></node>'), "full name"),
         (within('<node name="a" type="action"><custom><target> §m.n</target></custom></node>'), "no action"),
         (within('<node name="a"/><external name="e" processDefinition="§x"/>'), "there is no process 'x'"),
@@ -111,6 +115,12 @@ def test_N13_all_faults_of_a_process_are_found_at_once() -> None:
 </process-definition>""")
     assert "did you mean 'node'?" in faults[0].message
     assert len(faults) == 10
+
+
+def test_what_was_no_fault_once_keeps_no_run_from_its_definition() -> None:
+    text = within('<node name="a"><guard>@b</guard><custom><retries>-1</retries></custom></node>')
+    assert len(parse(Source("recipes/shop.xml", text.encode())).faults) == 2
+    assert read_definition("process", "recipes/shop.xml", text.encode()).full_name == "shop.p"
 
 
 def test_section_4_slips_in_a_guard_are_found_behind_references_and_comments() -> None:

@@ -22,7 +22,7 @@ CUSTOM = st.dictionaries(st.sampled_from(["a", "b", "task", "task.name", "n.m.o"
 
 
 GUARDS = st.sampled_from(
-    ["Accept", "IF a THEN Skip reject ELSE Accept", "if a\nand not (b or c) then Skip // <&>\n else @d"]
+    ["Accept", "IF a THEN Skip reject ELSE Accept", "if a\nand not (b or c) then Skip // <&>\n else Discard"]
 )
 JOIN_TEXTS = st.sampled_from(
     ['require node "a & b" or\nrequire all arcs when first', "require at least 2 arcs"]

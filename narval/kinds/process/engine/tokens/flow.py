@@ -132,6 +132,8 @@ def run_node(decision: ProcessDecision, node: Node, token: NodeToken) -> None:
         case "AcceptToken":
             if DELAY_EXECUTION not in decision.happens(changes.NodeTokenAccepted(token.id)):
                 execute(decision, node, token)
+            else:
+                decision.change(changes.NodeTokenHeldBack(token.id))
         case "DiscardToken":
             decision.stop_waiting(token)
             decision.happens(changes.NodeTokenDiscarded(token.id))
@@ -230,13 +232,18 @@ def leave(decision: ProcessDecision, token: NodeToken, arc: Arc, sets: changes.M
     )
 
 
-def names_of(arcs: Any) -> tuple[str, ...]:
-    """The names of arcs; only the default one if none are given. Raises OperationRefused."""
+def names_of(node: Node, arcs: Any) -> tuple[str, ...]:
+    """The names of arcs of a node; only the default one if none are given. Raises OperationRefused."""
     if arcs is None:
         return ("",)
     if not isinstance(arcs, list | tuple):
         raise OperationRefused("bad-argument", f"expected a list of arcs, got: {arcs!r:.80}")
-    return tuple("" if arc is None else str(arc) for arc in arcs)
+    names = tuple("" if arc is None else str(arc) for arc in arcs)
+    unknown = next((name for name in names if name and name not in node.outs_by_name), None)
+    if unknown is not None:
+        there = ", ".join("the default one" if not name else repr(name) for name in node.outs_by_name)
+        raise OperationRefused("no-arc", f"no arc {unknown!r} leaves {node.id}; there is {there or 'none'}")
+    return names
 
 
 def complete_with_set(
