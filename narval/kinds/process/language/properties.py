@@ -205,8 +205,8 @@ def faults(
     fit it. `place` is where the text begins.
     """
     if _is_of_node(properties, key):
-        if problem := misfit_of_node(key, text):
-            yield place, problem
+        if misfit := misfit_of_node(key, text):
+            yield place, misfit
         return
     type_ = _type_of(properties, key)
     if isinstance(type_, RubricType):

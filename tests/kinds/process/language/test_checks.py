@@ -121,7 +121,7 @@ def test_names_that_nothing_has() -> None:
 
 
 def test_a_join_that_ignores_its_text() -> None:
-    (message,) = warned(definition(f'{START}§<node name="a" joinType="first" joinParam="x"/>'))
+    (message,) = warned(definition(f'{START}\n§<node name="a" joinType="first" joinParam="x"/>'))
     assert message == "node 'a': the join first needs no text, and ignores 'x'"
 
 
