@@ -40,6 +40,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "q",
         )
     )
+    (home / "recipes" / "x.xml").write_text(
+        nodes("<node name='m' type='wait' isStart='true'><arc to='m'/></node>", "r")
+    )
     well(home, "start", "v.q")
     well(home, "start", "w.p")
     assert narval(home, "run", "--until-idle").exit_code == 0
@@ -116,3 +119,21 @@ def test_a_run_that_no_daemon_has_begun_says_so(home: Path) -> None:
             in refused.stderr
         )
     assert narval(home, "run", "--until-idle").exit_code == 0
+
+
+def test_P14_a_token_leaves_as_a_set_whose_values_are_given_with_set(home: Path) -> None:
+    run = well(home, "start", "x.r").strip()
+    assert f"run {run} (created): it begins when a daemon is running" in well(home, "why", run)
+    assert narval(home, "run", "--until-idle").exit_code == 0
+    for token, line in (("1", ("--token-set", "s", "--set", "a=1")), ("4", ("--set", "t", "--env", "b=2"))):
+        well(home, "complete", run, "--token", token, "--count", "1", *line)
+        well(home, "complete", run, "--queued")
+    for line in (
+        ("--count", "2"),
+        ("--set", "a=1"),
+        ("--set", "s"),
+        ("--set", "s", "--set", "t", "--count", "1"),
+    ):
+        assert narval(home, "complete", run, "m", *line).exit_code == 2
+    sets = data(home, "tokens", run)["token_sets"]
+    assert [(row["name"], row["environment"]) for row in sets] == [("s", {"a": "1"}), ("t", {"b": "2"})]
