@@ -43,9 +43,9 @@ SPINS = 20_000
 """So many turns of the event loop a machine takes at most to come to rest."""
 
 
-async def directly(work: Callable[..., T], *given: Any) -> T:
+async def directly(work: Callable[..., T], *arguments: Any, **named: Any) -> T:
     """What some work gives; it blocks nobody here."""
-    return work(*given)
+    return work(*arguments, **named)
 
 
 class InStep(NamedTuple):
