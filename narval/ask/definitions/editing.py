@@ -19,8 +19,8 @@ import msgspec
 
 from narval.ask.asker import PROGRAM, WEB, Asker
 from narval.ask.definitions.checking import HomeAsRead, check_texts
+from narval.ask.definitions.definition import changes, find_definition, told
 from narval.ask.definitions.judging import Judgement, TextsBeside
-from narval.ask.definitions.one import changes, find_definition, told
 from narval.ask.definitions.proposing import drawn_before_runs, home_of
 from narval.ask.lookup import withheld_in
 from narval.ask.registry import Form, operation

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from narval.ask.asker import PROGRAM, Asker
-from narval.ask.definitions.one import differences
+from narval.ask.definitions.definition import differences
 from narval.ask.lookup import command, files_of, no_definition, unconfined_in, withheld_of_others
 from narval.ask.registry import Form, operation
 from narval.ask.text import article

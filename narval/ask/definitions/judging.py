@@ -16,8 +16,8 @@ from pathlib import Path, PurePath
 import msgspec
 
 from narval.ask.definitions.checking import HomeAsRead, check_texts, text_or_nothing
+from narval.ask.definitions.definition import told
 from narval.ask.definitions.home_faults import NewElements, OutOfReach, there_already
-from narval.ask.definitions.one import told
 from narval.ask.json_forms import fault as form_of
 from narval.core.definitions.library import Definition, Library, RunDefinition, named_by
 from narval.core.definitions.people.approvals import unasked

@@ -6,7 +6,7 @@ import difflib
 from collections import Counter
 from typing import Any
 
-from narval.ask.definitions.one import MODULE, find_definition, text_of
+from narval.ask.definitions.definition import MODULE, find_definition, text_of
 from narval.ask.json_forms import moment
 from narval.ask.lookup import files_of
 from narval.ask.registry import operation

@@ -14,8 +14,8 @@ from zoneinfo import ZoneInfo
 
 from narval.agent.agent import AgentState
 from narval.agent.run import Run
+from narval.ask.definitions.definition import find_definition
 from narval.ask.definitions.listing import LAST, Key, key
-from narval.ask.definitions.one import find_definition
 from narval.ask.json_forms import moment
 from narval.ask.registry import operation
 from narval.ask.runs.notices import is_notice

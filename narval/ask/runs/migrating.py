@@ -19,7 +19,7 @@ from narval.agent.run import Run
 from narval.agent.runs import is_withheld
 from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, Asker
-from narval.ask.definitions.one import changes, told
+from narval.ask.definitions.definition import changes, told
 from narval.ask.json_forms import moment
 from narval.ask.lookup import active_run, command, files_of, find_run, stays
 from narval.ask.registry import Form, operation

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from narval.ask.asker import PROGRAM, Asker
-from narval.ask.definitions.one import find_definition
+from narval.ask.definitions.definition import find_definition
 from narval.ask.definitions.proposing import home_of
 from narval.ask.registry import operation
 from narval.ask.trials import child_program

@@ -356,7 +356,7 @@ def tell(context: click.Context, /, session: Session, name: str, kind: str | Non
 
 def told_of(paths: Iterable[Path], session: Session) -> tuple[list[Row], list[object]]:
     """The sentences about the definitions of files and folders, and the faults of unreadable ones."""
-    from narval.ask.definitions.one import told
+    from narval.ask.definitions.definition import told
     from narval.files.reading import definitions_in
 
     found = definitions_in(paths, None if session.is_homeless else session.home)

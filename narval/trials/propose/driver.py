@@ -19,8 +19,8 @@ from typing import Any
 import msgspec
 
 from narval.ask.definitions.checking import HomeAsRead
+from narval.ask.definitions.definition import told
 from narval.ask.definitions.judging import TextsBeside
-from narval.ask.definitions.one import told
 from narval.ask.json_forms import description
 from narval.calls.context import CallContext, enter
 from narval.calls.models import Budget, Reply, ask_model, tokens_of

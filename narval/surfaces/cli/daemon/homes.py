@@ -182,7 +182,7 @@ def _told(
     session: Session, paths: tuple[Path, ...], old: Path | None
 ) -> tuple[dict[str, Any], Iterable[str]]:
     """The sentences about the definitions of files, or of the home: the answer, and its lines."""
-    from narval.ask.definitions.one import changes
+    from narval.ask.definitions.definition import changes
     from narval.surfaces.cli.definitions import changed_lines, told_lines, told_of
 
     home = () if paths else (session.home.recipes, session.home.modules)
