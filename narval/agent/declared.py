@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from narval.agent.agent import OVER_LIMIT, AgentState
 from narval.agent.controls import can_start
 from narval.agent.effects import outdate
-from narval.agent.first_labels import labels_at
+from narval.agent.labelling import labels_at
 from narval.agent.recovery import GONE
 from narval.agent.run import Run
 from narval.agent.runs import begin_service_run, is_withheld

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from narval.agent.agent import OVER_LIMIT, AgentState, is_open, watching
 from narval.agent.controls import Controls
 from narval.agent.effects import TurnEffects, do_later
-from narval.agent.first_labels import labels_of_files, note_files
 from narval.agent.forgetting import forget_run
+from narval.agent.labelling import labels_of_files, note_files
 from narval.agent.lookup import BRINGING_IN
 from narval.agent.replay import as_far_as_readable, rebuild
 from narval.agent.run import Run

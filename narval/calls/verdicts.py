@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import accumulate
 
 from narval.agent.agent import AgentState
-from narval.agent.first_labels import came_with
+from narval.agent.labelling import came_with
 from narval.agent.run import Run
 from narval.calls.leaving import leaving, says_receiver
 from narval.core.definitions.action.definition import Action

@@ -20,7 +20,7 @@ from narval.agent.declared import (
     start_declared,
 )
 from narval.agent.effects import start_what_changed, start_what_may
-from narval.agent.first_labels import label_secrets
+from narval.agent.labelling import label_secrets
 from narval.agent.loop import Request
 from narval.agent.turn import Turn
 from narval.calls.book import CallBook

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from narval.agent.agent import AgentState
-from narval.agent.first_labels import labels_at
+from narval.agent.labelling import labels_at
 from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
 from narval.agent.turn import Turn

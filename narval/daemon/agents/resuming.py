@@ -7,7 +7,7 @@ from collections.abc import Container
 
 from msgspec.structs import replace
 
-from narval.agent.first_labels import LABELLED, derive_labels
+from narval.agent.labelling import LABELLED, derive_labels
 from narval.agent.recovery import restore_runs
 from narval.agent.turn import Turn
 from narval.core.elements.changes import Keyed

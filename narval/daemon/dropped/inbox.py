@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from narval.agent.agent import OVER_LIMIT
-from narval.agent.first_labels import labels_at
+from narval.agent.labelling import labels_at
 from narval.agent.turn import Turn
 from narval.core.agent_name import NAME
 from narval.core.elements.element import Origin

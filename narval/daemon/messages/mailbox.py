@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from narval.agent.first_labels import came_with
+from narval.agent.labelling import came_with
 from narval.agent.loop import Delivery, Request
 from narval.agent.turn import Turn
 from narval.core.agent_name import AT

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from narval.agent.first_labels import LABELLED
+from narval.agent.labelling import LABELLED
 from narval.core.agent_name import stands_for_peer
 from narval.core.elements.element import Element
 from narval.core.errors import RequestError, StoreError
