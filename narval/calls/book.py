@@ -24,10 +24,10 @@ from narval.agent.agent import AgentState
 from narval.agent.loop import Delivery, Request
 from narval.agent.relying import NOT_UNDONE
 from narval.agent.turn import Turn
+from narval.calls.backend import Behind, Slots
 from narval.calls.context import CallContext, Target
 from narval.calls.conversion import raisable
 from narval.calls.executor import Executor
-from narval.calls.fair_queue import Behind, Slots
 from narval.calls.record import ABANDONED, CallListener, CallRecord, Finish, Outcome
 from narval.core.engines.commands import Call
 from narval.core.engines.events import CallStarting, Event, Failure, OutputElement, Produced, Returned

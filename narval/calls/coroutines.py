@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from narval.calls.backend import Backend, QueuedBackend
 from narval.calls.context import CallContext, now
 from narval.calls.conversion import (
     LONG,
@@ -32,7 +33,6 @@ from narval.calls.conversion import (
     function_of,
     log_long,
 )
-from narval.calls.fair_queue import Backend, QueuedBackend
 from narval.calls.output_capture import end_prints
 from narval.calls.programs.process_group import EndedWithLease
 from narval.calls.record import ABANDONED, LOST, CallRecord, Outcome

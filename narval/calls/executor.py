@@ -8,11 +8,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from narval.calls.backend import Backend
 from narval.calls.confining import confined_to, services_for
 from narval.calls.context import CallContext, Where
 from narval.calls.conversion import answer_at_once
 from narval.calls.coroutines import Coroutines, Threads
-from narval.calls.fair_queue import Backend
 from narval.calls.programs.backend import ProgramBackend
 from narval.calls.record import ABANDONED, CallRecord
 from narval.calls.workers.confined import Confined

@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from narval.calls.backend import FairQueue
 from narval.calls.context import CallContext
-from narval.calls.fair_queue import FairQueue
 from narval.calls.record import CallListener, CallRecord
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from functools import partial
 from typing import Any
 
+from narval.calls.backend import QueuedBackend
 from narval.calls.cluster.connection import ClusterConnection
 from narval.calls.cluster.frames import Begun, ClusterReply, ClusterSize, ClusterTask, News
 from narval.calls.cluster.tasks import (
@@ -25,7 +26,6 @@ from narval.calls.cluster.tasks import (
     limit_runs_from,
     run_limit,
 )
-from narval.calls.fair_queue import QueuedBackend
 from narval.calls.programs.backend import ProgramBackend
 from narval.calls.record import ABANDONED, CallRecord, Outcome
 from narval.calls.workers.frames import FrameError

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from lxml import etree
 
+from narval.calls.backend import Backend
 from narval.calls.confining import limits_of_program
 from narval.calls.context import CallContext
-from narval.calls.fair_queue import Backend
 from narval.calls.programs import reaper
 from narval.calls.programs.output import CreatedFiles, IsKnown, Listen, OutputFolder, ProgramOutput, lacking
 from narval.calls.programs.process_group import CommandRunner, EndingGroups, ProcessGroup, small_environment

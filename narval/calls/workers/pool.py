@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
 
-from narval.calls.fair_queue import QueuedBackend
+from narval.calls.backend import QueuedBackend
 from narval.calls.output_capture import log_print, log_record
 from narval.calls.programs.process_group import small_environment
 from narval.calls.programs.reaper_client import ReaperClient

@@ -21,9 +21,9 @@ from narval.agent.loop import Request
 from narval.agent.run import Run
 from narval.agent.transaction import CallGivenUp
 from narval.agent.turn import Turn
+from narval.calls.backend import Backend
 from narval.calls.context import CallContext, Target
 from narval.calls.executor import Executor
-from narval.calls.fair_queue import Backend
 from narval.calls.record import ABANDONED, CallListener, CallRecord, Outcome
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import Element, Origin, Tree, parse
