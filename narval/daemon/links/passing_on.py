@@ -25,6 +25,7 @@ from narval.daemon.links.frame import Message
 from narval.daemon.links.protocol import Difference, LinkState, Meeting
 from narval.daemon.links.sent import SentMessages
 from narval.daemon.messages import remote_calls
+from narval.daemon.messages.delivery_reports import given_back, undelivered_notice
 from narval.daemon.messages.envelope import (
     ELEMENT,
     RECEIPT,
@@ -38,7 +39,6 @@ from narval.daemon.messages.envelope import (
 from narval.daemon.messages.kinds import WITHDRAW
 from narval.daemon.messages.mailbox import Outbox
 from narval.daemon.messages.remote_calls import CALL, RETURNED
-from narval.daemon.messages.undelivered import given_back, undelivered_notice
 from narval.store.batch import AgentRow, MessageRow
 
 log = logging.getLogger("narval.links")

@@ -28,6 +28,7 @@ from narval.core.engines.events import CallStarting, Failure, Produced, Returned
 from narval.core.errors import ActionError, RequestError, StoreAwayError, UnreadableError
 from narval.core.memory.labels import recorded
 from narval.core.memory.lineage import is_source
+from narval.daemon.messages.delivery_reports import await_receipt, given_back, is_awaited, undelivered_notice
 from narval.daemon.messages.envelope import (
     ELEMENT,
     OVERDUE,
@@ -43,7 +44,6 @@ from narval.daemon.messages.kinds import KINDS, send_withdrawals
 from narval.daemon.messages.mailbox import Mailbox, Outbox
 from narval.daemon.messages.post_office import PostOffice
 from narval.daemon.messages.remote_calls import CALL, RemoteCalls
-from narval.daemon.messages.undelivered import await_receipt, given_back, is_awaited, undelivered_notice
 from narval.files.agents.settings import EVERYBODY, AgentSettings
 from narval.store.batch import STORE, AgentRow, DeadLetterRow, MessageRow, TakenRow
 

@@ -31,6 +31,7 @@ from narval.core.elements.own_elements import read_error
 from narval.core.engines.commands import Call
 from narval.core.engines.events import Caller, Cancelled, Failure
 from narval.core.errors import ElementError, UnreadableError
+from narval.daemon.messages.delivery_reports import keep_letter, settle_call
 from narval.daemon.messages.envelope import (
     ELEMENT,
     RECEIPT,
@@ -53,7 +54,6 @@ from narval.daemon.messages.remote_calls import (
     read_asked,
     read_reply,
 )
-from narval.daemon.messages.undelivered import keep_letter, settle_call
 from narval.store.batch import MessageRow, ResultRow
 from narval.store.codec import reader
 
