@@ -31,8 +31,8 @@ from narval.core.source.text import NEWLINE, Source, Token
 from narval.core.source.xml import XmlNode, read_xml
 from narval.kinds.task.language.calls import ScriptRules
 from narval.kinds.task.language.definition import PREDEFINED, Rule, TaskDefinition, TaskState, outcome_of
+from narval.kinds.task.language.faults import ClauseRules, TypeFacts, compensators, complaints, cycles_of
 from narval.kinds.task.language.grammar import read
-from narval.kinds.task.language.rules import ClauseRules, TypeFacts, compensators, complaints, cycles_of
 from narval.kinds.task.language.texts_of import definition_text
 from narval.kinds.task.language.words import WORK
 from narval.kinds.task.language.written import (
