@@ -30,9 +30,9 @@ from narval.daemon.grant_answers import GrantAnswers
 from narval.daemon.main_loop import MainLoop
 from narval.daemon.messages.post_office import Addresses, PostOffice
 from narval.daemon.messages.room import MailboxRoom
-from narval.daemon.opening import Note, Stop, begin_traces, hold, once_it_answers
 from narval.daemon.reload import Reloader, log_start
 from narval.daemon.rounds import Bell, Committer, Rounds
+from narval.daemon.start_and_stop import Note, Stop, begin_traces, hold, once_it_answers
 from narval.files.home import Home, lost_store, refuse_lost_store
 from narval.files.mcp_clients import Clients
 from narval.files.people_file import load_people

@@ -33,7 +33,7 @@ from narval.core.engines.registry import import_engines
 from narval.core.errors import Fault
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.grant_items import offer_items, settle_errors
-from narval.daemon.opening import Stop
+from narval.daemon.start_and_stop import Stop
 from narval.files.agents.settings import AgentSettings
 from narval.files.grants import granted
 from narval.files.loaded import Loaded

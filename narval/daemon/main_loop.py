@@ -15,8 +15,8 @@ from narval.agent.timers import ForgetRun, Job
 from narval.calls.book import CallBook
 from narval.calls.context import CallContext
 from narval.core.errors import FencedError, RequestError
-from narval.daemon.opening import Stop
 from narval.daemon.rounds import Bell, Rounds
+from narval.daemon.start_and_stop import Stop
 from narval.system.clock import SimulatedClock
 
 log = logging.getLogger("narval.daemon")

@@ -28,8 +28,8 @@ from narval.core.errors import (
     StoreError,
     UnansweredError,
 )
-from narval.daemon.opening import in_words
 from narval.daemon.shares import Participant, Shares
+from narval.daemon.start_and_stop import in_words
 from narval.store.batch import Batch
 from narval.store.store import Store
 from narval.system import stopwatch

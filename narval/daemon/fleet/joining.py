@@ -21,7 +21,7 @@ import msgspec
 from narval import __version__
 from narval.core.definitions.people.directory import Directory
 from narval.core.errors import ElsewhereError, StoreError
-from narval.daemon.opening import Note
+from narval.daemon.start_and_stop import Note
 from narval.files.home import Home
 from narval.files.people_file import load_people
 from narval.files.settings import Settings
