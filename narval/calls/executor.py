@@ -12,7 +12,7 @@ from narval.calls.backend import Backend
 from narval.calls.confining import confined_to, services_for
 from narval.calls.context import CallContext, Where
 from narval.calls.conversion import answer_at_once
-from narval.calls.coroutines import Coroutines, Threads
+from narval.calls.in_daemon import Coroutines, Threads
 from narval.calls.programs.backend import ProgramBackend
 from narval.calls.record import ABANDONED, CallRecord
 from narval.calls.workers.confined import Confined

@@ -53,7 +53,7 @@ async def once_it_answers(start: Callable[[], Awaitable[T]], patience: float | N
 
     Raises StoreAwayError after `patience` seconds.
     """
-    from narval.store.postgresql.postgresql import Outage
+    from narval.store.postgresql.server import Outage
 
     outage = Outage(patience)
     while True:

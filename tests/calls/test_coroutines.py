@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import narval
-from narval.calls import coroutines
+from narval.calls import in_daemon
 from narval.calls.book import CallBook
 from narval.calls.context import CallContext, Target
-from narval.calls.coroutines import Coroutines
 from narval.calls.executor import Executor
+from narval.calls.in_daemon import Coroutines
 from narval.calls.record import CallListener, CallRecord
 from narval.core.engines.events import Failure, OutputElement
 from narval.files.settings import CallLimits
@@ -106,7 +106,7 @@ def test_an_action_that_blocks_between_its_awaits_is_named_in_the_log(
     calls: Any, where: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     ticks = iter((0.0, 1.0, 10.0, 19.0, *[20.0] * 8))
-    monkeypatch.setattr(coroutines, "monotonic", lambda: next(ticks))
+    monkeypatch.setattr(in_daemon, "monotonic", lambda: next(ticks))
 
     async def act() -> None:
         await asyncio.sleep(0)

@@ -11,7 +11,7 @@ from typing import Any
 from narval.calls.book import CallBook
 from narval.calls.context import CallContext
 from narval.calls.conversion import answer_at_once
-from narval.calls.coroutines import SourceTroubles
+from narval.calls.in_daemon import SourceTroubles
 from narval.calls.record import ABANDONED, CallRecord, Outcome
 from narval.core.engines.events import Failure, OutputElement
 from narval.core.engines.view import FileTimes

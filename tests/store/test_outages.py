@@ -62,9 +62,9 @@ def test_G51_a_commit_whose_connection_was_cut_is_recorded_once(way: Cutting, cu
 def test_G51_of_many_commits_that_are_cut_anywhere_nothing_is_lost_and_nothing_there_twice(
     way: Cutting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from narval.store.postgresql import postgresql
+    from narval.store.postgresql import server
 
-    monkeypatch.setattr(postgresql, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr(server, "FIRST_WAIT", 0.001)
     rng = random.Random(7)
     with joined(way.url) as store:
         store.commit(batch(agents=[ADA]))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from narval.calls.conversion import elements, failure
-from narval.calls.coroutines import Coroutines
+from narval.calls.in_daemon import Coroutines
 from narval.calls.kept_files import MCP_FILES, KeptFiles, Mentions
 from narval.calls.mcp import frames
 from narval.calls.mcp.connection import MOST_CALLS, Connection, told_last

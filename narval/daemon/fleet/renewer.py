@@ -24,7 +24,7 @@ from psycopg import Connection, Error
 from narval.core.errors import StoreError
 from narval.daemon.fleet.protocol import renews
 from narval.store.postgresql.leases import LEASE, RENEWAL
-from narval.store.postgresql.postgresql import Rows, Server
+from narval.store.postgresql.server import Rows, Server
 
 _PROLONG = "UPDATE daemons SET until = clock_timestamp() + make_interval(secs => %s) WHERE daemon = %s"
 

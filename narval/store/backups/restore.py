@@ -35,7 +35,7 @@ from narval.store.rows import SEQUENCE, number
 from narval.store.sqlite import BESIDE, File, sync
 
 if TYPE_CHECKING:
-    from narval.store.postgresql.postgresql import Server
+    from narval.store.postgresql.server import Server
 
 LEFT_OUT = frozenset({"agents", "messages", "taken", "dead_letters"})
 """The tables that a new agent does not get: messages to and from the old agent remain that one's."""
@@ -138,7 +138,7 @@ def _writing(driver: File | Server) -> Iterator[Any]:
             connection.execute("BEGIN")
             if not isinstance(driver, File):
                 from narval.store.postgresql.ownership import add_alone
-                from narval.store.postgresql.postgresql import keep_tables
+                from narval.store.postgresql.server import keep_tables
 
                 keep_tables(connection)
                 add_alone(connection)

@@ -26,7 +26,9 @@ from narval.store.batch import STORE, Batch, MessageRow
 from narval.store.letters import DatabaseLetters
 from narval.store.postgresql.leases import DaemonNotices
 from narval.store.postgresql.ownership import ServerLeases, held_of, turns_recorded
-from narval.store.postgresql.postgresql import (
+from narval.store.postgresql.published_table import PublishedTable
+from narval.store.postgresql.record import Commit, TurnMark, Writer, fenced, told
+from narval.store.postgresql.server import (
     Outage,
     Rows,
     Server,
@@ -39,8 +41,6 @@ from narval.store.postgresql.postgresql import (
     refuses_rows,
     said,
 )
-from narval.store.postgresql.published_table import PublishedTable
-from narval.store.postgresql.record import Commit, TurnMark, Writer, fenced, told
 from narval.store.reading import CHUNK, ReadTables, Tables
 from narval.store.store import Durability
 

@@ -15,7 +15,7 @@ from narval.system.extras import install_command
 
 if TYPE_CHECKING:
     from narval.store.postgresql.leases import Published
-    from narval.store.postgresql.postgresql import Server
+    from narval.store.postgresql.server import Server
 
 
 def driver_of(where: Path | str, durability: Durability, patience: float) -> File | Server:
@@ -42,7 +42,7 @@ def published_at(url: str) -> Iterator[Published]:
 def _server_at(where: str) -> Server:
     """The driver for the URL of a server. Raises StoreError if its library is not installed."""
     try:
-        from narval.store.postgresql.postgresql import Server
+        from narval.store.postgresql.server import Server
     except ImportError as error:
         raise StoreError(
             f"expected the library psycopg for the store at {urls.shown(where)}, found none ({error}); "

@@ -20,8 +20,8 @@ from narval.core.errors import ElsewhereError, InternalError, SettingsError
 from narval.store.batch import ACTIVE, HOME_AGENT, STORE, AgentRow, new_agent
 from narval.store.postgresql import functions as statements
 from narval.store.postgresql import leases
-from narval.store.postgresql.postgresql import Rows, Server, is_away, keep_tables, refuse_other_tables
 from narval.store.postgresql.record import Commit, TurnMark, fenced
+from narval.store.postgresql.server import Rows, Server, is_away, keep_tables, refuse_other_tables
 from narval.store.releases import NEEDS, is_older, refuse_newer, refuse_older
 
 MOST_COUNTED = 16 * leases.PORTION

@@ -8,7 +8,7 @@ from psycopg import Error
 
 from narval.core.errors import OperatorError
 from narval.store.postgresql.leases import Published, PublishedRow
-from narval.store.postgresql.postgresql import Server
+from narval.store.postgresql.server import Server
 
 
 class PublishedTable(Published):

@@ -23,7 +23,7 @@ from psycopg.pq.abc import PGresult
 from narval.core.errors import FencedError
 from narval.store.batch import Batch
 from narval.store.postgresql.functions import TOLD, record
-from narval.store.postgresql.postgresql import Server
+from narval.store.postgresql.server import Server
 from narval.store.slots import WRITTEN, Insert, Rows, by_field, filled
 from narval.store.store import Durability
 from narval.store.tables import Columns, plain_type

@@ -26,15 +26,15 @@ from narval.surfaces.web.pages import (
     run,
     run_acts,
     runs,
-    simulation,
     status,
+    trials,
 )
 
 _OF_KINDS = tuple(import_module(f"{kind.folder}.{kind.pages}") for kind in KINDS.values() if kind.pages)
 """The modules in which kinds have pages of their own."""
 
 _MODULES = (
-    agents, status, runs, run, run_acts, memory, definitions, simulation, proposals, *_OF_KINDS,
+    agents, status, runs, run, run_acts, memory, definitions, trials, proposals, *_OF_KINDS,
 )  # fmt: skip
 
 PAGES = tuple(route for module in _MODULES for route in vars(module).values() if isinstance(route, PageRoute))
