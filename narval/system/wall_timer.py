@@ -1,5 +1,4 @@
-"""Timers: one that rings at a moment of the wall clock, and when that clock is set, nothing being polled; and
-the sleeps of calls on a simulated clock.
+"""A timer that rings at a moment of the wall clock, and when that clock is set; nothing is polled.
 
 A timer of the event loop counts only seconds awake: it would ring late after the machine has slept or the
 clock was set. Linux has a timer for this, `timerfd` on the wall clock, which also reports that the clock was
@@ -11,16 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import heapq
 import os
 import sys
 import time
 from collections.abc import Callable
-from itertools import count
 from math import floor
 from typing import Protocol
-
-from narval.system.clock import Clock
 
 LOOK_AGAIN = 60.0
 """Seconds between two checks of the clock where the system does not report that it was set."""
@@ -127,47 +122,3 @@ class LoopTimer:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-
-# --- on a simulated clock ----------------------------------------------------------------------------------
-
-
-class SimulatedSleeps:
-    """The calls that sleep (`narval.sleep`) on a simulated clock, and the moments at which they wake.
-
-    On the clock of the machine a call sleeps like any coroutine. On a simulated clock that would be wrong
-    twice: it would hold up a simulation in which a year passes in a second, and end at an arbitrary moment.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._asleep: set[str] = set()
-        self._heap: list[tuple[float, int, str, asyncio.Future[None]]] = []
-        self._order = count()
-
-    def __contains__(self, call: str) -> bool:
-        return call in self._asleep
-
-    def begin(self, call: str, until: float) -> asyncio.Future[None]:
-        """Let a call sleep until a moment, when the future is done."""
-        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._heap, (until, next(self._order), call, woken))
-        self._asleep.add(call)
-        return woken
-
-    def end(self, call: str) -> None:
-        """Record that a call no longer sleeps, for whatever reason."""
-        self._asleep.discard(call)
-
-    def next(self) -> float | None:
-        """The moment at which the next call wakes, or None."""
-        while self._heap and self._heap[0][3].done():
-            heapq.heappop(self._heap)
-        return self._heap[0][0] if self._heap else None
-
-    def wake(self) -> None:
-        """Wake the calls whose moment has come."""
-        while (due := self.next()) is not None and due <= self._clock.now():
-            _, _, call, woken = heapq.heappop(self._heap)
-            self.end(call)
-            woken.set_result(None)

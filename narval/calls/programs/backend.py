@@ -16,7 +16,8 @@ from narval.calls.backend import Backend
 from narval.calls.confining import limits_of_program
 from narval.calls.context import CallContext
 from narval.calls.programs import reaper
-from narval.calls.programs.output import CreatedFiles, IsKnown, Listen, OutputFolder, ProgramOutput, lacking
+from narval.calls.programs.created_files import CreatedFiles, lacking
+from narval.calls.programs.output import IsKnown, Listen, OutputFolder, ProgramOutput
 from narval.calls.programs.process_group import CommandRunner, EndingGroups, ProcessGroup, small_environment
 from narval.calls.programs.reaper import CALL, OWNER, signal_name
 from narval.calls.programs.reaper_client import ReaperClient, store_of

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from narval.calls.programs import output
-from narval.calls.programs.output import CreatedFiles, is_up_to_date
+from narval.calls.programs.created_files import CreatedFiles, is_up_to_date
 from narval.core.engines.view import FileTimes
 
 
