@@ -1,9 +1,9 @@
-"""Backends, which answer calls, and the calls that wait there for room. Agents take turns, and within an
-agent its families of runs, so that none starves the others (N33, G14).
+"""The contract of backends, which answer calls, and the queues of calls that wait for room (N33, G14).
 
-A run may make ten thousand calls at once. If calls were answered in order of arrival, the single call of
-another run would wait for all of them. Here it waits for one of each waiting family, and for one of each
-agent. In a home with several agents none has all slots, however long its calls take.
+Agents take turns, and within an agent its families of runs, so that none starves the others. A run may make
+ten thousand calls at once. If calls were answered in order of arrival, the single call of another run would
+wait for all of them. Here it waits for one of each waiting family, and for one of each agent. In a home with
+several agents none has all slots, however long its calls take.
 """
 
 from __future__ import annotations
@@ -16,6 +16,40 @@ from itertools import chain
 from narval.calls.record import ABANDONED, CallRecord, Outcome
 
 _WITHOUT_SLOT = frozenset({"source", "inline"})
+
+
+class Backend(ABC):
+    """Answers the calls of some targets. Used on the loop's thread only."""
+
+    @property
+    def queued(self) -> int:
+        """The number of calls that wait for room."""
+        return 0
+
+    @property
+    def given_up(self) -> int:
+        """The number of abandoned calls whose code still runs."""
+        return 0
+
+    def waits_for(self, record: CallRecord) -> str:
+        """The reason why a call waits; "" if it does not."""
+        return ""
+
+    @abstractmethod
+    def start(self, record: CallRecord) -> None:
+        """Answer a call, now or when there is room."""
+
+    @abstractmethod
+    def go(self, record: CallRecord) -> None:
+        """Do the work of a call that has begun: at once, or as soon as its start is recorded."""
+
+    @abstractmethod
+    def abandon(self, record: CallRecord) -> None:
+        """Give up a call: stop it if possible, and answer that it was abandoned."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Stop everything that can be stopped; nothing more is answered."""
 
 
 class FairQueue:
@@ -215,40 +249,6 @@ class Behind:
         for record in freed:
             del self._waiting[record]
         return freed
-
-
-class Backend(ABC):
-    """Answers the calls of some targets. Used on the loop's thread only."""
-
-    @property
-    def queued(self) -> int:
-        """The number of calls that wait for room."""
-        return 0
-
-    @property
-    def given_up(self) -> int:
-        """The number of abandoned calls whose code still runs."""
-        return 0
-
-    def waits_for(self, record: CallRecord) -> str:
-        """The reason why a call waits; "" if it does not."""
-        return ""
-
-    @abstractmethod
-    def start(self, record: CallRecord) -> None:
-        """Answer a call, now or when there is room."""
-
-    @abstractmethod
-    def go(self, record: CallRecord) -> None:
-        """Do the work of a call that has begun: at once, or as soon as its start is recorded."""
-
-    @abstractmethod
-    def abandon(self, record: CallRecord) -> None:
-        """Give up a call: stop it if possible, and answer that it was abandoned."""
-
-    @abstractmethod
-    async def close(self) -> None:
-        """Stop everything that can be stopped; nothing more is answered."""
 
 
 class QueuedBackend(Backend):
