@@ -24,7 +24,7 @@ from narval.kinds.task.engine.case.engine import kind as case_kind
 from narval.kinds.task.engine.case.state import CaseState
 from narval.kinds.task.engine.state import InstanceState
 from narval.kinds.task.language.definition import TaskDefinition
-from narval.kinds.task.operations.telling import KIND, told, type_of
+from narval.kinds.task.operations.signals import KIND, told, type_of
 
 
 @operation("write")

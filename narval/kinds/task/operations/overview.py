@@ -15,7 +15,7 @@ from narval.kinds.task.engine.case.state import PHASES, CaseState, where
 from narval.kinds.task.engine.server.state import TaskServerState
 from narval.kinds.task.language.definition import TaskDefinition
 from narval.kinds.task.operations.queries import QUEUES, window_of
-from narval.kinds.task.operations.telling import KIND, type_of
+from narval.kinds.task.operations.signals import KIND, type_of
 
 STATES = ("active", "held", "aborting", "blocked")
 """The states of the cases that have not ended."""

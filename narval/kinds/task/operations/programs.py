@@ -28,7 +28,7 @@ from narval.daemon.daemon import Daemon
 from narval.kinds.task.engine.state import InstanceState
 from narval.kinds.task.language.definition import TaskDefinition
 from narval.kinds.task.operations.administration import begin_with_event
-from narval.kinds.task.operations.telling import KIND, renew, server_of, told, type_of
+from narval.kinds.task.operations.signals import KIND, renew, server_of, told, type_of
 
 LEASE = 3600.0
 """Seconds without a call after which a program counts as dead (K58)."""

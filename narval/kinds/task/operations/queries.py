@@ -24,7 +24,7 @@ from narval.kinds.task.engine.server.state import EventRule, RaisedEvent, TaskSe
 from narval.kinds.task.engine.state import InstanceState
 from narval.kinds.task.language.definition import TaskDefinition
 from narval.kinds.task.language.windows import Interval
-from narval.kinds.task.operations.telling import KIND, server_of, type_of
+from narval.kinds.task.operations.signals import KIND, server_of, type_of
 
 
 class TasksAtWork:

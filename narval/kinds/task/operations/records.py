@@ -19,7 +19,7 @@ from narval.daemon.daemon import Daemon
 from narval.kinds.task.engine.case.state import CaseState
 from narval.kinds.task.engine.state import InstanceState
 from narval.kinds.task.operations.queries import case_of, is_task
-from narval.kinds.task.operations.telling import type_of
+from narval.kinds.task.operations.signals import type_of
 from narval.store import codec
 from narval.system.long_work import TimeSlice
 
