@@ -24,13 +24,13 @@ from narval.core.elements.element import Element
 from narval.core.errors import StoreError
 from narval.store import tables
 from narval.store.batch import Batch, DefinitionRow, JournalRow, KeptElement, MarkRow, RunRow, SnapshotRow
+from narval.store.database import open_database
 from narval.store.memory import AlwaysNew, VolatileStore
 from narval.store.page import RunsPage
 from narval.store.postgresql.drivers import driver_of
 from narval.store.reading import DatabaseAgent, Driver, ReadTables, Tables, kept_element
 from narval.store.releases import version_of
 from narval.store.rows import ElementRow, LastRow, number
-from narval.store.sql import open_database
 from narval.store.sqlite import READING, File, refuse_other, refuse_remains
 from narval.store.store import ALL, AgentStore, Store
 

@@ -34,7 +34,7 @@ def open_store(
 
     driver = driver_of(where, durability, patience)
     if isinstance(driver, File):
-        from narval.store.sql import open_database
+        from narval.store.database import open_database
 
         return open_database(driver)
     from narval.store.postgresql.database import open_shared

@@ -23,7 +23,7 @@ from narval.core.errors import NarvalError
 from narval.daemon.daemon import Daemon
 from narval.files.home import Home
 from narval.store.batch import Batch
-from narval.store.sql import Database
+from narval.store.database import Database
 from narval.system.clock import SimulatedClock
 
 T = TypeVar("T")

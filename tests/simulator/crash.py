@@ -15,7 +15,7 @@ from narval.agent.agent import AgentState
 from narval.daemon import daemon as daemons
 from narval.daemon import main_loop
 from narval.store.batch import Batch
-from narval.store.sql import Database
+from narval.store.database import Database
 from narval.system import stopwatch
 from tests.daemon.at_work import Killed, Scene
 from tests.simulator.interleave import InterleavedBook

@@ -28,7 +28,7 @@ from narval.core.errors import InternalError, RefusedRowsError, RequestError
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.daemon import Daemon
 from narval.store.batch import HOME_AGENT, PASSIVE, SUSPENDED, AgentRow, Batch
-from narval.store.sql import Database
+from narval.store.database import Database
 from tests.simulator import invariants
 from tests.simulator.boundaries import Boundary
 from tests.simulator.crash import Crashing

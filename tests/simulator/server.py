@@ -16,9 +16,9 @@ from typing import NamedTuple
 from narval.core.agent_name import stands_for_peer
 from narval.core.errors import ElsewhereError, FencedError, SettingsError
 from narval.store.batch import ACTIVE, HOME_AGENT, STORE, SUSPENDED, AgentRow, Batch, MessageRow, new_agent
+from narval.store.database import open_database
 from narval.store.postgresql.leases import LEASE, WEIGHT, Beat, DaemonRow, Ownership, Taken
 from narval.store.releases import is_older, refuse_newer, refuse_older
-from narval.store.sql import open_database
 from narval.store.sqlite import File
 
 

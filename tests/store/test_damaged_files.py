@@ -112,7 +112,7 @@ def test_a_log_that_is_whole_or_folded_is_not_said_to_be_cut(path: Path, pragma:
 def test_a_store_whose_file_is_taken_away_says_so_and_is_saved_at_its_end(
     path: Path, is_replaced: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("narval.store.sql.UNNOTICED", 0.0)
+    monkeypatch.setattr("narval.store.database.UNNOTICED", 0.0)
     kept = filled_store(path, clean=True)
     store = open_store(path)
     assert (store.loss(), store.keep()) == ("", None)

@@ -33,7 +33,7 @@ from narval.daemon.daemon import Daemon
 from narval.daemon.grant_items import items_of_requests
 from narval.files.agents.collections import AGENTS
 from narval.store.batch import SUSPENDED
-from narval.store.sql import KEEP_IT
+from narval.store.database import KEEP_IT
 
 if TYPE_CHECKING:  # only a shared store has a fleet
     from narval.daemon.fleet.members import Members

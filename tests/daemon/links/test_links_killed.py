@@ -9,7 +9,7 @@ import pytest
 
 from narval.core.errors import NarvalError
 from narval.store.batch import Batch
-from narval.store.sql import Database
+from narval.store.database import Database
 from tests.daemon.at_work import Killed, in_a_loop
 from tests.daemon.links.test_links import MODULE, RECIPES, SHOP
 from tests.daemon.links.two_homes import OTHER, TwoHomes
