@@ -1,4 +1,4 @@
-"""Labels given without a change of memory: in homes older than labels, to secrets, and to files.
+"""Labels that come without a change of memory: those of homes older than labels, of secrets, and of files.
 
 The labels of a file that narval wrote are kept by its path among the results of the store, for when it is
 read again. A file has the labels of everything that its call was given. A file that is written again, or

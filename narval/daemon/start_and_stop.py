@@ -1,5 +1,5 @@
-"""Opening and stopping: what a daemon waits for before it begins, the notes that it leaves while it waits,
-and its orderly stop.
+"""The start and the stop of a daemon: what it waits for before it begins, the notes that it leaves while it
+waits, and its orderly stop.
 """
 
 from __future__ import annotations

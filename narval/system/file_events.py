@@ -18,6 +18,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+log = logging.getLogger("narval.notices")
+
+_OVERFLOW = "overflow"
+_WATCHDOG = "watchdog.observers.inotify_c"
+
 _FILE_EVENTS = (
     "FileCreatedEvent", "FileModifiedEvent", "FileAttribEvent", "FileClosedEvent", "FileMovedEvent",
     "FileDeletedEvent",
@@ -83,12 +88,6 @@ class _Listener:
     def dispatch(self, event: Any) -> None:
         """Handle an event; watchdog calls this in a thread of its own."""
         self._hear(event.is_directory, tuple(filter(None, (event.src_path, event.dest_path))))
-
-
-log = logging.getLogger("narval.notices")
-
-_OVERFLOW = "overflow"
-_WATCHDOG = "watchdog.observers.inotify_c"
 
 
 class _WatchedFolder(NamedTuple):

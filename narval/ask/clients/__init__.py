@@ -1,1 +1,1 @@
-"""MCP clients: the tools that a client may use, the check of each call, and the answers."""
+"""Clients outside: MCP clients with their tools and the check of each call; webhooks, programs, peers."""

@@ -1,4 +1,5 @@
-"""The operations `status` and `changed`: the activity of a daemon, and what changed since a turn.
+"""The operations `status`, `fleet` and `changed`: the activity of a daemon, the daemons beside it, and what
+changed since a turn.
 
 Status has since when it runs, and its latest failed runs. Its cost grows with the active runs, not with those
 stored. Programs that show an agent ask what changed.

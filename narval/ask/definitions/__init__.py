@@ -1,1 +1,1 @@
-"""Operations on definitions: list the loaded ones, and show one."""
+"""Operations on definitions: loaded ones, their versions and grants, the files edited, and proposals."""

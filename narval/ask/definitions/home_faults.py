@@ -13,7 +13,7 @@ from pathlib import Path
 
 from narval.ask.definitions.checking import HomeAsRead
 from narval.core.definitions.action.definition import Action
-from narval.core.definitions.action.needs import WRITTEN, Needs
+from narval.core.definitions.action.needs import REFERENCE, Needs
 from narval.core.definitions.library import Definition, Library, RunDefinition
 from narval.core.definitions.prototype import Prototype
 from narval.core.definitions.telling.sentence import listed
@@ -151,7 +151,7 @@ class OutOfReach:
     def _unnamed(self, needs: Needs, call: CallFlow) -> Iterator[str]:
         """The inputs that say which folder a call reaches, and that nothing in the home provides."""
         folders = [] if needs.hosts else needs.folders  # whoever has an account at a server names it
-        places = {place[1].partition("/")[0] for value in folders for place in WRITTEN.finditer(value)}
+        places = {place[1].partition("/")[0] for value in folders for place in REFERENCE.finditer(value)}
         for slot in call.prototype.inputs:
             names = slot.condition.names or frozenset()
             is_near = any(not taken.fallback for taken in call.inputs.get(slot.id, ()))

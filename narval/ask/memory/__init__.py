@@ -1,1 +1,1 @@
-"""Operations on memory: add, outdate, list, count and explain elements."""
+"""Operations on memory: add, outdate, list, count and explain elements, their origins and their labels."""

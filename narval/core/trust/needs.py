@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from narval.core.definitions.action.definition import Action
-from narval.core.definitions.action.needs import HOME, NOTHING, WRITTEN, Needs, ServicePlace, table_of
+from narval.core.definitions.action.needs import HOME, NOTHING, REFERENCE, Needs, ServicePlace, table_of
 from narval.core.definitions.library import Definition, Library, ModuleDefinition, RunDefinition, named_by
 from narval.core.definitions.prototype import Prototype
 from narval.core.elements.element import local_name, parse
@@ -239,7 +239,7 @@ def _values(what: str, value: str, written: Written, places: NamedPlaces) -> Ite
         for place in places.services.get(table, ()):
             yield from ((named, True) for named in _of_service(what, value, place))
         return
-    written_at = WRITTEN.search(value)
+    written_at = REFERENCE.search(value)
     if written_at is None:
         yield value, False
         return
@@ -257,8 +257,8 @@ def _values(what: str, value: str, written: Written, places: NamedPlaces) -> Ite
 
 def _filled(what: str, value: str, attributes: Attributes) -> str:
     """A declared value, with the attributes of one element filled in."""
-    filled = WRITTEN.sub(lambda place: attributes.get(place[2], ""), value)
-    if any("{" in attributes.get(place[2], "") for place in WRITTEN.finditer(value)):
+    filled = REFERENCE.sub(lambda place: attributes.get(place[2], ""), value)
+    if any("{" in attributes.get(place[2], "") for place in REFERENCE.finditer(value)):
         return value  # computed at the time of the call
     if what == "program":
         return filled.split()[0] if filled.split() else filled

@@ -1,5 +1,5 @@
-"""Answers to senders: an element and a letter for an undelivered message, a receipt for a call that waits
-until its elements are taken (G27, G32).
+"""Delivery reports to senders: an element and a letter for an undelivered message, a receipt for a call that
+waits until its elements are taken (G27, G32).
 """
 
 from __future__ import annotations

@@ -147,6 +147,33 @@ def tools(session: Session, name: str, refresh: bool, accept: tuple[str, ...]) -
         click.echo(f"as they were accepted; the server was not asked: {again} asks it", err=True)
 
 
+def _print_tools(answer: Row) -> None:
+    listing(_TOOLS, answer["tools"], "no tools")
+    for name, why in answer["left_out"].items():
+        click.echo(clean(f"{name} is no action: {why}"))
+    for row in answer["tools"]:
+        if row["differs"]:
+            click.echo(clean(f"{row['action']}, as it was accepted (-) and as it is (+):"))
+            click.echo(clean_lines("\n".join(f"  {line}" for line in row["differs"])))
+    changed = [row["tool"] for row in answer["tools"] if row["state"] in ("changed", "gone")]
+    if changed:
+        options = " ".join(f"--accept {clean(tool)}" for tool in changed)
+        click.echo(f"accept what changed: narval mcp tools {answer['server']} {options}")
+
+
+def _row(server: str, row: KeptTool) -> dict[str, Any]:
+    tool = row.shown
+    return {
+        "action": f"{server}.{tool.action}",
+        "tool": tool.name,
+        "state": row.state,
+        "destroys": tool.destroys,
+        "description": tool.description,
+        "differs": [*row.differs()],
+        "digest": tool.digest,
+    }
+
+
 @command(
     "add",
     example="narval mcp add ~/.config/assistant/mcp.json\n"
@@ -280,33 +307,6 @@ def _reached_by_address(session: Session, name: str) -> McpServer:
 def _has_browser() -> bool:
     """True if a browser can open on a screen."""
     return sys.platform == "darwin" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
-
-
-def _print_tools(answer: Row) -> None:
-    listing(_TOOLS, answer["tools"], "no tools")
-    for name, why in answer["left_out"].items():
-        click.echo(clean(f"{name} is no action: {why}"))
-    for row in answer["tools"]:
-        if row["differs"]:
-            click.echo(clean(f"{row['action']}, as it was accepted (-) and as it is (+):"))
-            click.echo(clean_lines("\n".join(f"  {line}" for line in row["differs"])))
-    changed = [row["tool"] for row in answer["tools"] if row["state"] in ("changed", "gone")]
-    if changed:
-        options = " ".join(f"--accept {clean(tool)}" for tool in changed)
-        click.echo(f"accept what changed: narval mcp tools {answer['server']} {options}")
-
-
-def _row(server: str, row: KeptTool) -> dict[str, Any]:
-    tool = row.shown
-    return {
-        "action": f"{server}.{tool.action}",
-        "tool": tool.name,
-        "state": row.state,
-        "destroys": tool.destroys,
-        "description": tool.description,
-        "differs": [*row.differs()],
-        "digest": tool.digest,
-    }
 
 
 def _print_login(answer: Row) -> None:

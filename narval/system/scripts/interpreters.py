@@ -1,4 +1,5 @@
-"""Runs one script within its limits, in the calling program, which is usually a worker (section 10).
+"""Interpreters of scripts: each runs one script within its limits, in the calling program, which is usually a
+worker (section 10).
 
 A script takes and returns plain data: the `prelude` of its language makes `engine` and `token` from the
 input, and collects the script's effects as the output. The interpreter calls none of our code while the

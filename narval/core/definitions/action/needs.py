@@ -17,7 +17,7 @@ import msgspec
 LISTS = ("hosts", "folders", "programs", "secrets")
 """The lists of needs, in display order."""
 
-WRITTEN = re.compile(r"\{([A-Za-z_][\w.-]*(?:/[A-Za-z_][\w.-]*)?)/@([A-Za-z_][\w.-]*)\}")
+REFERENCE = re.compile(r"\{([A-Za-z_][\w.-]*(?:/[A-Za-z_][\w.-]*)?)/@([A-Za-z_][\w.-]*)\}")
 """A reference to a value: an attribute of elements with a name, or of their children with a name."""
 
 HOME = "home"
@@ -25,7 +25,7 @@ HOME = "home"
 
 _WORD = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 _HOST = re.compile(rf"(?:\*|(?:\*\.)?{_WORD}|\[[0-9A-Fa-f:.]+\])(?::\d{{1,5}})?")
-_HOST_WRITTEN = re.compile(rf"{WRITTEN.pattern}(?::(?:\d{{1,5}}|{WRITTEN.pattern}))?")
+_HOST_REFERENCE = re.compile(rf"{REFERENCE.pattern}(?::(?:\d{{1,5}}|{REFERENCE.pattern}))?")
 _TABLE = re.compile(r"\[([a-z]+(?:\.[^\[\]]+)?)\]")
 _FOLDER = re.compile(r"\S(?:.*\S)? rw?")
 _NAME = re.compile(r"\S+")
@@ -85,7 +85,7 @@ class Needs(msgspec.Struct, frozen=True):
         """The names of the elements whose `path` is a file of the home, or of the `folder` they name."""
         if not any(table_of(folder) == HOME for folder in self.folders):
             return frozenset()
-        places = (place for value in self.folders for place in WRITTEN.finditer(value))
+        places = (place for value in self.folders for place in REFERENCE.finditer(value))
         return frozenset(place[1] for place in places if place[2] == "folder")
 
 
@@ -145,14 +145,14 @@ def _is_fit(name: str, value: object) -> bool:
     if name == "hosts":
         if table:
             return table in _TABLES_OF_HOSTS
-        return any(form.fullmatch(value) for form in (_HOST, _HOST_WRITTEN))
+        return any(form.fullmatch(value) for form in (_HOST, _HOST_REFERENCE))
     if name == "folders":
         return _FOLDER.fullmatch(value) is not None and (not table or table in _TABLES_OF_FOLDERS)
     if name == "programs":
         return value == "[commands]" or (_NAME.fullmatch(value) is not None and not table)
     if table:
         return table in _TABLES_OF_HOSTS
-    return _NAME.fullmatch(value) is not None and ("{" not in value or WRITTEN.fullmatch(value) is not None)
+    return _NAME.fullmatch(value) is not None and ("{" not in value or REFERENCE.fullmatch(value) is not None)
 
 
 # --- resources of a worker of the cluster -----------------------------------------------------------------
@@ -160,11 +160,11 @@ def _is_fit(name: str, value: object) -> bool:
 Resources = tuple[tuple[str, float], ...]
 """The amount of each resource, sorted by name."""
 
-_WANTED = 'names with numbers, such as {"GPU": 1}'
-_WRITTEN = "names with numbers, such as GPU=1"
+_EXPECTED_IN_PYTHON = 'names with numbers, such as {"GPU": 1}'
+_EXPECTED_IN_ATTRIBUTE = "names with numbers, such as GPU=1"
 
 
-def resources_of(value: object, expectation: str = _WANTED) -> Resources:
+def resources_of(value: object, expectation: str = _EXPECTED_IN_PYTHON) -> Resources:
     """Validate the resources of a declaration in Python. Raises ValueError with what was expected."""
     if not isinstance(value, Mapping) or not all(_is_resource(*item) for item in value.items()):
         raise ValueError(expectation)
@@ -176,8 +176,8 @@ def read_resources(text: str) -> Resources:
     try:
         amounts = {name: float(number) for name, number in (word.split("=") for word in text.split())}
     except ValueError:
-        raise ValueError(_WRITTEN) from None
-    return resources_of(amounts, _WRITTEN)
+        raise ValueError(_EXPECTED_IN_ATTRIBUTE) from None
+    return resources_of(amounts, _EXPECTED_IN_ATTRIBUTE)
 
 
 def shown_resources(resources: Resources) -> str:

@@ -1,5 +1,5 @@
-"""The word `time` as written in definitions: recurring dates (table 2.9, N25), or, with `after`, `at` or
-`before`, an appointment, which comes once.
+"""The word `time` as written in definitions: recurring dates (table 2.9, N25), or a line of crontab(5); or,
+with `after`, `at` or `before`, an appointment, which comes once.
 """
 
 from __future__ import annotations

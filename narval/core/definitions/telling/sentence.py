@@ -1,8 +1,7 @@
-"""Sentences about what a definition does, the description of a definition by its kind (D1), and the words
-that all kinds share: lists, quotations, lengths of time, counts.
+"""Sentences that say what a definition does, as its kind tells them (D1), and the words that all kinds share.
 
-The language of such a kind has a module `telling`, whose `sentences` takes a definition and the library with
-its targets.
+A kind tells in its module `telling` of its language, whose `sentences` takes a definition and the library
+with its targets.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""One advance of one plan: the decision that the parts of the recipe engine share.
+"""One advance of one plan: the decision that the parts of the recipe engine share, and the classes of
+transitions.
 
-Behind it, transitions that will never fire, and the steps that only they lead to (N22; §2.4). A transition is
-*impossible* if an in-step can no longer end as its link requires, or its date was given up; *undetermined*
-while an in-step has yet to end; and *potential* otherwise.
+A transition is *impossible* if an in-step can no longer end as its link requires, or its date was given up;
+*undetermined* while an in-step has yet to end; and *potential* otherwise. Where all transitions to a step are
+impossible, so is the step, and what follows from it (N22; §2.4).
 """
 
 from __future__ import annotations

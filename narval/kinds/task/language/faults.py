@@ -1,4 +1,4 @@
-"""The static rules of a type (K30, KA16, KA22): faults beyond syntax."""
+"""Faults of task types beyond syntax: the static rules of a type (K30, KA16, KA22)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Operations by which people act on items: the engine has the rules, these identify the person (P5, P20)."""
+"""Operations by which people act on items: the engine has the rules, these identify the person (P5, P20).
+
+Those who administer also forget a person, and make the folder in which a person answers.
+"""
 
 from __future__ import annotations
 
