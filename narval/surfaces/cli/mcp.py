@@ -12,7 +12,7 @@ import click
 
 from narval.ask.text import Row, clean, clean_lines, counted
 from narval.core.definitions.suggestions import closest
-from narval.core.errors import RequestError
+from narval.core.errors import NarvalError, RequestError
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import command, command_group
 from narval.surfaces.cli.mcp_clients import client as clients
@@ -207,7 +207,6 @@ def add(session: Session, file: Any, offline: bool) -> None:
 def _first_tools(session: Session, name: str) -> str:
     """Ask an added server for its tools; the reason why it gave none, or ""."""
     from narval.calls.mcp.connection import offered_by
-    from narval.core.errors import NarvalError
     from narval.files.outside.kept_tools import write_tools
 
     try:

@@ -14,7 +14,7 @@ from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, command
 from narval.surfaces.cli.definitions import changed_lines
 from narval.surfaces.cli.session import Session
-from narval.surfaces.cli.trials.forked import fates_told
+from narval.surfaces.cli.trials.forked import fates_told, simulated
 from narval.surfaces.cli.trials.simulate import read_moment
 
 if TYPE_CHECKING:
@@ -104,8 +104,6 @@ def migrate(
     answer = session.ask("migrate", **arguments)
     meant = [row["run"] for row in answer["runs"] if row["outcome"] == "would migrate"]
     if simulates and meant:
-        from narval.surfaces.cli.trials.forked import simulated
-
         how = {name: value for name, value in arguments.items() if name in ("text", "path", "names")}
         answer |= {"simulated": simulated(session, meant, how, until, scenario)}
     session.give(answer, lambda reply: click.echo("\n".join(_lines(reply, undo=undo))))

@@ -178,9 +178,7 @@ def why(
     is_drawn = as_dot or svg is not None
     answer = session.ask("origin" if origin else "uses", eid=run, drawn=is_drawn, titled=True, **bounded)
     if svg is not None:
-        from narval.surfaces.cli.render.graphs import svg as drawn
-
-        svg.write(drawn(answer["dot"]))
+        svg.write(graphs.svg(answer["dot"]))
     elif as_dot:
         session.give(answer, lambda reply: click.echo(reply["dot"].encode("utf-8"), nl=False))
     else:

@@ -113,7 +113,6 @@ def restore(session: Session, file: Path, new_name: str, force: bool) -> None:
     """
     from narval.ask import json_forms
     from narval.core.agent_name import agent_name
-    from narval.core.errors import RequestError
     from narval.files.agents.folders import settings_without_effect
     from narval.files.agents.settings import SETTINGS
     from narval.files.settings import Settings

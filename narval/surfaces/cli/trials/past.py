@@ -15,7 +15,8 @@ from typing import Any
 import click
 
 from narval.ask.text import clean, json_bytes
-from narval.core.engines.registry import runnable
+from narval.core.definitions.suggestions import closest
+from narval.core.engines.registry import is_runnable, runnable
 from narval.core.errors import RequestError
 from narval.surfaces.cli.documents import Progress as ProgressLine
 from narval.surfaces.cli.render.past import json_form, told
@@ -175,9 +176,6 @@ def _give(form: dict[str, Any]) -> None:
 
 
 def _raise_if_unknown(here: SimulatedHome, file: str) -> None:
-    from narval.core.definitions.suggestions import closest
-    from narval.core.engines.registry import is_runnable
-
     if not Path(file).is_file():
         names = [found.full_name for found in here.loaded.library if is_runnable(found.kind)]
         meant = closest(file, names) or "; narval definitions lists what is loaded"
