@@ -1,5 +1,5 @@
-"""Timers, grouped by moment, with any number for each moment; and jobs, work deferred to a moment without an
-active run.
+"""The moments of an agent: its timers, jobs (work deferred to a moment without an active run), and what came
+late; and the queues that find the next moment.
 """
 
 from __future__ import annotations

@@ -31,104 +31,7 @@ if TYPE_CHECKING:
     from narval.store.postgresql.leases import Leases
 
 log = logging.getLogger("narval.daemon")
-
 _links_log = logging.getLogger("narval.links")
-
-NAMED, LEFT = "peers", "peers left"
-"""The facts that a home with a shared store records: the peers in its file, and removed peers until another
-home has taken the link or the link is ended.
-"""
-
-
-class PeerRows:
-    """Creates the row of each added peer. Removes the row of a deleted peer, with the messages that wait for
-    it.
-
-    If daemons share a store, the row is active at one daemon whose file names the peer. When that daemon is
-    gone, or no longer names the peer, the row becomes active at the first other daemon that is asked to
-    exchange something. The last running daemon to name the peer removes the row, even if no daemon holds it.
-    Each daemon first records the peers in its file; only then does it check the other daemons' peers, and
-    whether the row is free.
-    """
-
-    def __init__(self, agents: Agents, files: FilesInForce, store: Store) -> None:
-        self._agents, self._files, self._store = agents, files, store
-
-    async def follow(self) -> None:
-        """Update the rows to match the file, now and after each change."""
-        self._files.on_change.append(self._bring_in_line)
-        await self._bring_in_line()
-
-    async def _bring_in_line(self) -> None:
-        peers, rows = self._files.snapshot.peers, self._agents.rows
-        if self._agents.own.loop.record_only:
-            return
-        is_faulty = any(fault.path == PEERS_FILE for fault in self._files.faults)
-        left = [] if is_faulty else await self._note(peers)
-        if not (peers or left or rows.peers()):
-            return
-        for name in peers:
-            try:
-                if await self._agents.pinned(row_of_peer(name)) is None:
-                    await self._agents.add_peer(name)
-                    await self._agents.pinned(row_of_peer(name))
-                    _links_log.info("a link with %s can begin: %s", name, PEERS_FILE)
-            except ElsewhereError as error:
-                _links_log.warning("the link with %s is at work elsewhere: %s", name, error)
-        if is_faulty:
-            return  # it is unknown which peers there are
-        for row in sorted({*rows.peers(), *map(row_of_peer, left)}):
-            if peer_of(row) not in peers:
-                await self._end_or_leave(row)
-        if left:
-            await self._agents.own.record((LEFT, ""))
-
-    async def _end_or_leave(self, row: str) -> None:
-        """Remove the row of a peer that the file no longer names, unless another home should have it."""
-        peer = peer_of(row)
-        if row in self._agents.rows and (others := await self._others_that_name(peer)):
-            _links_log.info("the link with %s is left to %s", peer, " and ".join(others))
-            await self._leave(row)
-        try:
-            if await self._others_that_name(peer) or await self._agents.pinned(row) is None:
-                return
-            _links_log.warning(
-                "%s names the peer %s no longer: what waits for it is returned", PEERS_FILE, peer
-            )
-            await self._agents.remove(row, now=True)
-        except RequestError as error:  # another daemon has it by now
-            _links_log.warning("the link with %s: %s", peer, error)
-
-    async def _note(self, peers: Iterable[str]) -> list[str]:
-        """Record the peers in the file, for the other homes of a store; return those no longer in it."""
-        if self._store.leases is None:
-            return []
-        facts, names = self._agents.own.agent.facts, " ".join(sorted(peers))
-        before = facts.get(NAMED, "")
-        left = sorted({*before.split(), *facts.get(LEFT, "").split()} - {*peers})
-        if before != names:
-            await self._agents.own.record((NAMED, names), (LEFT, " ".join(left)))
-        return left
-
-    async def _others_that_name(self, peer: str) -> list[str]:
-        """The other homes of a shared store whose daemons are running and name a peer."""
-        leases, own = self._store.leases, self._agents.rows.own_name()
-        return [] if leases is None else await asyncio.to_thread(_naming, self._store, leases, peer, own)
-
-    async def _leave(self, row: str) -> None:
-        """Release the row of a peer to any home that names the peer."""
-        leases, number = self._store.leases, self._agents.rows.number(row)
-        if leases is not None and number is not None:
-            self._agents.supervisor.lose({number})
-            await self._agents.supervisor.calls.ended(number)
-            await asyncio.to_thread(leases.give, [number])
-
-
-def _naming(store: Store, leases: Leases, peer: str, own: str) -> list[str]:
-    homes = [home for home, names in store.facts(NAMED).items() if home != own and peer in names.split()]
-    holders = ((home, leases.find(home)) for home in homes)
-    now = leases.latest.at if leases.latest is not None else 0.0
-    return [home for home, found in holders if found and found[1] is not None and found[1].until > now]
 
 
 async def follow(store: Store, files: FilesInForce, agents: Agents) -> None:
@@ -241,3 +144,102 @@ def stored_files(store: Store, path: str) -> Sequence[bytes]:
     owner = folder.removeprefix(f"{AGENTS}/").rstrip("/") if folder.startswith(AGENTS) else ""
     numbers = (row.agent for row in store.agents() if owner in ("", row.name))
     return next((found for number in numbers if (found := store.of(number).stored_files(path))), ())
+
+
+NAMED, LEFT = "peers", "peers left"
+"""The facts that a home with a shared store records: the peers in its file, and removed peers until another
+home has taken the link or the link is ended.
+"""
+
+
+class PeerRows:
+    """Creates the row of each added peer. Removes the row of a deleted peer, with the messages that wait for
+    it.
+
+    If daemons share a store, the row is active at one daemon whose file names the peer. When that daemon is
+    gone, or no longer names the peer, the row becomes active at the first other daemon that is asked to
+    exchange something. The last running daemon to name the peer removes the row, even if no daemon holds it.
+    Each daemon first records the peers in its file; only then does it check the other daemons' peers, and
+    whether the row is free.
+    """
+
+    def __init__(self, agents: Agents, files: FilesInForce, store: Store) -> None:
+        self._agents, self._files, self._store = agents, files, store
+
+    async def follow(self) -> None:
+        """Update the rows to match the file, now and after each change."""
+        self._files.on_change.append(self._bring_in_line)
+        await self._bring_in_line()
+
+    async def _bring_in_line(self) -> None:
+        peers, rows = self._files.snapshot.peers, self._agents.rows
+        if self._agents.own.loop.record_only:
+            return
+        is_faulty = any(fault.path == PEERS_FILE for fault in self._files.faults)
+        left = [] if is_faulty else await self._note(peers)
+        if not (peers or left or rows.peers()):
+            return
+        for name in peers:
+            try:
+                if await self._agents.pinned(row_of_peer(name)) is None:
+                    await self._agents.add_peer(name)
+                    await self._agents.pinned(row_of_peer(name))
+                    _links_log.info("a link with %s can begin: %s", name, PEERS_FILE)
+            except ElsewhereError as error:
+                _links_log.warning("the link with %s is at work elsewhere: %s", name, error)
+        if is_faulty:
+            return  # it is unknown which peers there are
+        for row in sorted({*rows.peers(), *map(row_of_peer, left)}):
+            if peer_of(row) not in peers:
+                await self._end_or_leave(row)
+        if left:
+            await self._agents.own.record((LEFT, ""))
+
+    async def _end_or_leave(self, row: str) -> None:
+        """Remove the row of a peer that the file no longer names, unless another home should have it."""
+        peer = peer_of(row)
+        if row in self._agents.rows and (others := await self._others_that_name(peer)):
+            _links_log.info("the link with %s is left to %s", peer, " and ".join(others))
+            await self._leave(row)
+        try:
+            if await self._others_that_name(peer) or await self._agents.pinned(row) is None:
+                return
+            _links_log.warning(
+                "%s names the peer %s no longer: what waits for it is returned", PEERS_FILE, peer
+            )
+            await self._agents.remove(row, now=True)
+        except RequestError as error:  # another daemon has it by now
+            _links_log.warning("the link with %s: %s", peer, error)
+
+    async def _note(self, peers: Iterable[str]) -> list[str]:
+        """Record the peers in the file, for the other homes of a store; return those no longer in it."""
+        if self._store.leases is None:
+            return []
+        facts, names = self._agents.own.agent.facts, " ".join(sorted(peers))
+        before = facts.get(NAMED, "")
+        left = sorted({*before.split(), *facts.get(LEFT, "").split()} - {*peers})
+        if before != names:
+            await self._agents.own.record((NAMED, names), (LEFT, " ".join(left)))
+        return left
+
+    async def _others_that_name(self, peer: str) -> list[str]:
+        """The other homes of a shared store whose daemons are running and name a peer."""
+        leases, own = self._store.leases, self._agents.rows.own_name()
+        return [] if leases is None else await asyncio.to_thread(_naming, self._store, leases, peer, own)
+
+    async def _leave(self, row: str) -> None:
+        """Release the row of a peer to any home that names the peer."""
+        leases, number = self._store.leases, self._agents.rows.number(row)
+        if leases is not None and number is not None:
+            self._agents.supervisor.lose({number})
+            await self._agents.supervisor.calls.ended(number)
+            await asyncio.to_thread(leases.give, [number])
+
+
+def _naming(store: Store, leases: Leases, peer: str, own: str) -> list[str]:
+    homes = [home for home, names in store.facts(NAMED).items() if home != own and peer in names.split()]
+    holders = ((home, leases.find(home)) for home in homes)
+    now = leases.latest.at if leases.latest is not None else 0.0
+    return [home for home, found in holders if found and found[1] is not None and found[1].until > now]
+
+

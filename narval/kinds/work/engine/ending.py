@@ -1,6 +1,5 @@
-"""The ends of an item: answered, refused by all, expired, withdrawn, given up.
-
-The values of an answer are checked here (P42, P43).
+"""The values of an answer, checked before it is recorded (P42, P43), and the ends of an item: answered,
+refused by all, expired, withdrawn, given up.
 """
 
 from __future__ import annotations
@@ -28,8 +27,6 @@ from narval.kinds.work.language.fields import FormField
 
 _LARGEST_DRAFT = 65_536
 """The most characters of a draft."""
-
-
 _LARGEST_FORM = 262_144
 """The most characters of an answer: of all its values together."""
 
