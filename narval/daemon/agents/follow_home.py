@@ -241,5 +241,3 @@ def _naming(store: Store, leases: Leases, peer: str, own: str) -> list[str]:
     holders = ((home, leases.find(home)) for home in homes)
     now = leases.latest.at if leases.latest is not None else 0.0
     return [home for home, found in holders if found and found[1] is not None and found[1].until > now]
-
-

@@ -34,6 +34,7 @@ from narval.kinds.dataflow.calls.documents import GatheredOutputs, inputs_of
 from narval.kinds.dataflow.calls.driver import FlowInput, with_place
 from narval.kinds.dataflow.calls.earlier_file import take_over
 from narval.kinds.dataflow.calls.home_side import HomeSide
+from narval.kinds.dataflow.calls.messages import outside
 from narval.kinds.dataflow.calls.performers.performing import UserCode
 from narval.kinds.dataflow.calls.performers.tools import FlowTools
 from narval.kinds.dataflow.calls.results import (
@@ -46,7 +47,7 @@ from narval.kinds.dataflow.calls.results import (
 )
 from narval.kinds.dataflow.calls.session import bounds, check_spilling, drive_session, remembering
 from narval.kinds.dataflow.calls.spill import DiskSpill
-from narval.kinds.dataflow.calls.web import PageCache, Web, outside, pages_file
+from narval.kinds.dataflow.calls.web import PageCache, Web, pages_file
 from narval.kinds.dataflow.engine.decision import PLAN_INPUT
 from narval.kinds.dataflow.engine.network.batches import FlowError
 from narval.kinds.dataflow.engine.network.transaction import Network

@@ -21,6 +21,7 @@ from narval.files.reading import load
 from narval.files.settings import CallLimits, Settings
 from narval.kinds.dataflow.calls.documents import NumberReader, named_values
 from narval.kinds.dataflow.calls.driver import FlowInput, Show
+from narval.kinds.dataflow.calls.messages import InTurn, outside
 from narval.kinds.dataflow.calls.performers.performing import UserCode
 from narval.kinds.dataflow.calls.performers.tools import FlowTools
 from narval.kinds.dataflow.calls.results import (
@@ -34,7 +35,7 @@ from narval.kinds.dataflow.calls.results import (
 )
 from narval.kinds.dataflow.calls.session import bounds, check_spilling, drive_session, remembering
 from narval.kinds.dataflow.calls.spill import DiskSpill
-from narval.kinds.dataflow.calls.web import InTurn, PageCache, Web, outside, pages_file
+from narval.kinds.dataflow.calls.web import PageCache, Web, pages_file
 from narval.kinds.dataflow.engine.decision import PLAN_INPUT
 from narval.kinds.dataflow.engine.network.requests import FlowListener, TransactionOver
 from narval.kinds.dataflow.engine.network.transaction import Network

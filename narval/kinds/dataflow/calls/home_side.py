@@ -13,7 +13,7 @@ from narval.core.elements.canonical import canonical
 from narval.core.elements.element import Origin, parse, text_within
 from narval.core.errors import ActionError, PatternError
 from narval.core.patterns.pattern import condition
-from narval.kinds.dataflow.calls.web import FlowMessage, InTurn, Sender
+from narval.kinds.dataflow.calls.messages import FlowMessage, InTurn, Sender
 
 
 class HomeSide:

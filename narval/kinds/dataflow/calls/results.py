@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
+from narval.kinds.dataflow.calls.messages import InTurn
 from narval.kinds.dataflow.calls.performers.performing import FlowAnswer
-from narval.kinds.dataflow.calls.web import InTurn
 from narval.kinds.dataflow.engine.network.batches import TupleBatch
 from narval.kinds.dataflow.engine.state import UnreadNumbers
 from narval.store.batch import Batch, ResultRow

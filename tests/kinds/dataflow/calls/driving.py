@@ -14,11 +14,12 @@ from narval.files.outside.sources import FlowSource
 from narval.kinds.dataflow.calls.documents import NumberReader
 from narval.kinds.dataflow.calls.driver import FlowInput
 from narval.kinds.dataflow.calls.foreground import OwnThreads
+from narval.kinds.dataflow.calls.messages import Sender, outside
 from narval.kinds.dataflow.calls.performers.performing import UserCode
 from narval.kinds.dataflow.calls.performers.tools import FlowTools
 from narval.kinds.dataflow.calls.results import Claims, LocalResults, Results, SessionResults
 from narval.kinds.dataflow.calls.session import drive_session, remembering
-from narval.kinds.dataflow.calls.web import PageCache, Sender, Web, outside
+from narval.kinds.dataflow.calls.web import PageCache, Web
 from narval.kinds.dataflow.engine.network.batches import TupleBatch
 from narval.kinds.dataflow.engine.network.requests import FlowSettings, TransactionOver
 from narval.kinds.dataflow.engine.network.transaction import Network

@@ -16,6 +16,7 @@ from narval.core.errors import ActionError
 from narval.files.settings import CurrentSettings, Settings
 from narval.kinds.dataflow.calls.documents import relation_of
 from narval.kinds.dataflow.calls.home_side import HomeSide
+from narval.kinds.dataflow.calls.messages import FlowMessage, InTurn
 from narval.kinds.dataflow.calls.results import (
     Claims,
     LocalResults,
@@ -24,7 +25,6 @@ from narval.kinds.dataflow.calls.results import (
     SessionResults,
     forget_session,
 )
-from narval.kinds.dataflow.calls.web import FlowMessage, InTurn
 from narval.kinds.dataflow.engine.network.batches import TupleBatch
 from narval.kinds.dataflow.engine.network.requests import FlowSettings, TransactionOver
 from narval.kinds.dataflow.engine.state import UnreadNumbers

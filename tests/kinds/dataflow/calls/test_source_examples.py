@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from narval.kinds.dataflow.calls.web import FlowMessage
+from narval.kinds.dataflow.calls.messages import FlowMessage
 from tests.kinds.dataflow.calls.driving import drive
 from tests.kinds.dataflow.language.reading import ALIASES
 from tests.kinds.dataflow.language.test_compiler import (

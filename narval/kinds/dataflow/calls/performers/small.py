@@ -8,9 +8,9 @@ from hashlib import blake2b
 
 from narval.core.memory.labels import WEB
 from narval.kinds.dataflow.calls.documents import document_of
+from narval.kinds.dataflow.calls.messages import FlowMessage
 from narval.kinds.dataflow.calls.performers.performing import FlowAnswer
 from narval.kinds.dataflow.calls.performers.tools import FlowTools, WorkRecord
-from narval.kinds.dataflow.calls.web import FlowMessage
 from narval.kinds.dataflow.engine.network.batches import FlowError, TupleBatch, text_of, tuple_text
 from narval.kinds.dataflow.engine.network.requests import OperatorRequest
 

@@ -18,9 +18,10 @@ import msgspec
 
 from narval.files.outside.sources import FlowSource
 from narval.kinds.dataflow.calls.documents import NumberReader
+from narval.kinds.dataflow.calls.messages import Sender
 from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, Performer, UserCode
 from narval.kinds.dataflow.calls.results import MOST_KEPT, SessionResults, encoded
-from narval.kinds.dataflow.calls.web import Sender, Web
+from narval.kinds.dataflow.calls.web import Web
 from narval.kinds.dataflow.engine.network.batches import Relation
 from narval.kinds.dataflow.engine.network.requests import OperatorRequest
 
