@@ -114,6 +114,8 @@ def _paths(event: Returned | Produced) -> Iterator[tuple[str, ...]]:
             yield tuple(attributes[name] for name in (PATH, FROM) if attributes.get(name))
 
 
+# --- old homes, and secrets -----------------------------------------------------------------------------
+
 LABELLED = "labels"
 """The fact of the store that says that everything of an agent has its labels."""
 

@@ -264,6 +264,8 @@ class Deadlines(Generic[Key]):
         return key
 
 
+# --- what came late, and all moments of an agent --------------------------------------------------------
+
 LATE_AFTER = 60.0
 """Seconds after its moment from which a timer counts as late."""
 

@@ -281,6 +281,8 @@ def chosen_memory(sample: str, choices: HomeChoices) -> str:
     return text
 
 
+# --- the demo -------------------------------------------------------------------------------------------
+
 OF_MAIL = frozenset({"identity", "mailbox", "outbox", "rule", "ack-template"})
 """Names of elements about handling mail: a home that declares any has mail of its own."""
 

@@ -116,6 +116,9 @@ def _sentence(agent: AgentState, newest: Incident, of: Mapping[int, tuple[float,
     return f"{runs} {newest.definition} failed{at}{last}: {said}"
 
 
+# --- blocked calls --------------------------------------------------------------------------------------
+
+
 async def calls_that_wait(daemon: Daemon) -> list[Form]:
     """Sentences on all of them, each with its link."""
     tries = (await up_to_date(daemon, RunsToTryAgain)).waits

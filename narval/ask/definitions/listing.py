@@ -183,6 +183,8 @@ def _replacing(counts: ModuleText | None) -> str | None:
     return None if counts is None or is_shipped(counts.path) else counts.path
 
 
+# --- how runs ended -------------------------------------------------------------------------------------
+
 LAST = 20
 """The most ended runs of a definition that are counted, the last ones."""
 RUNS_LOOKED_AT = 5000

@@ -185,6 +185,8 @@ class ClusterConnection:
         self._listener.told(news)
 
 
+# --- the link -------------------------------------------------------------------------------------------
+
 _FIRST_PAUSE, _LAST_PAUSE = 0.2, 5.0
 """Seconds between attempts to connect: at first, and at most."""
 
@@ -307,6 +309,8 @@ async def _reach(address: str, certificates: Path) -> None:
     except TimeoutError:
         raise OSError(f"nothing came back within {_REACHING:g} s") from None
 
+
+# --- a cluster on this machine --------------------------------------------------------------------------
 
 _PROGRAM = "narval.calls.cluster.local_program"
 _CALL = "cluster"

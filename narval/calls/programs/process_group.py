@@ -287,6 +287,8 @@ def _end_carriers(marks: set[frozenset[bytes]]) -> set[frozenset[bytes]]:
     return found
 
 
+# --- commands of actions --------------------------------------------------------------------------------
+
 GRACE = 0.5
 """Seconds between SIGTERM and SIGKILL: a cancelled call has a second to clean up."""
 

@@ -155,6 +155,8 @@ def register(row: AgentRow, turn: Turn) -> None:
     turn.transaction.batch.agents.append(row)
 
 
+# --- the memory of active agents ------------------------------------------------------------------------
+
 _OF_AGENT, _OF_ELEMENT, _OF_RUN, _OF_ENDED = 24_000, 400, 4_000, 500
 """Bytes of an empty agent; bytes that an element, an active run and an ended run add."""
 
@@ -215,6 +217,8 @@ class ActiveMemory:
                 left -= self._of[host]
                 yield host
 
+
+# --- open matters ---------------------------------------------------------------------------------------
 
 MOST = 200
 """The newest errors and failures of an agent that are examined first: a failed run has one of each."""

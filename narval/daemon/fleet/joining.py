@@ -133,6 +133,9 @@ def digest_of(settings: Settings, people: Directory) -> str:
     return hashlib.sha256(plain).hexdigest()
 
 
+# --- the program that renews ----------------------------------------------------------------------------
+
+
 class RenewerClient:
     """The program that renews for a daemon, by its number, in the store at a URL, from `begin` to `close`.
 

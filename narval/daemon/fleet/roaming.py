@@ -217,6 +217,8 @@ class Fetching:
                 log.exception("collections were not fetched")
 
 
+# --- publishing -----------------------------------------------------------------------------------------
+
 AGAIN = 1.0
 """Seconds after which publishing is retried if the store was away."""
 

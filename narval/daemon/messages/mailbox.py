@@ -147,6 +147,9 @@ class Mailbox:
             self._ask()
 
 
+# --- the outbox -----------------------------------------------------------------------------------------
+
+
 def _came_from(turn: Turn, envelope: Envelope, sent: int) -> tuple[str, ...]:
     """The elements by which the labels of what is sent came in; () if unknown, as for what was never in
     memory.

@@ -128,6 +128,8 @@ def _paths(home: Path, settings: AgentSettings, own: str, home_collection: str) 
             yield own
 
 
+# --- templates ------------------------------------------------------------------------------------------
+
 NUMBER = "number"
 """The parameter with the counter."""
 

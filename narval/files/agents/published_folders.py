@@ -76,6 +76,8 @@ def _faults(place: Path, collections: tuple[str, ...]) -> tuple[Fault, ...]:
     return Reading(place, starts=True).followed(collections, beneath, AgentSettings()).faults
 
 
+# --- packing --------------------------------------------------------------------------------------------
+
 MOST_FILES = 5_000
 """The most files of a packed collection."""
 
@@ -191,6 +193,8 @@ def _files(folder: Path, declares: bool) -> Iterator[Source | Fault]:
         else:
             yield read_file(real, name)
 
+
+# --- writing --------------------------------------------------------------------------------------------
 
 _SCRATCH = ".narval-"
 """The prefix of the names of folders that are unfinished or moved aside."""

@@ -155,6 +155,8 @@ def _lacking(values: Mapping[str, Any]) -> str:
     return ""
 
 
+# --- logins ---------------------------------------------------------------------------------------------
+
 MOST_BYTES = 256 * 1024
 """The most bytes of the file of a login."""
 

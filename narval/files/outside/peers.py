@@ -169,6 +169,8 @@ def _peer(file: toml.TomlFile, name: str) -> PeerSettings | None:
     return peer
 
 
+# --- two homes become peers -----------------------------------------------------------------------------
+
 HOLDS = 600
 """Seconds for which a code is valid."""
 

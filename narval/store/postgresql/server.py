@@ -230,6 +230,8 @@ def drop_unused(server: Server) -> None:
         connection.execute(server.statements["drop texts"].encode())
 
 
+# --- errors, and waiting while it is away ---------------------------------------------------------------
+
 _AWAY = ("08", "53", "57P", "58", "25006")
 """The prefixes of codes for a server that is temporarily unable, such as one with a full disk."""
 
