@@ -3,8 +3,8 @@
 A turn fills a `Batch`, and `Store.commit` records it whole or not at all, before any of its commands is
 performed. A store keeps several agents apart by their numbers: `Store.of` reads one of them. Reading is for
 the start (memory, and active runs) and for history; the rows of a slot come back from the reader of that
-name. Three stores fulfil this contract: `sql.py` in a file, `postgresql/` on a server, and `memory.py`, which
-is lost when it is closed.
+name. Three stores fulfil this contract: `database.py` in a file, `postgresql/` on a server, and `memory.py`,
+which is lost when it is closed.
 """
 
 from __future__ import annotations

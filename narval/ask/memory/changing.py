@@ -1,6 +1,7 @@
 """Operations that change memory: add elements, outdate them, take them back.
 
-An element is taken back by withdrawing it, which can be previewed; a doubtful one is confirmed.
+An element is taken back by withdrawing it, which can be previewed; a doubtful one is confirmed. What a run
+did is undone.
 """
 
 from __future__ import annotations
@@ -163,7 +164,7 @@ async def withdraw(
         if eid not in memory.withdrawn:
             outdatable(daemon, eid)
         what, note, reliances = withdraw_and_tell(turn, (eid,), reason, asker.origin(), cascade=cascade)
-        return {**_form(turn.agent, eid, what, reliances), "note": note}, reliances
+        return {**_withdrawal_form(turn.agent, eid, what, reliances), "note": note}, reliances
 
     agent = daemon.agent
     form, reliances = await daemon.host.submit(work)
@@ -181,7 +182,7 @@ async def withdrawal(daemon: Daemon, eid: int, cascade: bool = False) -> Form:
         outdatable(daemon, eid)
     what = consequences(agent.memory, (eid,), cascade=cascade)
     reliances = relying_on(agent, what.withdrawn)
-    form = _form(agent, eid, what, reliances)
+    form = _withdrawal_form(agent, eid, what, reliances)
     return {**form, "runs": await _with_effects(agent, form["runs"], reliances, time_slice)}
 
 
@@ -195,7 +196,33 @@ async def confirm(daemon: Daemon, eid: int, why: str = "", *, asker: Asker = PRO
         if eid not in memory.doubtful:
             raise RequestError(_not_doubtful(daemon, memory, eid))
         cleared = confirm_in(turn.transaction, (eid,), " ".join(why.split()), asker.origin())
-        return {"element": eid, "confirmed": [_row(turn.agent, one) for one in cleared]}
+        return {"element": eid, "confirmed": [_element_row(turn.agent, one) for one in cleared]}
+
+    return dict(await daemon.host.submit(work))
+
+
+@operation("write")
+async def undo(daemon: Daemon, run: int, why: str, *, asker: Asker = PROGRAM) -> Form:
+    """Undo the calls of a recipe's run: cancel it if it is active, then call the undoing action of each of
+    its calls, the last first. A run is undone once.
+
+    `undo` are its calls with an effect outside, each with the action that undoes it, or null if there is
+    none. `stays` are completed calls without an undo that are declared to have no effect outside.
+    """
+    undone, reason = find_run(daemon, run), _reason(why, "the run is to be undone")
+    if not undoing_kind(undone.kind):
+        instead = "; `narval backtrack` takes it back" if isinstance(undone.engine, HasTokens) else ""
+        raise RequestError(f"run {run} of {undone.name} is a {undone.kind}: only plans are undone{instead}")
+
+    def work(turn: Turn) -> Form:
+        if (by := turn.agent.memory.marks.get(UNDONE, {}).get(run)) is not None:
+            raise RequestError(f"run {run} of {undone.name} was undone before, by run {by}")
+        pending = turn.transaction.batch.journal
+        calls = [_undo_row(turn.agent, call) for call in to_undo(turn.agent, undone, pending)]
+        stays = [{"step": one.step, "target": one.name} for one in left_done(turn.agent, undone, pending)]
+        undoing = undo_run(turn, undone, reason, asker.origin())
+        by = undoing.eid if undoing is not None else None
+        return {"run": run, "undoing": by, "undo": calls, "stays": stays}
 
     return dict(await daemon.host.submit(work))
 
@@ -216,14 +243,16 @@ def _not_doubtful(daemon: Daemon, memory: Memory, eid: int) -> str:
     return f"element {eid} ({element.name}) is not doubtful, so there is nothing to confirm"
 
 
-def _form(agent: AgentState, eid: int, what: Consequences, reliances: list[Reliance]) -> Form:
+def _withdrawal_form(agent: AgentState, eid: int, what: Consequences, reliances: list[Reliance]) -> Form:
     memory = agent.memory
     return {
         "element": eid,
-        "withdrawn": [_row(agent, one) for one in what.withdrawn],
-        "doubtful": [_row(agent, one) for one in what.doubtful],
-        "also_made_from": [_row(agent, one) for one in _others(memory, (eid, *what.cascaded), what)],
-        "sent_to": _sent(memory, (*what.withdrawn, *what.doubtful)),
+        "withdrawn": [_element_row(agent, one) for one in what.withdrawn],
+        "doubtful": [_element_row(agent, one) for one in what.doubtful],
+        "also_made_from": [
+            _element_row(agent, one) for one in _also_made_from(memory, (eid, *what.cascaded), what)
+        ],
+        "sent_to": _receivers(memory, (*what.withdrawn, *what.doubtful)),
         "runs": [_reliance(agent, reliance) for reliance in reliances],
     }
 
@@ -236,7 +265,7 @@ def _reliance(agent: AgentState, reliance: Reliance) -> Form:
         "state": run.status,
         "how": how or None,
         "relied_on": list(eids),
-        "undo": [_undo(agent, call) for call in calls],
+        "undo": [_undo_row(agent, call) for call in calls],
     }
 
 
@@ -250,42 +279,16 @@ async def _with_effects(
     for row, reliance in zip(rows, reliances, strict=True):
         await time_slice.yield_if_due()
         calls = to_undo(agent, reliance.run) if reliance.how != UNDO else ()
-        rows_with_effects.append({**row, "outside": [_undo(agent, call) for call in calls]})
+        rows_with_effects.append({**row, "outside": [_undo_row(agent, call) for call in calls]})
     return rows_with_effects
 
 
-def _undo(agent: AgentState, call: CallMade) -> Form:
+def _undo_row(agent: AgentState, call: CallMade) -> Form:
     undo = call.undo if agent.library.get(Action.kind, call.undo) is not None else None
     return {"step": call.step, "target": call.name, "state": call.state, "undo": undo}
 
 
-@operation("write")
-async def undo(daemon: Daemon, run: int, why: str, *, asker: Asker = PROGRAM) -> Form:
-    """Undo the calls of a recipe's run: cancel it if it is active, then call the undoing action of each of
-    its calls, the last first. A run is undone once.
-
-    `undo` are its calls with an effect outside, each with the action that undoes it, or null if there is
-    none. `stays` are completed calls without an undo that are declared to have no effect outside.
-    """
-    undone, reason = find_run(daemon, run), _reason(why, "the run is to be undone")
-    if not undoing_kind(undone.kind):
-        instead = "; `narval backtrack` takes it back" if isinstance(undone.engine, HasTokens) else ""
-        raise RequestError(f"run {run} of {undone.name} is a {undone.kind}: only plans are undone{instead}")
-
-    def work(turn: Turn) -> Form:
-        if (by := turn.agent.memory.marks.get(UNDONE, {}).get(run)) is not None:
-            raise RequestError(f"run {run} of {undone.name} was undone before, by run {by}")
-        pending = turn.transaction.batch.journal
-        calls = [_undo(turn.agent, call) for call in to_undo(turn.agent, undone, pending)]
-        stays = [{"step": one.step, "target": one.name} for one in left_done(turn.agent, undone, pending)]
-        undoing = undo_run(turn, undone, reason, asker.origin())
-        by = undoing.eid if undoing is not None else None
-        return {"run": run, "undoing": by, "undo": calls, "stays": stays}
-
-    return dict(await daemon.host.submit(work))
-
-
-def _others(memory: Memory, eids: Iterable[int], what: Consequences) -> list[int]:
+def _also_made_from(memory: Memory, eids: Iterable[int], what: Consequences) -> list[int]:
     """The still valid elements that were made from withdrawn or doubtful ones and from others too."""
     taken = {*what.withdrawn, *what.doubtful, *memory.withdrawn, *memory.doubtful}
     sources = {*eids, *what.withdrawn, *what.doubtful}
@@ -294,13 +297,13 @@ def _others(memory: Memory, eids: Iterable[int], what: Consequences) -> list[int
     return sorted(notes)
 
 
-def _sent(memory: Memory, eids: Iterable[int]) -> list[str]:
+def _receivers(memory: Memory, eids: Iterable[int]) -> list[str]:
     eids = set(eids)
     sendings = ((scope[2], runs) for scope, runs in memory.marks.items() if is_sending(scope))
     return sorted({receiver for receiver, runs in sendings if not runs.keys().isdisjoint(eids)})
 
 
-def _row(agent: AgentState, eid: int) -> Form:
+def _element_row(agent: AgentState, eid: int) -> Form:
     element = agent.memory.element(eid)
     run = element.origin.run if element is not None and element.origin is not None else 0
     made_by = agent.runs.get(run) if run else None

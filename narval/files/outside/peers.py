@@ -208,8 +208,8 @@ def add_link(home: Path, peer: NewPeer, own_name: str, now: float) -> str:
 
     Raises OperatorError, and OSError.
     """
-    _check(peer_name, peer.name)
-    url, secret = _check(peer_url, peer.url), f"link-{peer.name}"
+    _fitting(peer_name, peer.name)
+    url, secret = _fitting(peer_url, peer.url), f"link-{peer.name}"
     file = home / "etc" / secret
     if file.exists():
         there = f"{peer.name} is a peer already: `narval link remove {peer.name}` first, or take another name"
@@ -222,7 +222,7 @@ def add_link(home: Path, peer: NewPeer, own_name: str, now: float) -> str:
         opened.write(f"{token}\n")
     write_whole(home / PEERS_FILE, text)
     content = _encode(_Code(own_name, int(now) + HOLDS, bytes.fromhex(token_digest(token))))
-    return _BEGIN + base64.urlsafe_b64encode(_sum(content) + content).decode().rstrip("=")
+    return _BEGIN + base64.urlsafe_b64encode(_checksum(content) + content).decode().rstrip("=")
 
 
 def accept_link(home: Path, code: str, name: str | None, agents: Sequence[str], now: float) -> str:
@@ -230,8 +230,8 @@ def accept_link(home: Path, code: str, name: str | None, agents: Sequence[str], 
 
     Raises OperatorError for an invalid code, and OSError.
     """
-    content = _read(code)
-    name = _check(peer_name, name or content.name)
+    content = _content_of(code)
+    name = _fitting(peer_name, name or content.name)
     digest = content.digest.hex()
     before = _accepted(home, now)
     if digest in before:
@@ -248,7 +248,7 @@ def accept_link(home: Path, code: str, name: str | None, agents: Sequence[str], 
 
 def remove_link(home: Path, name: str) -> None:
     """Remove the table of a peer, and the secret that `add_link` made. Raises OperatorError, OSError."""
-    source = Source(PEERS_FILE, _text(home).encode())
+    source = Source(PEERS_FILE, _file_text(home).encode())
     try:
         toml = TomlText(source)
     except DefinitionError as error:
@@ -276,7 +276,7 @@ def remove_link(home: Path, name: str) -> None:
             (home / "etc" / f"link-{name}").unlink()
 
 
-def _text(home: Path) -> str:
+def _file_text(home: Path) -> str:
     try:
         return (home / PEERS_FILE).read_text("utf-8")
     except FileNotFoundError:
@@ -285,7 +285,7 @@ def _text(home: Path) -> str:
 
 def _with_table(home: Path, name: str, lines: Sequence[str]) -> str:
     """The text of the file with one more table. Raises OperatorError if it would have faults."""
-    before = _text(home)
+    before = _file_text(home)
     peers, faults = parse_peers(Source(PEERS_FILE, before.encode()))
     if peers is not None and name in peers:
         raise OperatorError(f"[{name}] is in {PEERS_FILE} already: narval link remove {name}")
@@ -309,14 +309,14 @@ def _rights(agents: Sequence[str]) -> list[str]:
     ]
 
 
-def _read(code: str) -> _Code:
+def _content_of(code: str) -> _Code:
     """The content of a code. Raises OperatorError for any other text."""
     text = "".join(code.split())
     try:
         letters = text.removeprefix(_BEGIN)
         data = base64.b64decode(letters + "=" * (-len(letters) % 4), b"-_", validate=True)
         content = _Code(*_decode(data[4:]))
-        if not text.startswith(_BEGIN) or data[:4] != _sum(data[4:]) or len(content.digest) != 32:
+        if not text.startswith(_BEGIN) or data[:4] != _checksum(data[4:]) or len(content.digest) != 32:
             raise ValueError
     except (ValueError, msgspec.MsgspecError):
         raise OperatorError(
@@ -334,11 +334,11 @@ def _accepted(home: Path, now: float) -> dict[str, int]:
     return {digest: int(until) for digest, until in rows if int(until) >= now}
 
 
-def _sum(content: bytes) -> bytes:
+def _checksum(content: bytes) -> bytes:
     return hashlib.sha256(content).digest()[:4]
 
 
-def _check(read: Reader, value: str) -> str:
+def _fitting(read: Reader, value: str) -> str:
     """A value as `read` reads it. Raises OperatorError."""
     try:
         return str(read(value))

@@ -222,10 +222,10 @@ def withdraw(session: Session, eid: int, why: str | None, cascade: bool, dry_run
         answer = session.ask("withdrawal", eid=eid, cascade=cascade)
     else:
         answer = session.ask("withdraw", eid=eid, why=why, cascade=cascade)
-    session.give(answer, lambda row: click.echo("\n".join(_lines(row, dry_run))))
+    session.give(answer, lambda row: click.echo("\n".join(_withdrawal_lines(row, dry_run))))
 
 
-def _lines(answer: Row, dry_run: bool) -> Iterator[str]:
+def _withdrawal_lines(answer: Row, dry_run: bool) -> Iterator[str]:
     would = "would be " if dry_run else ""
     if answer["withdrawn"] or answer["doubtful"]:
         yield _summary(answer, dry_run)
@@ -279,13 +279,13 @@ def _relied(run: Row, dry_run: bool) -> Iterator[str]:
     """A run that relied on it, its fate, and what it has done outside."""
     then = _THEN[run["how"]][dry_run]
     yield clean(f"run {run['run']} of {run['run_of']} ({run['state']}) relied on it, and {then}")
-    yield from (f"  {line}" for line in _calls(run["undo"]))
+    yield from (f"  {line}" for line in _undone_lines(run["undo"]))
     for call in run["outside"]:
         did = "did" if call["state"] == "done" else "may have done"
         yield "  " + clean(f"step {call['step']} {did} something outside, by {call['target']}")
 
 
-def _calls(calls: list[Row]) -> Iterator[str]:
+def _undone_lines(calls: list[Row]) -> Iterator[str]:
     for call in calls:
         undone = f"{call['undo']} undoes it" if call["undo"] else "nothing undoes it"
         open_is = ", though it may have done nothing" if call["state"] == "unknown" and call["undo"] else ""
@@ -306,7 +306,7 @@ def undo(answer: Row) -> None:
     first. A run is undone once.
     """
     calls = answer["undo"]
-    click.echo("\n".join(_calls(calls)) or _NOTHING)
+    click.echo("\n".join(_undone_lines(calls)) or _NOTHING)
     for call in answer["stays"]:
         click.echo(clean(f"step {call['step']}, {call['target']}: stays done; no action undoes it"))
     if answer["undoing"]:
