@@ -39,7 +39,6 @@ WITHDRAWN = "withdrawn"
 NOT_UNDONE = "not-undone"
 """The error of a run that should be undone and cannot be."""
 
-
 UNCERTAIN = frozenset(
     {"timeout", "interrupted", "crashed", "cancelled", "no-worker", OVER_LIMIT, "bad-output"}
 )

@@ -32,10 +32,8 @@ the time.
 IsUpToDate = Callable[[str, tuple[str, ...], tuple[str, ...], FileTimes], bool]
 """True if the files that a program creates in a folder exist, and are no older than those it needs (A9)."""
 
-
 TellAndSend = Callable[[Any, Run, Returned | Produced], bool]
 """Tell a run the result of a call within a turn, and send to other agents what is addressed to them."""
-
 
 Hear = Callable[[Any, Returned | Produced], Returned | Produced]
 """Remove from a call's result, within a turn, what is addressed to other runs."""

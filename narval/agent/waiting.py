@@ -177,7 +177,6 @@ def unanswered(hearer: int) -> Failure:
 DeliveredEvent = tuple[int, str]
 """A run (0: none), and the words that identify an event when it comes again."""
 
-
 _ABOUT = ("call", "watch", "wake", "name", "run", "eid", "sender", "number")
 """The fields that say what an event, a job or a message is about; they are the same when it comes again."""
 

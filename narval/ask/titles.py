@@ -22,7 +22,6 @@ from narval.core.source.secrets import hide_secrets, without_secrets
 BRIEF = 2_000
 """The largest element in bytes whose text serves as its title if its attributes do not."""
 
-
 TITLED = 60
 """The most elements of a run that are listed with their titles, the newest."""
 

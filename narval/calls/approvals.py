@@ -57,7 +57,6 @@ MOST_BYTES = 32_768
 _Asking = tuple[int, str, str, str]
 """A run, its step, the action it calls, and the work that asks. One item asks for all such calls."""
 
-
 BECAUSE = "a language model's answer has entered into the run, or into what the call is given"
 
 

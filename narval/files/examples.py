@@ -20,7 +20,6 @@ _COMMENT = re.compile(r"<!--(.*?)-->|/\*(.*?)\*/|((?://[^\n]*\n)+)", re.DOTALL)
 _SUBJECT = re.compile(r"^(?:<!--|/\*|//) Subject: ([^*\n]*?) *(?:-->|\*/)?\n", re.MULTILINE)
 _DESCRIPTION = re.compile(r"<description>(.*?)</description>", re.DOTALL)
 
-
 SUBJECTS = (
     "mail", "calendar", "prices and pages", "household", "family and health", "purchases and money", "house",
     "computers", "office",

@@ -40,7 +40,6 @@ CLIENT_NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 _NAMED = "a name of a to z, digits and -, at most 32, that begins with a letter"
 _ELEMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
-
 _agent = toml.fitting(re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}").fullmatch, "the name of an agent")
 
 

@@ -80,7 +80,6 @@ ModuleVersions = Callable[[str], Iterator[ModuleText] | None]
 Lender = Callable[[str], Module | None]
 """A function that returns the module of a group from elsewhere, if the package has no good one."""
 
-
 Compile = Callable[[Source], CodeType]
 """A function that returns the code of a file. Raises SyntaxError."""
 

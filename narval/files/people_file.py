@@ -37,7 +37,6 @@ _NAMED = "of a to z, digits and -, at most 32, that begins with a letter"
 _name = toml.fitting(NAME.fullmatch, f"a name {_NAMED}")
 _NAMES = toml.listed(_name, f"names {_NAMED}")
 
-
 _address = toml.fitting(_ADDRESS.fullmatch, "an address, such as ann@example.org")
 
 

@@ -323,7 +323,6 @@ MAIL_READERS: Mapping[str, toml.Reader] = {
 }
 """The readers of `[mail]`, by the names of the attributes of an `outbox` (docs/reference/modules/mail.md)."""
 
-
 TABLES = (AGENT, MAIL, DATAFLOWS, SOURCES, HOOKS, CALLERS, WEB, LINK, PROPOSE, MCP, CHATS, *KINDS_OF_SERVICES)
 """The tables of the file, which are read separately."""
 

@@ -20,10 +20,8 @@ STORE = 0
 HOME_AGENT = 1
 """The number of the home's own agent in a store of its own; `Store.own` has it for any store."""
 
-
 Eid = Annotated[int, msgspec.Meta(ge=0)]
 """The number of an element or run; 0 means none."""
-
 
 ACTIVE, PASSIVE, SUSPENDED = "active", "passive", "suspended"
 """The states of an agent: active while a daemon runs; only rows; only rows until it is resumed."""

@@ -24,7 +24,6 @@ if TYPE_CHECKING:  # only a shared store has them
 Durability = Literal["crash", "power"]
 """The worst that a commit survives: `crash`, the death of the daemon; `power`, the death of the machine."""
 
-
 ALL = 2**63 - 1
 """A number of rows that no store exceeds."""
 

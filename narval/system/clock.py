@@ -18,7 +18,6 @@ from narval.core.errors import RequestError
 SET = 5.0
 """Seconds: a difference below this counts as a slow or fast clock, not as a clock that was set."""
 
-
 _FIRST, _LAST = (datetime(*day, tzinfo=UTC).timestamp() for day in ((1, 1, 3), (9999, 12, 29)))
 
 

@@ -32,7 +32,6 @@ from narval.system.long_work import TimeSlice
 SHOWN = 10
 """The most of one sort that get a sentence each."""
 
-
 LONGEST = 300
 """The most characters of a sentence."""
 

@@ -365,7 +365,6 @@ def _begun(daemon: Daemon, run: Run) -> float:
 MOST_BEGUN = 0.99
 """The largest share of a part that counts as done while its calls are under way."""
 
-
 _DONE = frozenset({"done", "history", "error", "failed"})
 """The states of parts that have ended."""
 

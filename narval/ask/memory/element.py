@@ -38,6 +38,8 @@ from narval.system.long_work import TimeSlice
 HOLDERS = 50
 """The most runs that are named as holders of an element."""
 
+Node = dict[str, Any]
+
 
 @operation("read")
 async def element(daemon: Daemon, eid: int) -> dict[str, Any]:
@@ -153,7 +155,6 @@ MOST_NODES = 200
 LOOKED_AT = 16
 """The number of elements between two checks of the time."""
 
-Node = dict[str, Any]
 Place = TypeVar("Place", bound=Hashable)
 """An element, by its eid, or by its agent and its eid."""
 

@@ -193,7 +193,6 @@ def form(row: Form) -> Form:
 
 _UNTOLD: Form = {"reason": None, "said": [], "waiting": []}
 
-
 TRIES = 100
 """The most tries of the calls of a part in the answer, the newest."""
 

@@ -194,14 +194,31 @@ def _read(body: bytes) -> frames.FromBridge:
         raise FrameError(f"a bridge sent what is no message: {error}") from None
 
 
+# --- the tools that a server offers ---------------------------------------------------------------------
+
 LONGEST_START = 60.0
 """Seconds that a server has to start and list its tools."""
-
 
 LAST_LINES, LONGEST_LAST = 3, 300
 """The number of last lines of a server's standard error that are reported when it is lost, and the most
 characters of each.
 """
+
+
+_MOST_PRINTS = 8192
+
+_UNTRUSTED = re.compile(
+    "invalid peer certificate|UnknownIssuer|unable to get local issuer|UNABLE_TO_GET_ISSUER|"
+    "unable to verify the first certificate|self.signed.cert",
+    re.IGNORECASE,
+)
+"""Phrases by which programs report that they do not trust a certificate."""
+
+_OF_CERTIFICATES = {
+    **dict.fromkeys(("uv", "uvx"), 'UV_SYSTEM_CERTS = "true"'),
+    **dict.fromkeys(("npm", "npx", "node"), 'NODE_EXTRA_CA_CERTS = "/etc/ssl/certs/ca-certificates.crt"'),
+}
+"""The variables that make programs trust the certificates of the system."""
 
 
 class Offered(NamedTuple):
@@ -283,24 +300,7 @@ def told_last(prints: str, server: McpServer) -> str:
     return f"; it printed:\n{prints}{step}"
 
 
-_UNTRUSTED = re.compile(
-    "invalid peer certificate|UnknownIssuer|unable to get local issuer|UNABLE_TO_GET_ISSUER|"
-    "unable to verify the first certificate|self.signed.cert",
-    re.IGNORECASE,
-)
-"""Phrases by which programs report that they do not trust a certificate."""
-
-_OF_CERTIFICATES = {
-    **dict.fromkeys(("uv", "uvx"), 'UV_SYSTEM_CERTS = "true"'),
-    **dict.fromkeys(("npm", "npx", "node"), 'NODE_EXTRA_CA_CERTS = "/etc/ssl/certs/ca-certificates.crt"'),
-}
-"""The variables that make programs trust the certificates of the system."""
-
-
 def _printed(prints: IO[bytes], server: McpServer) -> str:
     """The last lines that a server has printed to a file, as the end of a message."""
     prints.seek(max(0, prints.seek(0, os.SEEK_END) - _MOST_PRINTS))
     return told_last(last_lines(prints.read().decode("utf-8", "replace").splitlines()), server)
-
-
-_MOST_PRINTS = 8192

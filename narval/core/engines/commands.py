@@ -194,14 +194,11 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 SEND = "send"
 """The kind of calls that send elements to other agents (G27); the call's name lists the agents."""
 
-
 FLOW = "flow"
 """The kind of calls that run a session of a dataflow; the call's name is the dataflow's (T29)."""
 
-
 NOTICE = "notice"
 """The kind of calls that write to people about work (P60): the name is the channel, the step a person."""
-
 
 PROGRAM = "program"
 """The kind of calls that run an operating-system program."""

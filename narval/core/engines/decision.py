@@ -28,7 +28,6 @@ Inputs = tuple[tuple[str, tuple[int, ...]], ...]
 Wanted = list[tuple[Bound, MarkScope | None]]
 """Conditions with their variables resolved, and the scope that marks what they use."""
 
-
 Followed = TypeVar("Followed", bound=RunDefinition)
 State = TypeVar("State", bound=RunState)
 Change = TypeVar("Change", bound=RunChange)

@@ -13,13 +13,11 @@ from narval.core.agreeing import Who
 Plain = str | int | float | bool | None | list[Any] | dict[str, Any]
 """Plain data; lists and tables contain plain data too."""
 
-
 LABELS = "labels"
 """The argument of signals and starts that carries labels."""
 
 UNDOES = "undoes"
 """The argument that tells an undoing run, at its start, which run to undo."""
-
 
 INTERRUPTED = "interrupted"
 """The error of an active call that must not be repeated, when its executor ended."""

@@ -17,7 +17,6 @@ from narval.core.patterns.pattern import Bound, condition
 
 ERROR = "error"
 
-
 UniqueKey = tuple[str, str, str]
 """The value of `unique` for an element: name, expression, value."""
 

@@ -43,7 +43,6 @@ class Fact(msgspec.Struct, frozen=True):
 Story = Mapping[str, Fact]
 """The sentences of a kind, by the name of the change. Changes without one do not interest people."""
 
-
 ON_EVENTS: Story = {
     "CallApproved": Fact("Its call was agreed to, by {work}.", part="call"),
     "Cancelled": Fact("It was cancelled[ by {by:person}][: {reason}]."),

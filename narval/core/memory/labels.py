@@ -79,7 +79,6 @@ _BITS = 8
 _SIZE = 1 << _BITS
 _LAST = _SIZE - 1
 
-
 Parts = Mapping[str, frozenset[str]]
 """The labels of parts with their own, by path."""
 

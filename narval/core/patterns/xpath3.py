@@ -69,7 +69,6 @@ _RANGES_RULE = f"the ranges of a pattern, multiplied, have at most {_LONGEST_RAN
 _BINDERS = ("for", "let", "some", "every")
 _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=", "eq", "ne", "lt", "le", "gt", "ge")
 
-
 _VALUE_OPERATORS = ("+", "-", "*", "div", "idiv", "mod", "||", "to", "and", "or", *_COMPARISONS)
 
 

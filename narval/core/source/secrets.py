@@ -21,7 +21,6 @@ _NAMED = r"""(?ix)
     """
 """A word that names a secret, and its value: `password=…`, `"api_key": "…"`, `Authorization: Basic …`."""
 
-
 _WORDS = ("pass", "pwd", "secret", "key", "token", "author")
 """Words, one of which is in each such name. Most texts have none, and need no search for names."""
 

@@ -34,7 +34,6 @@ INSIDE = ("start", "read", "add")
 MADE = ("start", "add")
 """The types of `INSIDE` that limit what a call may return."""
 
-
 STARTS = {"start": TARGET, START_PLAN: TARGET, local_name(TASK_OBJECT) or "": TASK}
 """The elements that start runs, by name, and the attribute that names the definition."""
 

@@ -14,7 +14,6 @@ from narval.core.memory.memory import Memory
 MOST = 10_000
 """The most elements whose origin is examined; beyond that it is unknown."""
 
-
 MOST_TOLD = 16
 """The most elements from outside that are named to another agent."""
 

@@ -51,7 +51,6 @@ log = logging.getLogger("narval.daemon")
 MOST_LOGGED = 1_000
 """The most characters of an error's message that are logged."""
 
-
 Work = Callable[[Turn], Any]
 
 ASKER_CONTEXT: ContextVar[Callable[[Work], Work] | None] = ContextVar("ASKER_CONTEXT", default=None)

@@ -332,7 +332,6 @@ def _flush(*folders: Path) -> None:
 SETTLE, MOST = 0.05, 0.5
 """Seconds of quiet before folders are scanned, and the most by which that delays a scan."""
 
-
 AGAIN = 5.0
 """Seconds until another scan while something cannot be taken or set aside."""
 

@@ -188,6 +188,8 @@ def _is_of_backup(message: Message) -> bool:
     return is_told and message.id.partition(".")[2].startswith(f"{PEER_RESTORED}-")
 
 
+# --- what may enter -------------------------------------------------------------------------------------
+
 PEER_RESTORED = "peer-restored"
 """The type of the error element that reports what a restored backup has lost."""
 

@@ -70,7 +70,6 @@ class Refusal(NamedTuple):
 
 OVERDUE = Refusal("expired", "it waited for longer than it was to be kept")
 
-
 seal = msgspec.msgpack.Encoder().encode
 """Encode an envelope, or the content of a message, for the store."""
 

@@ -28,7 +28,6 @@ from narval.system.scripts.checks import faults_of_scripts
 AGENTS = "agents"
 """The folder of a home with the folders of its agents."""
 
-
 Stored = Callable[[str], Sequence[bytes]]
 """A function that returns the last good version of a file in the store: its bytes, or each definition's."""
 

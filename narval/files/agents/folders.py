@@ -136,7 +136,6 @@ NUMBER = "number"
 _PARAMETER = re.compile(r"\{([a-z][a-z0-9_-]{0,62})\}")
 _QUOTES = {"'": "&apos;", '"': "&quot;"}
 
-
 _name = toml.fitting(bool, 'a text such as "desk-{number}"')
 _MEMORY = toml.listed(str, "elements, such as [\"<desk city='{city}'/>\"]")
 

@@ -67,7 +67,6 @@ HOOK_ORIGIN = "hook/"
 CALL_ORIGIN = "call/"
 """The prefix, before the caller's name, of the store's facts about calls over HTTP."""
 
-
 _name = toml.fitting(
     re.compile(r"[a-z][a-z0-9-]{0,63}").fullmatch, "a name of a to z, digits and -, a letter first"
 )

@@ -22,7 +22,6 @@ EVERYBODY = "*"
 HOME_COLLECTION, OWN = "home", "own"
 """The collections that are the home's own folders, and those of the agent itself."""
 
-
 LIMITS = frozenset(
     ("elements", "bytes", "element_bytes", "runs", "moments", "calls", "messages", "definitions")
 )
@@ -37,7 +36,6 @@ def usable(most: int) -> int:
 Given = Mapping[str, Any]
 """The settings in an agent's file, by name."""
 
-
 AGENT_FILE = "agent.toml"
 """The settings file in an agent's folder."""
 
@@ -46,7 +44,6 @@ SETTINGS = "settings"
 
 COLLECTIONS = "collections"
 """The folder of a home with its other collections."""
-
 
 PUBLISHED_MARK = ".published"
 """The file in such a folder that marks it as written by narval from its store, and names the version."""

@@ -29,7 +29,6 @@ _SERVERS = {"telegram": "https://api.telegram.org"}
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
-
 _name = toml.fitting(
     _NAME.fullmatch, "a name of at most 32 small letters, digits, - and _, which begins with a letter"
 )

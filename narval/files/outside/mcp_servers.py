@@ -25,7 +25,6 @@ MCP = "mcp"
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
-
 _name = toml.fitting(NAME.fullmatch, "a name of small letters, digits, - and _, which begins with a letter")
 
 

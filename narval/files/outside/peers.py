@@ -43,7 +43,6 @@ PeerScope = Literal["read", "write"]
 
 _SCOPES: tuple[PeerScope, ...] = ("read", "write")
 
-
 peer_name = toml.fitting(
     NAME.fullmatch, "the name of a peer, a lower-case letter and up to 62 more, digits, - or _"
 )

@@ -59,7 +59,6 @@ MINUTE = 60.0
 MOST_WAITING = 1_000
 """The most messages of a person that may wait in an inbox; further ones are refused."""
 
-
 MOST_STRANGERS = 1_000
 """The strangers of a chat that are remembered, the most recent ones."""
 

@@ -22,6 +22,9 @@ from narval.store.look import ATTEMPTS, Look, look
 from narval.store.sqlite import BESIDE, File, sync
 from narval.store.tables import HEAD, META, OF_AGENTS, TEXTS, Table, plain_type, quoted
 
+Told = Callable[[int], None]
+"""Called repeatedly with the number of rows copied so far."""
+
 
 class Copied(NamedTuple):
     """The names of the copied agents, and the number of copied rows."""
@@ -97,6 +100,8 @@ def agent_named(rows: Collection[AgentRow], name: str) -> AgentRow:
     raise RequestError(f"there is no agent {name!r:.80} in the store; it has {known}")
 
 
+# --- copying --------------------------------------------------------------------------------------------
+
 COPIED = (TEXTS, *OF_AGENTS)
 """The copied tables, those that others refer to first."""
 
@@ -113,9 +118,6 @@ _BUT_SEAL = f"\"key\" <> '{_SEAL}'"
 
 _NUMBERS = ("agent", "sender")
 """The columns with numbers of agents."""
-
-Told = Callable[[int], None]
-"""Called repeatedly with the number of rows copied so far."""
 
 
 class Copying:

@@ -36,7 +36,6 @@ _FIELD = re.compile(r"([A-Za-z_][\w-]*)=(\"[^\"]*\"|\S+)")
 _NUMBER = re.compile(r"[0-9]{1,3}")
 _ONE_LINE_REASON = re.compile(r"(refuse|release)[ \t]+(.+)", re.IGNORECASE)
 
-
 ALTERING = frozenset({"answer", *ACTS, "move"})
 """The operations that alter an item."""
 

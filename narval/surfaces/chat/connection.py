@@ -32,6 +32,12 @@ LINES, MINUTE = 30, 60.0
 CALM = 30.0
 """Seconds after which a connection counts as stable: the next pause is then the first one again."""
 
+FIRST, LONGEST_PAUSE = 1.0, 60.0
+"""Seconds until a failed message is tried again: at first, doubling each time, and at most."""
+
+NETWORK = (OSError, TimeoutError, EOFError)
+"""The errors of a lost or refused connection."""
+
 
 class PersonsLines:
     """The waiting messages of one person, and the moments when the last ones were handled."""
@@ -175,14 +181,8 @@ class ChatConnection:
 LONGEST = 4_000
 """The most characters of one message; a longer text is sent in several."""
 
-FIRST, LONGEST_PAUSE = 1.0, 60.0
-"""Seconds until a failed message is tried again: at first, doubling each time, and at most."""
-
 STEP = 300.0
 """Seconds that one request waits for a message to send."""
-
-NETWORK = (OSError, TimeoutError, EOFError)
-"""The errors of a lost or refused connection."""
 
 
 class ChatRecords:

@@ -22,7 +22,6 @@ MOST_LISTED = 20
 STATES = (*PHASES, "ready", "running", "end", "failed-end")
 """The phases, then the states of plans that are not phases."""
 
-
 SORTS = ("person", "act", "nothing", "element", "moment", "call")
 """The things that a run under way waits for; `nothing` while it works."""
 

@@ -130,10 +130,8 @@ class PageStream:
 PING = 15.0
 """Seconds after which a silent stream sends a ping, which detects a page that has gone."""
 
-
 PATIENCE = 30.0
 """Seconds within which a page must read what is sent to it."""
-
 
 RETRY = 1000
 """Milliseconds after which a disconnected browser reconnects."""

@@ -26,13 +26,11 @@ LONGEST_STORY = 300
 
 _STAGES: pytest.StashKey[dict[Path, SimulatedHome]] = pytest.StashKey()
 
-
 _AGENT: pytest.StashKey[Agent] = pytest.StashKey()
 """The agent of a test."""
 
 FAILS = "runs_fail"
 """The mark of a test whose runs must fail."""
-
 
 CLOCK = "clock"
 """The mark of a test whose agent has a simulated clock."""

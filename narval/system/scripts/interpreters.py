@@ -47,7 +47,6 @@ LANGUAGES: Mapping[str, str] = {
 }  # fmt: skip
 """The values of `executeType`, in any case, with their languages; without one, a script is in js."""
 
-
 _MONTY = "pydantic-monty-runtime"
 """The package with the program that interprets Python."""
 

@@ -54,7 +54,6 @@ STUCK = "stuck"
 ERRORS = frozenset({ERRS, LATE})
 """The outcomes of a call in error; also the types of the errors that exploration makes."""
 
-
 _NUMBER = re.compile(rf"\b{str(RUN)[:4]}\d{{{len(str(RUN)) - 4}}}\b")
 """The number of an element of exploration, which is meaningless to people."""
 
@@ -293,7 +292,6 @@ _PLAIN = frozenset({ERRS, LATE, "bad-output"})
 """Errors that need no further words: the event has just been described."""
 _QUIET = frozenset({"todo", "wait-step", "impossible"})
 """The states of a part that are not worth mentioning."""
-
 
 NOTHING = ("", "")
 """No part."""

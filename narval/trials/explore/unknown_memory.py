@@ -33,7 +33,6 @@ from narval.trials.explore.assumptions import ANY, Assumptions, Choices, TooMany
 MANY = 2
 """The number of elements that represents any greater number."""
 
-
 _DATES = "9000-01-01", "1800-01-01", ""
 """Texts of a future date, of a past one, and of none."""
 

@@ -21,6 +21,9 @@ from narval.core.patterns.key import Key
 from narval.trials.simulate.names import DATAFLOW
 from narval.trials.simulate.simulated_home import AgentsAtPlay
 
+Refusal = Callable[[bytes], str | None]
+"""A function that returns the reason why a schema refuses an element, or None."""
+
 
 class CallsKnown:
     """The facts about calls, from agents that exist by the first call."""
@@ -80,14 +83,13 @@ class CallsKnown:
         return self._agents().known[call.agent].library
 
 
+# --- default answers ------------------------------------------------------------------------------------
+
 FILLED_IN = "simulated"
 """The value of an attribute that an output only requires to exist."""
 
 OBEYED = ("start-plan", "quit")
 """The control elements, which are never made up (N4, N34)."""
-
-Refusal = Callable[[bytes], str | None]
-"""A function that returns the reason why a schema refuses an element, or None."""
 
 
 def default_answer(prototype: Prototype, refusal: Refusal) -> list[bytes] | None:

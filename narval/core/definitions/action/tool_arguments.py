@@ -25,7 +25,6 @@ MOST_ARGUMENTS = 1024 * 1024
 MOST_DEPTH = 64
 """The most levels of arguments and of a result."""
 
-
 FOREACH = "foreach"
 """The attribute that repeats an element within an argument of a step."""
 

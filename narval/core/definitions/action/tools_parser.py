@@ -23,7 +23,6 @@ from narval.core.source.text import Source
 NEED = "mcp:"
 """The prefix of the program that a tool needs: the server, by its name in the settings."""
 
-
 _EXPECTED = "expected the tools of a server in JSON, as `narval mcp tools` writes them"
 
 

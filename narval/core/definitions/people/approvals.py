@@ -16,7 +16,6 @@ from narval.core.kinds import ASKING
 ACTION = "action"
 """The kind of calls that can require approval."""
 
-
 _APPROVE_OF = "approve of "
 """The prefix of a part's words for people, if the part names such work."""
 

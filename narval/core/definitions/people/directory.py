@@ -22,13 +22,11 @@ MAIL, CHAT = WRITTEN = ("mail", "chat")
 WAYS = ("terminal", "web", "file", *WRITTEN)
 """The channels by which people are asked and answer."""
 
-
 APPROVED = "approve"
 """The outcome of work that approves the waiting call."""
 
 AFTER_A_MODEL = "model.approve"
 """The work that asks, by default, before a call goes outside after a model's answer."""
-
 
 BY_A_RULE = "trust.ask"
 """The work that asks because of a rule of the home about what may go where."""

@@ -219,7 +219,6 @@ _NEXT: dict[str, tuple[_Wait, ...]] = {
 }
 """The waits that may follow each wait."""
 
-
 Ended = tuple[str, ...]
 """The labels for the end of a call, most precise first."""
 

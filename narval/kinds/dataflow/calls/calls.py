@@ -60,7 +60,6 @@ log = logging.getLogger("narval.flow")
 MOST_GIVEN = 1 << 20
 """The most bytes of tuples that a session adds to memory."""
 
-
 Judge = Callable[[Iterable[int]], None]
 """A check that raises ActionError if a session may not have these elements."""
 

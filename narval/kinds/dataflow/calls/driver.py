@@ -27,10 +27,8 @@ TURNS = 8
 
 OVERDUE = "time-to-live"
 
-
 FlowInput = Relation | str | int | float | None
 """An input: a relation, which has all tuples of a stream, or a value."""
-
 
 Place = tuple[str, str, int]
 """An instance of an operator: its frame, its call, its epoch."""

@@ -58,7 +58,6 @@ PERFORMERS: Mapping[str, MakePerformer] = {
 }
 """The performers of the operators of the table, by name; all others are operators of modules."""
 
-
 _RECORD_THEMSELVES = frozenset({"notify", "remember", "listen"})
 """The operators that record their finished work themselves, tuple by tuple."""
 

@@ -22,8 +22,10 @@ from narval.core.engines.run_state import Moves, RunState
 
 _COMPACT_AFTER = 32
 
-
 ExecutionType = Literal["Forward", "ForwardBacktracked", "Backtracked", "UTurn", "UTurnBacktracked"]
+
+
+FORWARD = frozenset({"Forward", "UTurn"})
 
 
 class NodeToken(msgspec.Struct, omit_defaults=True, gc=False):
@@ -127,9 +129,6 @@ def place(arc: int) -> str:
 def place_of(arc: int, member: tuple[int, int] | None) -> str:
     """The place in which tokens wait that are a given member of a set, or in no set if `member` is None."""
     return f"{arc}/{member[0]}/{member[1]}" if member is not None else f"{arc}/"
-
-
-FORWARD = frozenset({"Forward", "UTurn"})
 
 
 class TokenSet(msgspec.Struct, omit_defaults=True, gc=False):

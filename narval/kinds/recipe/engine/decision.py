@@ -28,7 +28,6 @@ from narval.kinds.recipe.language.definition import Recipe, Step, Transition
 PLAN = "plan"
 """The variable that stands for the plan's own element (N10)."""
 
-
 SHARED = "#"
 """The mark shared by conditions that use each other's names."""
 

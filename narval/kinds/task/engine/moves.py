@@ -20,7 +20,6 @@ from narval.kinds.task.language.definition import EXCEPTION
 MOST_MOVES = 1000
 """The most states entered in one advance: this stops a script that asserts in a circle."""
 
-
 MOST_SCRIPTS = 100
 """The most nested scripts: each asserted a state, and waits for the scripts of that move."""
 

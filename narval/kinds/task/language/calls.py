@@ -35,7 +35,6 @@ FORMS = {
 }
 """The form of a call of each function, and the fewest and most of its arguments."""
 
-
 Complaints = Callable[[definition.TaskDefinition], Iterable[str]]
 """A function that gives the faults of the definition that a place names."""
 

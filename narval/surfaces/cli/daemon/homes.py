@@ -196,7 +196,6 @@ def _told(
 
 _ALONE = "there is no home: names that neither these files nor narval have are warnings"
 
-
 _ELSEWHERE = "; `narval check` lists warnings"
 
 

@@ -35,7 +35,6 @@ Summary = dict[str, Any]
 
 STANDARD_ERROR = 2
 
-
 _EXAMPLE = """\
 narval run
 narval run --web

@@ -40,7 +40,6 @@ REACH_TONES: Mapping[str, str] = {
 JOBS = 5
 """The most trials on the past that are listed with a definition."""
 
-
 DIFFERENCE = {"kind": "--kind", "old": "--diff", "new": "--to"}
 """The options of the command for the parameters of a difference."""
 

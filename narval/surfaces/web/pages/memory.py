@@ -52,7 +52,6 @@ _PLACE = re.compile(r",? ?\(?line \d+, column \d+\)?")
 
 FILTERS = ("xpath", "context", "current", "since", "definition")
 
-
 MEMORY_OPTIONS = {
     "xpath": "", "context": "--context", "current": "--current!", "since": "--since",
     "definition": "--made-by", "before": "--before",

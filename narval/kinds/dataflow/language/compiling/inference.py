@@ -40,6 +40,12 @@ from narval.kinds.dataflow.language.syntax import Declared, Written
 Told = Callable[[Written | Declared, str], None]
 """A function that takes a part of a plan and its fault."""
 
+Columns = tuple[str, ...] | None
+"""The attributes of a stream, in order; None if they are only known in a run."""
+
+VALUE = ("value",)
+"""The attributes of a value."""
+
 
 class Inferred(msgspec.Struct, frozen=True):
     """The types and attributes of data, by name."""
@@ -125,11 +131,7 @@ def _add_columns(columns: dict[str, Columns], found: Match, made: Mapping[str, C
         columns[written.text] = own if columns.get(written.text, own) == own else None
 
 
-Columns = tuple[str, ...] | None
-"""The attributes of a stream, in order; None if they are only known in a run."""
-
-VALUE = ("value",)
-"""The attributes of a value."""
+# --- attributes -----------------------------------------------------------------------------------------
 
 
 class CallColumns:

@@ -261,7 +261,6 @@ story: Story = {
 }
 """The changes of interest to people, in sentences."""
 
-
 MOST_MARKS = 5
 """The most objects drawn at one type; the others are counted."""
 

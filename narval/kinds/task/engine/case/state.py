@@ -37,10 +37,8 @@ at ABORT while the rest is undone, and after that while its script may still rou
 TO_COMPENSATE = frozenset({"forwarded", "compensating", "failed"})
 """The states of a step that may still have to be compensated."""
 
-
 Routes = tuple[tuple[str, int], ...]
 """The types that objects go to, each with the present version of the object."""
-
 
 Divisions = tuple[tuple[int, tuple[int, ...]], ...]
 """Objects, each with the parts or copies made from it."""
