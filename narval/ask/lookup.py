@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from operator import attrgetter
 from typing import Any
 
 from narval.agent.agent import AgentState
@@ -11,19 +10,12 @@ from narval.agent.history import past
 from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
 from narval.ask.text import article
-from narval.calls.confining import unconfined
-from narval.core.definitions.library import Library, ModuleDefinition, RunDefinition
+from narval.core.definitions.library import Definition, ModuleDefinition
 from narval.core.engines.engine import Migratable, instead_of_renewal
-from narval.core.engines.registry import is_runnable, standing_kinds
-from narval.core.errors import ElsewhereError, Fault, RequestError
+from narval.core.engines.registry import definition_kind, is_runnable, runnable, standing_kinds
+from narval.core.errors import RequestError
 from narval.core.kinds import ASKING
-from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.daemon import Daemon
-from narval.daemon.dropped.drop_folder import standing
-from narval.files.agents.collections import AGENTS
-from narval.files.agents.folders import settings_without_effect
-from narval.files.agents.settings import SETTINGS
-from narval.files.grants import ASK
 from narval.files.snapshot import AgentFiles
 
 
@@ -126,6 +118,28 @@ def newer_code(agent: AgentState, run: Run) -> list[str]:
     return list(files)
 
 
+def find_definition(daemon: Daemon, name: str, kind: str | None) -> Definition:
+    """The loaded definition of a name: of a kind (of definitions or of runs) if one is named, else the one
+    that `start` starts if several have the name. Raises RequestError.
+    """
+    library = daemon.agent.library
+    if kind is not None:
+        found = library.get(definition_kind(kind), name)
+        if found is None:
+            listed = f"`{command(daemon, 'definitions')}` lists what is loaded"
+            raise RequestError(f"there is no {kind} {name}; {listed}")
+        return found
+    if (begun := runnable(library, name)) is not None:
+        return begun
+    several = [found for found in library if found.full_name == name]
+    if not several:
+        raise no_definition(daemon, name)
+    if len(several) > 1:
+        kinds = ", ".join(found.kind for found in several)
+        raise RequestError(f"several definitions are called {name}; name the kind of one: {kinds}")
+    return several[0]
+
+
 def no_element(daemon: Daemon, eid: int) -> str:
     """The message for an eid that no element has, or ever had."""
     return f"there is no element {eid}; `{command(daemon, 'memory')}` lists those there are"
@@ -152,99 +166,6 @@ def _unknown(daemon: Daemon, name: str) -> str:
         f"; did you mean {near[0]}?" if near else f"; `{command(daemon, 'definitions')}` lists what is loaded"
     )
     return f"there is no definition {name}{hint}"
-
-
-def standing_of(daemon: Daemon) -> dict[str, Any]:
-    """The state of the addressed agent, and why it is suspended; nothing for the home's own."""
-    if daemon.agent.store.is_own:
-        return {}
-    row = daemon.agent.store.identity()
-    return {
-        "agent_state": daemon.agents.state_of(row),
-        "agent_why": row.why or why_elsewhere(daemon.host),
-    }
-
-
-def store_away(daemon: Daemon) -> tuple[float, str] | None:
-    """Since when the server of the store does not answer (seconds since 1970), and why; None while it does.
-
-    A waiting commit, a failed heartbeat, or one unanswered for long reveals it.
-    """
-    leases, fleet = daemon.store.leases, daemon.fleet
-    outages = [daemon.store.away, fleet.members.gate.away if fleet is not None else None]
-    if causes := [away for away in outages if away is not None]:
-        return min(causes)
-    if fleet is None or leases is None or leases.latest is None:
-        return None
-    from narval.store.postgresql.leases import LEASE  # here: only a shared store has leases
-
-    answered = leases.latest.at + fleet.members.clocks.apart
-    is_late = daemon.rounds.clock.now() - answered > LEASE
-    return (answered, "no heartbeat is answered") if is_late else None
-
-
-def why_elsewhere(host: AgentHost) -> str | None:
-    """The daemon, for people, of an agent shown from the store's rows; None for any other."""
-    gone = host.loop.intake.gone
-    return str(gone) if isinstance(gone, ElsewhereError) else None
-
-
-def without_effect(daemon: Daemon) -> list[Fault]:
-    """The faults of the settings of agents in the store, which apply only in a shared store."""
-    if daemon.home is None or daemon.store.is_shared or not len(daemon.agents.rows):
-        return []
-    return settings_without_effect(daemon.home.path, daemon.store.facts(SETTINGS))
-
-
-def inbox_of(daemon: Daemon) -> dict[str, Any] | None:
-    """The inbox folder of the addressed agent in its current state; None if it has none."""
-    place = daemon.home.path if daemon.home is not None else None
-    if place is not None and not daemon.agent.store.is_own:
-        place = place / AGENTS / daemon.name if daemon.name in daemon.files.snapshot.agents else None
-    return standing(place)._asdict() if place is not None else None
-
-
-def unconfined_in(daemon: Daemon) -> dict[str, list[str]]:
-    """The names of unconfined definitions from collections, by where they run."""
-    return unconfined(files_of(daemon).loaded.library, asks=daemon.files.settings.grants == ASK)
-
-
-def withheld_in(daemon: Daemon) -> list[RunDefinition]:
-    """The definitions of the addressed agent that may not start until their needs are granted, without
-    rejected ones.
-    """
-    return _withheld(daemon.agent.library) if daemon.files.settings.grants == ASK else []
-
-
-def withheld_of_others(daemon: Daemon) -> list[dict[str, Any]]:
-    """The definitions that other agents here follow and that wait for a grant, if the home's own agent is
-    asked: `{"agent", "others", "withheld"}`, once for all agents that follow the same ones.
-    """
-    if daemon.files.settings.grants != ASK or not daemon.agent.store.is_own:
-        return []
-    agents: dict[int, list[str]] = {}
-    libraries: dict[int, Library] = {}
-    for host in daemon.agents.supervisor.hosts:
-        library = host.agent.library
-        libraries[id(library)] = library
-        agents.setdefault(id(library), []).append(host.dispatcher.identity.name)
-    return [
-        {
-            "agent": min(agents[key]),
-            "others": len(agents[key]) - 1,
-            "withheld": [one.full_name for one in found],
-        }
-        for key, library in libraries.items()
-        if library is not daemon.agent.library and (found := _withheld(library))
-    ]
-
-
-def _withheld(library: Library) -> list[RunDefinition]:
-    runnable = (definition for definition in library if isinstance(definition, RunDefinition))
-    return sorted(
-        (one for one in runnable if one.withheld is not None and not one.withheld.is_rejected),
-        key=attrgetter("full_name"),
-    )
 
 
 def files_of(daemon: Daemon) -> AgentFiles:

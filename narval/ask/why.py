@@ -18,8 +18,9 @@ from narval.agent.run import Run
 from narval.ask import json_forms
 from narval.ask.asker import Asker
 from narval.ask.daemon.links import links_of
+from narval.ask.home_state import standing_of
 from narval.ask.json_forms import moment
-from narval.ask.lookup import definition_and_state, find_run, newer_code, standing_of
+from narval.ask.lookup import definition_and_state, find_run, newer_code
 from narval.ask.memory.element import story_of
 from narval.ask.registry import operation
 from narval.ask.runs.conditions import judged

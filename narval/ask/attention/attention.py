@@ -20,7 +20,8 @@ from narval.agent.runs import NOT_GRANTED, cannot_start
 from narval.ask import json_forms
 from narval.ask.attention.incidents import OpenIncidents
 from narval.ask.attention.lines import SHOWN, calls_that_wait, incident_lines, item
-from narval.ask.lookup import command, files_of, store_away, withheld_in, withheld_of_others, without_effect
+from narval.ask.home_state import store_away, withheld_in, withheld_of_others, without_effect
+from narval.ask.lookup import command, files_of
 from narval.ask.registry import Form, operation
 from narval.ask.text import counted, fault_line, of_others, size
 from narval.ask.turn_index import up_to_date

@@ -14,7 +14,7 @@ import msgspec
 
 from narval.agent.run_table import MOST_FAILURES
 from narval.ask import json_forms
-from narval.ask.lookup import why_elsewhere
+from narval.ask.home_state import why_elsewhere
 from narval.ask.paging import check_limit
 from narval.ask.registry import operation
 from narval.core.agent_name import stands_for_peer

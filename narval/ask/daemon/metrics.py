@@ -22,7 +22,7 @@ from narval import __version__
 from narval.agent.agent import AgentState
 from narval.ask.attention.attention import A_DAY, attention
 from narval.ask.daemon.status import agent_counts, resident, store_bytes
-from narval.ask.lookup import store_away
+from narval.ask.home_state import store_away
 from narval.ask.registry import operation
 from narval.calls.models import FILE
 from narval.core.kinds import PHASES

@@ -22,7 +22,7 @@ from narval import __version__
 from narval.agent.agent import AgentState
 from narval.ask import json_forms
 from narval.ask.attention.attention import attention
-from narval.ask.lookup import (
+from narval.ask.home_state import (
     inbox_of,
     standing_of,
     store_away,

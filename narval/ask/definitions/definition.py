@@ -19,7 +19,7 @@ from narval.agent.timers import StartRun
 from narval.ask import json_forms
 from narval.ask.definitions.listing import endings, faults_of, key, row_of
 from narval.ask.json_forms import moment
-from narval.ask.lookup import command, files_of, no_definition
+from narval.ask.lookup import files_of, find_definition
 from narval.ask.registry import Form, operation
 from narval.ask.text import Row
 from narval.core.definitions.library import Definition, Library, RunDefinition, named_by
@@ -27,8 +27,8 @@ from narval.core.definitions.prototype import Input, Prototype
 from narval.core.definitions.telling.sentence import tell as sentences_of
 from narval.core.elements.element import parse
 from narval.core.engines.engine import HasEnvironment
-from narval.core.engines.registry import definition_kind, engine_of, is_runnable, runnable
-from narval.core.errors import Fault, RequestError
+from narval.core.engines.registry import engine_of, is_runnable
+from narval.core.errors import Fault
 from narval.core.kinds import KINDS
 from narval.core.trust.flow import CallFlow, GivenBy, InMemory, Taken, TheArgument, flow_of
 from narval.daemon.daemon import Daemon
@@ -76,28 +76,6 @@ async def definition(daemon: Daemon, name: str, kind: str | None = None) -> dict
 
 
 _PLAIN = (str, int, float, bool)
-
-
-def find_definition(daemon: Daemon, name: str, kind: str | None) -> Definition:
-    """The loaded definition of a name: of a kind (of definitions or of runs) if one is named, else the one
-    that `start` starts if several have the name. Raises RequestError.
-    """
-    library = daemon.agent.library
-    if kind is not None:
-        found = library.get(definition_kind(kind), name)
-        if found is None:
-            listed = f"`{command(daemon, 'definitions')}` lists what is loaded"
-            raise RequestError(f"there is no {kind} {name}; {listed}")
-        return found
-    if (begun := runnable(library, name)) is not None:
-        return begun
-    several = [found for found in library if found.full_name == name]
-    if not several:
-        raise no_definition(daemon, name)
-    if len(several) > 1:
-        kinds = ", ".join(found.kind for found in several)
-        raise RequestError(f"several definitions are called {name}; name the kind of one: {kinds}")
-    return several[0]
 
 
 async def _file(daemon: Daemon, definition: Definition) -> dict[str, Any] | None:

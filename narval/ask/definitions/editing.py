@@ -19,10 +19,11 @@ import msgspec
 
 from narval.ask.asker import PROGRAM, WEB, Asker
 from narval.ask.definitions.checking import HomeAsRead, check_texts
-from narval.ask.definitions.definition import changes, find_definition, told
+from narval.ask.definitions.definition import changes, told
 from narval.ask.definitions.judging import Judgement, TextsBeside
 from narval.ask.definitions.proposing import drawn_before_runs, home_of
-from narval.ask.lookup import withheld_in
+from narval.ask.home_state import withheld_in
+from narval.ask.lookup import find_definition
 from narval.ask.registry import Form, operation
 from narval.core.definitions.library import Definition
 from narval.core.definitions.suggestions import closest

@@ -8,7 +8,8 @@ from pathlib import PurePosixPath
 
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.definitions.definition import differences
-from narval.ask.lookup import command, files_of, no_definition, unconfined_in, withheld_of_others
+from narval.ask.home_state import unconfined_in, withheld_of_others
+from narval.ask.lookup import command, files_of, no_definition
 from narval.ask.registry import Form, operation
 from narval.ask.text import article
 from narval.core.definitions.library import Library

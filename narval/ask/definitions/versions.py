@@ -6,9 +6,9 @@ import difflib
 from collections import Counter
 from typing import Any
 
-from narval.ask.definitions.definition import MODULE, find_definition, text_of
+from narval.ask.definitions.definition import MODULE, text_of
 from narval.ask.json_forms import moment
-from narval.ask.lookup import files_of
+from narval.ask.lookup import files_of, find_definition
 from narval.ask.registry import operation
 from narval.core.definitions.library import ModuleDefinition
 from narval.core.errors import RequestError

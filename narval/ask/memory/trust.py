@@ -17,8 +17,7 @@ from narval.agent.declared import replace_element
 from narval.agent.turn import Turn
 from narval.ask import json_forms
 from narval.ask.asker import PROGRAM, Asker
-from narval.ask.definitions.definition import find_definition
-from narval.ask.lookup import command
+from narval.ask.lookup import command, find_definition
 from narval.ask.memory.changing import replaceable
 from narval.ask.registry import Form, operation
 from narval.ask.text import Row

@@ -14,9 +14,9 @@ from zoneinfo import ZoneInfo
 
 from narval.agent.agent import AgentState
 from narval.agent.run import Run
-from narval.ask.definitions.definition import find_definition
 from narval.ask.definitions.listing import LAST, Key, key
 from narval.ask.json_forms import moment
+from narval.ask.lookup import find_definition
 from narval.ask.registry import operation
 from narval.ask.runs.notices import is_notice
 from narval.ask.turn_index import TurnIndex, up_to_date

@@ -8,8 +8,8 @@ import os
 from pathlib import Path
 
 from narval.ask.asker import PROGRAM, Asker
-from narval.ask.definitions.definition import find_definition
 from narval.ask.definitions.proposing import home_of
+from narval.ask.lookup import find_definition
 from narval.ask.registry import operation
 from narval.ask.trials import child_program
 from narval.ask.trials.trials import home_options
