@@ -248,6 +248,9 @@ class Coroutines(Backend):
             record.answer(task.result())
 
 
+# --- threads --------------------------------------------------------------------------------------------
+
+
 class _Thread:
     """One thread, which answers the calls in its inbox until it gets None."""
 

@@ -260,6 +260,8 @@ def _failed(message: str) -> ActionError:
     return ActionError(message, "model-failed")
 
 
+# --- the daily cost -------------------------------------------------------------------------------------
+
 FILE = "var/models.db"
 KEPT_DAYS = 62
 _TABLE = """

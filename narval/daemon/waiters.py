@@ -163,6 +163,9 @@ class News:
             self._coming = None
 
 
+# --- waiters --------------------------------------------------------------------------------------------
+
+
 class Waiters:
     """The futures of those who wait for the end of a run, for its answer to a signal, or for the next turn;
     `news` is for those who follow the changes of turns.

@@ -18,6 +18,8 @@ from narval.store.batch import ACTIVE, AgentRow
 from narval.store.postgresql.leases import DOUBTED, PORTION, DaemonRow, Leases
 from narval.store.store import Store
 
+log = logging.getLogger("narval.fleet")
+
 
 class LeaseGate:
     """Closes by itself, by a clock that cannot be set, and opens with a renewal. It is closed at first.
@@ -51,8 +53,6 @@ class LeaseGate:
             log.warning("the store is back after %.1f s", now - self.away[0])
         self.away = None
 
-
-log = logging.getLogger("narval.fleet")
 
 AT_ONCE = 25
 """The most agents that are read together."""

@@ -58,6 +58,8 @@ def same_tokens(digests: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
             yield name, other
 
 
+# --- tables of the settings -----------------------------------------------------------------------------
+
 HOOKS, CALLERS = "hooks", "callers"
 """The tables of the settings with the senders."""
 

@@ -83,6 +83,8 @@ def drop_older(home: Path, path: str) -> None:
         edit.drop()
 
 
+# --- several files at once ------------------------------------------------------------------------------
+
 NOTE = "altering.json"
 """The file of a proposal with the alteration in progress."""
 
@@ -203,6 +205,8 @@ def _remove_empty(home: Path, path: str) -> None:
     if folder.parent.name == "recipes" and not any(folder.iterdir()):
         folder.rmdir()
 
+
+# --- elements of a proposal -----------------------------------------------------------------------------
 
 EMPTY = '<?xml version="1.0" encoding="utf-8"?>\n<memory>\n</memory>\n'
 """The file of a home that declares nothing."""

@@ -306,6 +306,8 @@ class SharedDatabase(ReadTables):
         self._server.close()
 
 
+# --- notices between daemons ----------------------------------------------------------------------------
+
 SPACING = 0.005
 """Seconds between two notices of a daemon, each of which tells every other daemon at most once."""
 

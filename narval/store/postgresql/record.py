@@ -125,6 +125,23 @@ class Commit:
                 self.after[batch.agent] = TurnMark(mark.epoch, mark.turn + 1)
 
 
+_SYNCED: dict[Durability, str] = {"crash": "off", "power": "on"}
+
+_DAEMON = Struct(">q").pack
+
+_SETTINGS = """
+SET synchronous_commit = {};
+SET plan_cache_mode = force_generic_plan;
+SET enable_seqscan = off;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SET jit = off
+"""
+"""This connection only looks rows up by their keys. A plan that is made while a table is small must serve
+when it is large.
+"""
+
+
 class Writer:
     """The connection that records. Its methods raise psycopg's errors."""
 
@@ -195,21 +212,7 @@ class Writer:
         self.connection.close()
 
 
-_SYNCED: dict[Durability, str] = {"crash": "off", "power": "on"}
-_DAEMON = Struct(">q").pack
-
-_SETTINGS = """
-SET synchronous_commit = {};
-SET plan_cache_mode = force_generic_plan;
-SET enable_seqscan = off;
-SET enable_hashjoin = off;
-SET enable_mergejoin = off;
-SET jit = off
-"""
-"""This connection only looks rows up by their keys. A plan that is made while a table is small must serve
-when it is large.
-"""
-
+# --- rows in binary form --------------------------------------------------------------------------------
 
 _ARRAY = Struct(">iiiii").pack
 """The head of an array: dimensions, a flag for no NULLs, type of the elements, length, first index."""

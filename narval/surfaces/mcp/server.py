@@ -35,6 +35,12 @@ AT_ONCE = 64
 STEP = 30.0
 """Seconds that one request waits: nothing is polled."""
 
+INSTRUCTIONS = (
+    "narval remembers XML elements and follows recipes. Elements are found by XPath 1.0 patterns such as "
+    "note[@topic='garden']; every element and run has a number (eid)."
+)
+"""The instructions of this server for the model of a client."""
+
 
 class AnnouncingServer(Server[Any]):
     """A server that announces in the handshake that it reports changed tools."""
@@ -231,13 +237,6 @@ class _Call:
         self.client, self.asking = client, asking
 
 
-INSTRUCTIONS = (
-    "narval remembers XML elements and follows recipes. Elements are found by XPath 1.0 patterns such as "
-    "note[@topic='garden']; every element and run has a number (eid)."
-)
-"""The instructions of this server for the model of a client."""
-
-
 def _key(ctx: Context) -> tuple[str, Any]:
     return session_of(ctx), ctx.request_id
 
@@ -308,6 +307,8 @@ def code_of(error: NarvalError) -> str:
 def _text(content: dict[str, Any]) -> types.TextContent:
     return types.TextContent(type="text", text=json_bytes(content).decode())
 
+
+# --- the lists that clients follow ----------------------------------------------------------------------
 
 MOST = 64
 """The most lists followed at a time; the oldest may be of a session that has gone."""

@@ -157,6 +157,8 @@ def _found(home: Home) -> list[Path]:
     return [path for path in files if path.name[0] != "." and not path.name.endswith(BESIDE)]
 
 
+# --- answers of calls -----------------------------------------------------------------------------------
+
 NOT_MADE = frozenset({"rejected", "refused-by-rule", "not-granted"})
 """The errors of calls that a person or a rule prevented: they say nothing about the outside."""
 

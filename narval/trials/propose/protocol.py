@@ -130,6 +130,8 @@ def _wrong(message: str) -> Answer:
     return Answer({}, [], [message])
 
 
+# --- rounds ---------------------------------------------------------------------------------------------
+
 MOST_ROUNDS = 5
 """The most rounds of one proposal."""
 

@@ -169,6 +169,8 @@ def _wait(answer: ApiAnswer) -> float:
     return float(after) if after.isdecimal() else 1.0
 
 
+# --- events ---------------------------------------------------------------------------------------------
+
 KEYS = tuple(f"{number}\ufe0f\u20e3" for number in range(1, 10))
 """The reactions that are buttons: the digits from 1 on, as keys."""
 _FILES = ("m.audio", "m.file", "m.image", "m.video")

@@ -112,6 +112,8 @@ def _seconds(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
+# --- days -----------------------------------------------------------------------------------------------
+
 DAY, BAR, TALL, HEAD, FOOT = 44.0, 30.0, 50.0, 18.0, 20.0
 """Pixels: the column of a day, its bar, the tallest bar, the space above for a number, below for the day."""
 
@@ -175,6 +177,9 @@ def _day(row: Mapping[str, Any], at: int, most: int) -> Day:
             top = round(top - height, 1)
             parts.append(Part(phase, top, height))
     return Day(row, DAY * at + (DAY - BAR) / 2, _total(row), tuple(parts), top)
+
+
+# --- runs of the last hour ------------------------------------------------------------------------------
 
 
 class RunCall(msgspec.Struct, frozen=True):
