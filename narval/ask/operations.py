@@ -65,7 +65,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "reminders": ("remind", "reminders", "forget_reminder", "snooze"),
     "why": ("why",),
     "definitions.listing": ("definitions", "actions"),
-    "definitions.one": ("definition", "tell"),
+    "definitions.definition": ("definition", "tell"),
     "definitions.versions": ("versions", "difference"),
     "definitions.checking": ("check",),
     "definitions.proposing": (
