@@ -1,5 +1,5 @@
-"""What the runs of all kinds share: the header of a run's state, the base of its changes, parts of its
-element, and the migration to another version of its definition.
+"""The common parts of the runs of all kinds: the header of a run's state, the base of its changes, parts of
+its element, and the migration to another version of its definition.
 
 A kind that supports migration has a pure function `migrated`, which gives the state of the run in the other
 version, or the parts without a place there. The event `Migrated` tells the run.
