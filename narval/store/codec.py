@@ -192,7 +192,7 @@ def decode_origin(data: bytes | None) -> Origin | None:
     return origin
 
 
-# --- inside ---------------------------------------------------------------------------------------------
+# --- reading stored values ------------------------------------------------------------------------------
 
 
 def _slim(fact: Any) -> Any:

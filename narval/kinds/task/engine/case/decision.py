@@ -281,7 +281,7 @@ def continue_chain(decision: CaseDecision) -> None:
     _end(decision)
 
 
-# --- inside -----------------------------------------------------------------------------------------------
+# --- the chain --------------------------------------------------------------------------------------------
 
 
 def _undo(decision: CaseDecision, is_first: bool, why: str) -> None:

@@ -284,7 +284,7 @@ def _lost(decision: CaseDecision, event: Signalled) -> None:
             decision.except_from(one, type, "lost", why)
 
 
-# --- inside -----------------------------------------------------------------------------------------------
+# --- what reports name ------------------------------------------------------------------------------------
 
 
 def _check(decision: CaseDecision, identity: int, now: int, divided: Divisions, routes: Routes) -> None:
