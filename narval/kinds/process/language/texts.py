@@ -1,5 +1,5 @@
-"""Texts in processes: custom elements, guards in Rubric or XPath, joins in JoinLang; and the digest of the
-source.
+"""Texts in processes: custom elements, guards in Rubric or XPath, joins in JoinLang; and the order of nodes
+and arcs, with the digest of a definition.
 
 Faults point at the exact character. Custom elements are read as pairs of key and text:
 
