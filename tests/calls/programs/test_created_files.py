@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from narval.calls.programs import output
+from narval.calls.programs import created_files
 from narval.calls.programs.created_files import CreatedFiles, is_up_to_date
 from narval.core.engines.view import FileTimes
 
@@ -51,7 +51,7 @@ def test_A9_what_may_be_half_made_is_recorded_before_its_program_begins(tmp_path
 def test_the_record_of_what_may_be_half_made_does_not_grow_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(output, "MOST_LINES", 8)
+    monkeypatch.setattr(created_files, "MOST_LINES", 8)
     record, folder = tmp_path / "record", str(tmp_path)
     created = CreatedFiles(record)
     created.begin(folder, ["lost"])
