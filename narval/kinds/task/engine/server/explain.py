@@ -146,8 +146,9 @@ def explain(definition: TaskDefinition, state: TaskServerState, identifier: str 
         return _why_queue(definition, state, identifier)
     number = int(identifier)
     event, entry = state.events.get(number), state.at_work.get(number)
+    of_rules = [_why_rule(state, event, rule) for rule in event.rules.values()] if event else []
     reasons = {
-        "event": joined([_why_rule(event, rule) for rule in event.rules.values()], "; ") if event else (),
+        "event": joined(of_rules, "; "),
         "object": [why] if (why := _why_object(definition, state, number)) else (),
         "instance": [_why_instance(entry)] if entry is not None else (),
     }
@@ -199,7 +200,7 @@ def _nobody(definition: TaskDefinition, state: TaskServerState) -> str:
     return "an instance takes it when its turn comes"
 
 
-def _why_rule(event: RaisedEvent, rule: EventRule) -> Words:
+def _why_rule(state: TaskServerState, event: RaisedEvent, rule: EventRule) -> Words:
     where = f"rule {rule.ordinal + 1} in state {rule.state}" if rule.state else "its rule"
     match rule.stage:
         case "registered" if event.state and rule.state != event.state:
@@ -207,7 +208,10 @@ def _why_rule(event: RaisedEvent, rule: EventRule) -> Words:
         case "registered":
             return f"{where} waits for its window ", *_windows(rule.before_condition)
         case "open":
-            return f"{where} waits for an instance in that state", *_until(rule)
+            working = state.at_work.items()
+            acting = [str(one) for one, entry in working if entry.acting and entry.state == rule.state]
+            there = [f"; an action is done there by instance {', '.join(acting)}"] if acting else []
+            return f"{where} waits for an instance in that state", *_until(rule), *there
         case "false":
             return f"{where} waits for its condition to hold", *_until(rule)
         case "due":

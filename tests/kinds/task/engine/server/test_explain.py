@@ -57,6 +57,14 @@ def test_K62_the_three_queues_of_events() -> None:
     assert why(hall, checker) == f"it does the action of event {one}"
 
 
+def test_K62_an_event_that_no_free_instance_can_receive_names_the_busy_ones() -> None:
+    hall = Hall(task("check", state("busy", rule())))
+    one, two = hall.joins("check", "busy"), hall.joins("check", "busy")
+    event = [hall.raises("check") for _ in "123"][-1]
+    busy = f"; an action is done there by instance {one}, {two}"
+    assert why(hall, event) == f"rule 1 in state busy waits for an instance in that state{busy}"
+
+
 def test_K62_an_event_of_several_states_tells_of_each() -> None:
     hall = Hall(task("check", state("busy", rule(before_action=at(10))), state("idle", rule())))
     hall.joins("check", "busy")
