@@ -184,7 +184,8 @@ class Reading:
                 hint = closest("" if 0 < len(places) <= _FEW else local, word.attributes)
                 if 0 < len(places) <= _FEW:
                     hint = f"; it belongs in {' or '.join(sorted(places))}{hint}"
-                self.fault_at(entry.node.place(written), f"{entry.word} has no attribute {local!r}{hint}")
+                message = f"{entry.word} has no attribute {local!r}{hint or '; correct it, or remove it'}"
+                self.fault_at(entry.node.place(written), message)
             elif name in entry.written:
                 again = f"{name} is given twice, as {entry.written[name]!r} and {written!r}; remove one"
                 self.fault_at(entry.node.place(written), again)

@@ -302,7 +302,8 @@ def _how_it_ended(event: Returned) -> tuple[Ended, str]:
 
 
 def _follow(decision: AutomatonDecision, state: State, labels: Ended) -> None:
-    label = state.label(*labels)
+    ends = labels[0] == SUCCESS and state.name == END
+    label = None if ends else state.label(*labels)
     if label is None:
         _lead_nowhere(decision, state, labels)
         return

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from narval.core.definitions.library import Library
 from narval.core.definitions.reading.walks import cycles, reached
 from narval.core.errors import Fault
-from narval.kinds.automaton.language.definition import START, SUCCESS, Automaton, State, signal_of
+from narval.kinds.automaton.language.definition import ANY, START, SUCCESS, Automaton, State, signal_of
 
 Ends = frozenset[tuple[str, str]]
 """States that have ended, each with the label that led on."""
@@ -146,7 +146,7 @@ def _hopeless(automaton: Automaton) -> Iterator[tuple[int, str]]:
     """The states from which the run cannot end well."""
     final = [state for state in automaton.states.values() if state.is_final]
     if not final:
-        return  # it is meant to run until it is stopped
+        return  # it goes round, which `_endless` judges
     ways = [([after], [state.name]) for state in automaton.states.values() for after in _followers(state)]
     hopeful = reached([state.name for state in final], ways)
     for state in automaton.states.values():
@@ -171,10 +171,12 @@ def _failing(automaton: Automaton) -> Iterator[tuple[int, str]]:
 
 
 def _endless(automaton: Automaton) -> Iterator[tuple[int, str]]:
-    """Cycles without a limit, in automata that have an end."""
-    if not any(state.is_final for state in automaton.states.values()):
-        return
+    """Cycles without a limit. If each state leads on however it ends, the run is meant to go on until it is
+    stopped.
+    """
     states = automaton.states
+    if all(ANY in state.follow for state in states.values()):
+        return
     after = {
         name: [(successor, None) for successor in _followers(state, False)] for name, state in states.items()
     }

@@ -131,8 +131,8 @@ class State(msgspec.Struct, eq=False):
 
     @property
     def is_final(self) -> bool:
-        """True if its 0 ends the run well: nothing follows it or, for `end`, nothing follows its 0."""
-        return all(map(signal_of, self.follow)) or (self.name == END and self.label(SUCCESS) is None)
+        """True if its 0 ends a branch of the run well: nothing follows it, or it is `end`."""
+        return self.name == END or all(map(signal_of, self.follow))
 
     @property
     def interrupted_by(self) -> Iterator[str]:

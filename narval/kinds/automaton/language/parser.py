@@ -17,7 +17,9 @@ from narval.core.source.text import Source
 from narval.core.source.xml import XmlNode
 from narval.kinds.automaton.language.checks import never_started
 from narval.kinds.automaton.language.definition import (
+    END,
     START,
+    SUCCESS,
     Automaton,
     Contender,
     ProgramInput,
@@ -101,6 +103,11 @@ class _AutomatonBuilder:
         label: str | None = entry.get("label")
         signal: str | None = entry.get("signal")
         if signal is None:
+            if label == SUCCESS and state is not None and state.name == END:
+                message = (
+                    f"the run ends when {END!r} has ended with 0; use another label, or rename the state"
+                )
+                self._reading.fault(entry, message, "label")
             if "label" not in entry.written and "signal" not in entry.written:
                 message = (
                     'a transition needs label="…", how the program ends, or signal="…", what interrupts it'

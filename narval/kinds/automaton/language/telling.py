@@ -146,7 +146,8 @@ def _ways(state: definition.State) -> Iterator[str]:
     """The sentences about what follows a state, by how it ends."""
     for label, successors in state.follow.items():
         follows = f"{names(successor.name for successor in successors)} follow"
-        ended = _ended(label) if label != definition.ANY or len(state.follow) > 1 else "However it ends"
+        is_all = label == definition.ANY and len(state.follow) == 1 and not state.is_final
+        ended = "However it ends" if is_all else _ended(label)
         yield f"{ended}, {follows}{'s' if len(successors) == 1 else ''}."
     if state.is_final:
         yield "When it has ended well, the run has ended well" + (

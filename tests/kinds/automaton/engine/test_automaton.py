@@ -95,10 +95,11 @@ def test_A5_end_ends_what_still_runs() -> None:
     assert said.told == "done"
 
 
-def test_A5_end_may_lead_on_by_errors() -> None:
+@pytest.mark.parametrize("label", ["1", "*"])
+def test_A5_end_may_lead_on_by_errors(label: str) -> None:
     said = Programs(
-        """<state name="start" command="a"/><state name="end" command="b"/>
-        <transition from="start" label="0" to="end"/><transition from="end" label="1" to="start"/>"""
+        f"""<state name="start" command="a"/><state name="end" command="b"/>
+        <transition from="start" label="0" to="end"/><transition from="end" label="{label}" to="start"/>"""
     )
     said.ends("start")
     said.ends("end", 1)

@@ -72,6 +72,12 @@ def test_A1_the_first_line_may_say_what_runs_the_file_and_places_stay() -> None:
             GOOD + '<transition from="start" label="1" to="start"/>' * 2,
             "a transition from 'start' by 1",
         ),
+        (
+            GOOD
+            + '<state name="end" command="e"/><transition from="start" label="0" to="end"/>'
+            + '<transition from="end" label="0" to="start"/>',
+            "2:140 the run ends when 'end' has ended with 0; use another label, or rename the state",
+        ),
         (GOOD + '<state name="b" command="c"/>', "state 'b' can never start: no transition leads to it"),
         (
             GOOD
@@ -126,7 +132,7 @@ def test_A20_each_fault_of_a_signal_has_its_place(how: str, fault: str) -> None:
 
 def test_A20_a_circle_by_way_of_a_signal_is_no_endless_one() -> None:
     inside = GOOD + '<transition from="start" {}="x" to="start"/>'
-    (found, _), (other, _) = read(inside.format("signal")), read(inside.format("label").replace('"x"', '"1"'))
+    (found, _), (other, _) = read(inside.format("signal")), read(inside.format("label").replace('"x"', '"0"'))
     assert found is not None
     assert other is not None
     assert [len(warnings([automaton], Library(()))) for automaton in (found, other)] == [0, 1]
@@ -136,6 +142,7 @@ def test_A20_a_circle_by_way_of_a_signal_is_no_endless_one() -> None:
     ("attributes", "fault"),
     [
         ('restart="parallel"', "1:21 restart: expected yes or no, found 'parallel'"),
+        ('foo="0"', "1:17 automaton has no attribute 'foo'; correct it, or remove it"),
         ('processes="0"', "1:23 processes: expected a whole number of 1 or more, found '0'"),
         ('timeout="0"', "1:21 timeout: expected more than 0 seconds, found '0'"),
     ],
@@ -158,6 +165,7 @@ def test_A17_A18_A19_each_fault_of_the_root_has_its_place(attributes: str, fault
             '<transition from="b" label="*" to="b"/>',
             "no final state can be reached from 'b'",
         ),
+        (GOOD + '<transition from="start" label="0" to="start"/>', "start → start may go round for ever"),
         (
             GOOD + '<state name="end" command="e"/><transition from="start" label="1" to="end"/>',
             "state 'start' has transitions, but none for 0",
