@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,10 +60,12 @@ def run_dataflow(
     flow = load_dataflow(Path(file), plan)
     known = {datum.name: datum for datum in flow.definition.inputs}
     values = dict(inputs or {})
-    if lacking := [*(known.keys() - values.keys()), *(values.keys() - known.keys())]:
-        raise RequestError(
-            f"expected the inputs {', '.join(known) or 'none'}; look at {', '.join(sorted(lacking))}"
-        )
+    if other := next((name for name in values if name not in known), None):
+        there = ", ".join(known) or "none"
+        raise RequestError(f"expected an input of {flow.definition.full_name} ({there}), found {other!r:.80}")
+    if lacking := [name for name in known if name not in values]:
+        example = f"inputs={{{lacking[0]!r}: …}}"
+        raise RequestError(f"expected the input {', '.join(lacking)}; give it by {example}")
     outcome = _Outputs()
     try:
         asked = _limits(limits or {})
@@ -140,7 +143,8 @@ def _input(datum: Datum, value: Any) -> FlowInput:
                 "bad-input", f"expected a list of dicts for the input {datum.name}, found {other!r:.40} in it"
             )
         return relation_of(batch_of(value), datum.name)
-    return value_of(datum, value) if isinstance(value, str) else value
+    is_number = isinstance(value, float) and isfinite(value)
+    return value if is_number or not isinstance(value, str | float) else value_of(datum, str(value))
 
 
 def _listener(listen: Callable[[FlowEvent], object]) -> FlowListener:

@@ -325,9 +325,9 @@ def test_TA11_a_format_writes_an_attribute() -> None:
         "PLAN Main { INPUT: TupleStream x OUTPUT: TupleStream y "
         'BODY { relsprintf("u", "http://h/%n%?100%%=%t%", x : y) } }'
     )
-    driver = FlowDriver(dataflow).feed("x", [{"n": 2.0, "t": None}, {"n": 1e22, "t": "a"}]).end("x").run()
+    driver = FlowDriver(dataflow).feed("x", [{"n": -0.0, "t": None}, {"n": 1e22, "t": "a"}]).end("x").run()
     assert [row["u"] for row in driver.rows["y"]] == [
-        "http://h/2?100%=",
+        "http://h/0?100%=",
         "http://h/10000000000000000000000?100%=a",
     ]
 

@@ -234,7 +234,7 @@ def text_of(value: Any) -> str:
 
 def decimal(number: float) -> str:
     """A number as its shortest decimal, without an exponent."""
-    text = repr(number)
+    text = repr(number + 0.0)  # -0.0 is 0
     mantissa, _, exponent = text.partition("e")
     if not exponent:
         return text.removesuffix(".0")
