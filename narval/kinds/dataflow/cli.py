@@ -7,7 +7,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,8 @@ from narval.surfaces.cli.limits import asked_limits, limit_options
 from narval.surfaces.cli.session import Session
 
 if TYPE_CHECKING:
-    from narval.kinds.dataflow.engine.network.batches import Schema, TupleBatch
+    from narval.kinds.dataflow.calls.driver import FlowInput
+    from narval.kinds.dataflow.engine.network.batches import Row, Schema, TupleBatch
     from narval.kinds.dataflow.engine.network.requests import TransactionOver
 
 FORMATS = ("table", "ndjson", "csv", "xml")
@@ -78,6 +79,7 @@ def dataflow(
     from narval.kinds.dataflow.calls.foreground import HomeResults, load_dataflow, run_sessions, sessions_of
     from narval.kinds.dataflow.engine.engine import limits_in
     from narval.kinds.dataflow.engine.network.batches import FlowError
+    from narval.kinds.dataflow.engine.network.requests import TransactionOver
 
     if session.as_json or form is None:
         form = "ndjson" if session.as_json or not sys.stdout.isatty() else "table"
@@ -89,14 +91,22 @@ def dataflow(
     if flow.home is not None:
         session.note("directory", str(flow.home))
     sessions = sessions_of(document.read() if document is not None else None, dict(values))
-    writers = [_WRITERS[form](_shown(len(sessions), at)) for at in range(1, len(sessions) + 1)]
+    several = len(flow.definition.outputs) > 1
+    writers = [_WRITERS[form](_shown(len(sessions), at), several) for at in range(1, len(sessions) + 1)]
     prints = sys.stdout if form == "table" else sys.stderr
+    inputs: dict[int, Mapping[str, FlowInput]] = {}
+    ended: dict[int, TransactionOver] = {}
+    for at, one in enumerate(sessions):
+        try:
+            inputs[at] = inputs_of(flow.definition, one)
+        except FlowError as error:
+            ended[at] = TransactionOver("failed", error.failure)
     try:
-        ended = asyncio.run(
+        run = asyncio.run(
             run_sessions(
                 flow,
-                [inputs_of(flow.definition, one) for one in sessions],
-                writers,
+                inputs.values(),
+                [writers[at] for at in inputs],
                 lambda line: print(clean_lines(line), file=prints, flush=True),
                 lambda line: click.echo(f"narval: {clean(file)}: {clean_lines(line)}", err=True),
                 asked,
@@ -111,9 +121,10 @@ def dataflow(
         writer.close()
     if form == "xml":
         click.echo("</plan_input>")
-    failures = [(at, over) for at, over in enumerate(ended, 1) if over.state == "failed"]
+    ended |= zip(inputs, run, strict=True)
+    failures = [(at, over) for at, over in sorted(ended.items()) if over.state == "failed"]
     for at, over in failures:
-        click.echo(f"narval: {clean(file)}: {_shown(len(ended), at)}{_why(over)}", err=True)
+        click.echo(f"narval: {clean(file)}: {_shown(len(ended), at + 1)}{_why(over)}", err=True)
     if failures:
         context.exit(NOT_WELL)
 
@@ -131,7 +142,7 @@ def _why(over: TransactionOver) -> str:
 class ResultLines:
     """Results as NDJSON: an object for each tuple or value, with its output."""
 
-    def __init__(self, session: str) -> None:
+    def __init__(self, session: str, several: bool) -> None:
         self._session = {"session": session.removesuffix(": ")} if session else {}
 
     def tuples(self, output: str, batch: TupleBatch) -> None:
@@ -164,7 +175,7 @@ class ResultLines:
 class Table(ResultLines):
     """Results in columns, as wide as the first results need."""
 
-    def __init__(self, session: str) -> None:
+    def __init__(self, session: str, several: bool) -> None:
         self._title = session
         self._widths: dict[str, tuple[Schema, list[int]]] = {}
 
@@ -198,36 +209,40 @@ class Table(ResultLines):
 
 
 class Csv(ResultLines):
-    """Results as CSV: the output and the attributes, below a header line."""
+    """Results as CSV, below a header line. The session and the output come first if there are `several`."""
 
-    def __init__(self, session: str) -> None:
+    def __init__(self, session: str, several: bool) -> None:
+        super().__init__(session, several)
+        self._several = several
         self._writer = csv.writer(sys.stdout, lineterminator="\n")
         self._headed: dict[str, Schema] = {}
 
     def tuples(self, output: str, batch: TupleBatch) -> None:
         """Write tuples."""
-        from narval.kinds.dataflow.engine.network.batches import text_of
-
-        if self._headed.get(output) != batch.schema:
-            self._headed[output] = batch.schema
-            self._writer.writerow(batch.schema)
-        self._writer.writerows([text_of(value) for value in row] for row in batch.rows)
-        sys.stdout.flush()
+        self._lines(output, batch.schema, batch.rows)
 
     def value(self, output: str, value: Any) -> None:
         """Write a value below the name of its output."""
-        from narval.kinds.dataflow.engine.network.batches import text_of
-
         if hasattr(value, "batches"):
             super().value(output, value)
         else:
-            self._writer.writerows([[output], [text_of(value)]])
+            self._lines(output, (output,), [(value,)])
+
+    def _lines(self, output: str, schema: Schema, rows: Iterable[Row]) -> None:
+        from narval.kinds.dataflow.engine.network.batches import text_of
+
+        first = {**self._session, "output": output} if self._several else self._session
+        if self._headed.get(output) != schema:
+            self._headed[output] = schema
+            self._writer.writerow([*first, *schema])
+        self._writer.writerows([*first.values(), *map(text_of, row)] for row in rows)
+        sys.stdout.flush()
 
 
 class Document(ResultLines):
     """Results as one document of inputs for another dataflow, written at the end."""
 
-    def __init__(self, session: str) -> None:
+    def __init__(self, session: str, several: bool) -> None:
         from narval.kinds.dataflow.calls.documents import GatheredOutputs
 
         self._gathered = GatheredOutputs(1 << 40)
@@ -241,7 +256,7 @@ class Document(ResultLines):
         sys.stdout.write(f"<session>{outputs.decode()}</session>\n")
 
 
-_WRITERS: dict[str, Callable[[str], ResultLines]] = {
+_WRITERS: dict[str, Callable[[str, bool], ResultLines]] = {
     "table": Table,
     "ndjson": ResultLines,
     "csv": Csv,

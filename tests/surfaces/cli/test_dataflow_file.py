@@ -39,6 +39,19 @@ def test_T21_what_is_written_as_xml_is_a_document_of_inputs(plan: Path, tmp_path
     assert found.stdout == f"<plan_input>\n{''.join(sessions)}</plan_input>\n"
 
 
+def test_T21_a_session_with_a_wrong_input_fails_alone(plan: Path, tmp_path: Path) -> None:
+    document = tmp_path / "in.xml"
+    wrong = SESSION.format(70).replace(">900<", ">x<")
+    document.write_text(f"<plan_input>{SESSION.format(7)}{wrong}{SESSION.format(9)}</plan_input>")
+    done = narval(plan.parent, "dataflow", str(plan), "--input", str(document), "--format", "csv")
+    assert (done.exit_code, sorted(done.stdout.splitlines())) == (
+        1,
+        ["session 1,7", "session 3,9", "session,price", "session,price"],
+    )
+    why = "session 2: expected a plain number, as 1250.50, for the input most, found 'x'"
+    assert done.stderr == f"narval: {plan}: {why}\n"
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
