@@ -37,7 +37,7 @@ PLAN Long {
   }
 }
 PLAN Short { INPUT: String a; BODY { print(a) } }
-PLAN Fails { INPUT: String a; BODY { notify("nowhere:", a) } }
+PLAN Fails { INPUT: String a; BODY { notify(a, a) } }
 """
 HOMES = [{"id": "a", "price": 700}, {"id": "b", "price": 950}]
 
@@ -94,7 +94,9 @@ def test_T53_nothing_goes_on_before_a_listener_returns_and_a_queue_lets_others_h
 @pytest.mark.parametrize(
     ("name", "inputs", "error", "why"),
     [
-        ("Cheap", {"most": 9}, RequestError, "expected the inputs homes, most; look at homes"),
+        ("Cheap", {"most": 9}, RequestError, r"expected the input homes; give it by inputs=\{'homes': …\}"),
+        ("Cheap", {"x": 9}, RequestError, r"expected an input of homes.Cheap \(homes, most\), found 'x'"),
+        ("Cheap", {"homes": [], "most": float("nan")}, RequestError, "expected a plain number.* found 'nan'"),
         ("Cheap", {"homes": [], "most": "12,5"}, RequestError, "expected a plain number"),
         (
             "Cheap",
@@ -103,7 +105,13 @@ def test_T53_nothing_goes_on_before_a_listener_returns_and_a_queue_lets_others_h
             "expected a value for the input most, found a list",
         ),
         ("Cheap", {"homes": [{"price": 1}, 2], "most": 9}, RequestError, "a list of dicts .* found 2 in it"),
-        ("Fails", {"a": "x"}, ActionError, r"expected an address .* \(in notify-1 of homes.Fails, line 23\)"),
+        ("Fails", {"a": "mailto:x"}, ActionError, "nothing is sent to mailto: in the foreground; start it"),
+        (
+            "Fails",
+            {"a": "x:y"},
+            ActionError,
+            r"expected an address .* \(in notify-1 of homes.Fails, line 23\)",
+        ),
     ],
 )
 def test_a_program_is_told_what_is_wrong(

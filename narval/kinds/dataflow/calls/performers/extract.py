@@ -147,7 +147,7 @@ def _compiled(path: str) -> Any:
 def _selected(page: Page, selector: Selector) -> list[Page]:
     try:
         return list(page.css(selector.text) if selector.language == "css" else page.xpath(selector.text))
-    except ValueError as error:
+    except (SyntaxError, ValueError) as error:
         raise FlowError("wrong-rules", f"{selector.language}: {selector.text}: {error}") from None
 
 

@@ -15,6 +15,8 @@ from narval.kinds.dataflow.engine.network.batches import FlowError, TupleBatch, 
 from narval.kinds.dataflow.engine.network.requests import OperatorRequest
 
 ELEMENT = ("id", "name", "content")
+OF_A_HOME = ("mailto", "element")
+"""The schemes of addresses for which `notify` needs a run of a home."""
 FETCHED = ("url", "status", "type", "content")
 
 
@@ -96,6 +98,9 @@ class Notify:
         scheme = self._dest.partition(":")[0].lower()
         self._element = self._dest.partition(":")[2] if scheme == "element" else "tuple"
         sender = tools.senders.get(scheme)
+        if sender is None and scheme in OF_A_HOME:
+            how = "start it in a home (narval start), or give a file: address to see the messages"
+            raise FlowError("bad-address", f"nothing is sent to {scheme}: in the foreground; {how}")
         if sender is None:
             known = ", ".join(f"{name}:" for name in sorted(tools.senders)) or "none"
             raise FlowError("bad-address", f"expected an address ({known}), found {self._dest[:80]!r}")

@@ -76,7 +76,7 @@ class Retrieve:
                     for part in in_batches(map(typed, some)):
                         yield FlowAnswer(batch_from(part)._replace(relation=name))
             return
-        source = source_of(self._tools.sources, name)
+        source = source_of(self._tools.sources, name, "a wrapper of a module, or a source")
         if source.kind == "csv" and not source.url and not (path := source.file(self._tools.home)).is_fifo():
             self._tools.labels.add(FILE)
             read = partial(csv_in_file, source, path, reading, query)
@@ -105,12 +105,12 @@ class Retrieve:
             raise FlowError("bad-source", f"{path}: {error}") from None
 
 
-def source_of(sources: Mapping[str, FlowSource], name: str) -> FlowSource:
+def source_of(sources: Mapping[str, FlowSource], name: str, expected: str = "a source") -> FlowSource:
     """The source with a name. Raises FlowError, which lists the known names."""
     source = sources.get(name)
     if source is None:
         names = ", ".join(sorted(sources)) or "none"
-        message = f"expected a wrapper of a module, or a source ({names}), found {name!r:.80}"
+        message = f"expected {expected} ({names}), found {name!r:.80}"
         raise FlowError("no-source", f"{message}; add [sources.{name}] to etc/narval.toml")
     return source
 
