@@ -64,6 +64,7 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
         faults += _unknown_agents(home, found.library)
         faults += _without_a_cluster(found.library, settings) if is_known else ()
         faults += _without_who_agrees(found.library)
+        faults += _unknown_sources(found.library, settings) if is_known else ()
         faults += doubts_of_tools(home.path, found.library, settings.mcp, people) if is_known else ()
     faults += refusals(sources)
     for follows in reading.unfollowed(snapshot):
@@ -180,6 +181,16 @@ def _without_a_cluster(library: Library, settings: Settings) -> Iterator[Fault]:
         if isinstance(found, Action) and found.where == "cluster":
             message = f"{found.name}: its calls wait for a cluster, and {why}"
             yield Fault(found.path, found.line, 1, message, warning=True)
+
+
+def _unknown_sources(library: Library, settings: Settings) -> Iterator[Fault]:
+    """Warnings about dataflows that name a source that neither the settings nor a module has."""
+    for definition in library:
+        for name, line in getattr(definition, "sources", ()):
+            if name not in settings.sources and library.get("wrapper", name) is None:
+                cure = f"correct it, or add [sources.{name}] to {FILE}"
+                message = f"there is no wrapper or source {name!r}; {cure}"
+                yield Fault(definition.path, line, 1, message, warning=True)
 
 
 def _without_who_agrees(library: Library) -> Iterator[Fault]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from narval.core.definitions.parsing import read_definition
+from narval.core.errors import Fault
+from narval.files.check import check_home
+from narval.files.home import Home
 from narval.files.loaded import Loaded
 from narval.files.reading import load
 from narval.kinds.dataflow.language.definition import DataflowDefinition
@@ -88,6 +91,15 @@ def test_T7_a_selection_by_what_a_wrapper_does_not_have_is_a_fault(tmp_path: Pat
     assert faults(loaded) == [
         "recipes/flats.plan:6:13: select: in has no attribute 'prise'; did you mean 'price'?"
     ]
+
+
+def test_a_source_that_is_nowhere_is_warned_of(tmp_path: Path) -> None:
+    calls = 'retrieve("flats", "" : a) importrelation("there", "t" : b) retrieve("homes", "" : c)'
+    home(tmp_path, p=f"PLAN P {{ BODY {{\n{calls} print((a, b, c)) }} }}")
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/narval.toml").write_text('[sources.there]\nkind = "sqlite"\npath = "a.db"\n')
+    message = "there is no wrapper or source 'flats'; correct it, or add [sources.flats] to etc/narval.toml"
+    assert check_home(Home(tmp_path)) == [Fault("recipes/p.plan", 2, 1, message, warning=True)]
 
 
 def test_all_that_is_missing_is_told(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from tests.house.rooms import ORDER, PURE_MODULES, is_pure, kind_of, rank, room_
 STANDARD = """__future__ abc array ast base64 binascii bisect codecs collections contextlib dataclasses
     difflib enum functools hashlib heapq html importlib inspect itertools keyword math operator re
     reprlib string struct textwrap tomllib types typing unicodedata weakref xml"""
-INSTALLED = "elementpath lxml msgspec re2"
+INSTALLED = "cssselect elementpath jmespath lxml msgspec re2"
 PURE = frozenset(f"{STANDARD} {INSTALLED}".split())
 """The packages that pure rooms may import: nothing there has a clock, chance, files, threads or sockets."""
 UNSAFE = frozenset({"pickle", "cPickle", "cloudpickle", "dill", "shelve", "jsonpickle"})

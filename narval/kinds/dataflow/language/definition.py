@@ -206,6 +206,14 @@ class DataflowDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
                     yield OwnNeed(what, value, f"operator {call.operator.name!r}", call.line)
 
     @property
+    def sources(self) -> Iterator[tuple[str, int]]:
+        """The sources and wrappers that its own plan names, with the line of each call."""
+        for call in self.graph.calls if self.graphs else ():
+            place = call.arguments.get(SOURCE_PORTS.get(call.operator.name, ""))
+            if isinstance(place, FixedValue):
+                yield str(place.value), call.line
+
+    @property
     def graph(self) -> DataflowGraph:
         """The graph of its own plan."""
         return self.graphs[self.full_name]

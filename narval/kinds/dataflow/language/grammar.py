@@ -289,12 +289,11 @@ class _UnitReader:
         while tokens.is_word(*_CLAUSE_WORDS, before=":"):
             word = tokens.advance()
             tokens.advance()
-            if _CLAUSE_WORDS[word.text.upper()] in found:
-                tokens.fault(f"expected {word.text} once; write its names one after another", word.at)
             names = [self._name(word.text)]
             while tokens.accept(","):
                 names.append(self._name(word.text))
-            found[_CLAUSE_WORDS[word.text.upper()]] = tuple(names)
+            clause = _CLAUSE_WORDS[word.text.upper()]
+            found[clause] = (*found.get(clause, ()), *names)
         return syntax.Clauses(**found)
 
     def _name(self, word: str) -> syntax.Written:

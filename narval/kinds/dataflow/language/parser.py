@@ -44,7 +44,7 @@ def parse(source: Source, root: XmlNode | None = None) -> Parsed:
 def _bundle(files: Iterable[Source]) -> Parsed:
     read = [_sources(file) for file in files]
     sources = [plan for plans, _ in read for plan in plans]
-    parsed = _parsed(sources, [fault for _, faults in read for fault in faults])
+    parsed = _parsed(sources, [fault for _, faults in read for fault in faults], stored=True)
     return Parsed(tuple(found.pinned() for found in parsed.definitions[:1]), (), parsed.faults)
 
 
@@ -111,8 +111,8 @@ def _doubles(
         operators.add(unit.name.lower())
 
 
-def _parsed(sources: list[PlanSource], faults: list[Fault]) -> Parsed:
-    known = PlanVocabulary(sources, complete=False)
+def _parsed(sources: list[PlanSource], faults: list[Fault], *, stored: bool = False) -> Parsed:
+    known = PlanVocabulary(sources, complete=False, stored=stored)
     compiled = compile_plans(known.plans, known)
     references = [found for source in sources for found in _references(source, known)]
     references += [

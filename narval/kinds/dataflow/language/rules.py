@@ -160,6 +160,24 @@ def _selector(text: str, at: int) -> Selector:
     return Selector("xpath", text)
 
 
+def wrong_selectors(rules: ExtractRules) -> Iterator[tuple[str, str]]:
+    """The selectors in CSS and JMESPath that cannot be read, each with the reason."""
+    for selector in (rules.record, *(field.selector for field in rules.fields)):
+        try:
+            if selector.language == "css":
+                import cssselect
+
+                cssselect.parse(selector.text)
+            elif selector.language == "json":
+                import jmespath
+
+                jmespath.compile(selector.text)
+        except (SyntaxError, ValueError) as error:
+            what = "CSS selector" if selector.language == "css" else "path of JMESPath"
+            reason = str(error).splitlines()[0].rstrip(":")
+            yield selector.text, f"{selector.text!r:.80} is no {what}: {reason}; correct it"
+
+
 def _check_xpath(text: str, at: int) -> None:
     from lxml import etree
 

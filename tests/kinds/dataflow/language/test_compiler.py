@@ -300,6 +300,15 @@ def test_TA8_the_other_way_round_in_a_file_of_example_aliases() -> None:
             "4:20: values: expected a function of a column, as in min(price) as cheapest, found 'sum b'",
         ),
         (
+            plan('sprintf("%s %s", ("a") : x) print((x))'),
+            "4:8: sprintf: expected 2 data for the format, one a %s, found 1",
+        ),
+        (
+            plan('extract(x, "record css:div[\na css:b::text" : _)', "x"),
+            "4:31: rules: 'div[' is no CSS selector: Expected ident or '*', got <EOF at 4>; correct it",
+        ),
+        (plan('extract(x, "record json:a..b\nc json:@" : _)', "x"), "4:32: rules: 'a..b' is no path of JMESPath"),
+        (
             plan('subplan(1 : )'),
             '4:8: subplan: expected the name of a dataflow first, as in subplan("Next", page : out)',
         ),
@@ -309,7 +318,12 @@ def test_TA8_the_other_way_round_in_a_file_of_example_aliases() -> None:
     ],
 )  # fmt: skip
 def test_T2_T3_each_fault_has_its_place_and_its_next_step(text: str, wanted: str) -> None:
-    assert wanted in faults(text)
+    assert any(fault.startswith(wanted) for fault in faults(text)), faults(text)
+
+
+def test_a_stored_dataflow_with_a_call_that_always_fails_can_still_be_read() -> None:
+    xml = one(plan('sprintf("%s", ("a") : x) print((x))')).xml.replace(b'"%s"', b'"%%"')
+    assert read_definition("dataflow", "recipes/p.plan", xml).full_name == "p.A"
 
 
 def test_an_empty_literal_may_have_any_attributes() -> None:

@@ -58,6 +58,8 @@ def test_T15_a_name_that_is_not_there_is_a_fault_with_a_suggestion() -> None:
     assert wrong == ["recipes/all.plan:2:1: there is no dataflow /a/Populer; did you mean '/a/Popular'?"]
     _, wrong = library({"recipes/all.plan": calling("fetsh")})
     assert wrong == ["recipes/all.plan:2:1: there is no operator or dataflow 'fetsh'; did you mean 'fetch'?"]
+    _, wrong = library({"recipes/all.plan": calling("VarUnion")})
+    assert "'VarUnion'; write merge((a, b) : all), which several may consume" in wrong[0]
 
 
 def test_T15_several_plans_of_a_path_are_told_apart_by_their_files() -> None:

@@ -22,7 +22,9 @@ from narval.kinds.dataflow.language.compiling.matching import (
     type_named,
 )
 from narval.kinds.dataflow.language.compiling.wiring import Conditions, Producer, Wiring
+from narval.kinds.dataflow.language.conditions import TextFormat
 from narval.kinds.dataflow.language.operators import OPERATOR_TABLE, Port
+from narval.kinds.dataflow.language.rules import ExtractRules, wrong_selectors
 from narval.kinds.dataflow.language.syntax import Declared, PlanSource, Statement, Written
 
 Told = tuple[Written | Declared | Statement, str]
@@ -142,6 +144,20 @@ def wrong_attributes(
             line, column = written.place(written.text.find(name)) if name else (written.line, written.column)
             at = Written(written.kind, written.text, line, column)
             yield at, f"{match.statement.name}: {message}"
+
+
+def always_failing(wiring: Wiring, parsed: Mapping[str, Mapping[str, Any]]) -> Iterator[Told]:
+    """Calls that would fail whenever they fire, because of what their texts say."""
+    for match in wiring.matches:
+        texts, data = parsed[match.key], match.arguments.get("data")
+        form, rules, written = texts.get("format"), texts.get("rules"), match.arguments.get("rules")
+        if isinstance(form, TextFormat) and isinstance(data, tuple) and len(data) != len(form.attributes):
+            message = f"expected {len(form.attributes)} data for the format, one a %s, found {len(data)}"
+            yield match.statement, f"{match.statement.name}: {message}"
+        if isinstance(rules, ExtractRules) and isinstance(written, Written):
+            for selector, message in wrong_selectors(rules):
+                line, column = written.place(written.text.find(selector))
+                yield Written("text", selector, line, column), f"rules: {message}"
 
 
 def several_producers(wiring: Wiring, conditions: Conditions) -> Iterator[Told]:

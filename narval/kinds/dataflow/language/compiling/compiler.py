@@ -198,6 +198,7 @@ class _PlanCompiler:
             checking.wrong_types(wiring, types, self._source),
             checking.wrong_attributes(wiring, self._inferred, self._parsed),
             checking.several_producers(wiring, self._conditions),
+            () if self._vocabulary.stored else checking.always_failing(wiring, self._parsed),
         ):
             for at, message in check:
                 self.tell(at, message)

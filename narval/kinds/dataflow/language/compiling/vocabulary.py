@@ -43,15 +43,21 @@ class Found(NamedTuple):
 class PlanVocabulary:
     """The names that plans can call: operators, operators of modules, plans.
 
-    A vocabulary that is not `complete` is that of a single file: unknown names may be defined elsewhere.
+    A vocabulary that is not `complete` is that of a single file: unknown names may be defined elsewhere. If
+    the plans are `stored`, calls that always fail are no faults: a run may have begun with them.
     """
 
     def __init__(
-        self, plans: Iterable[PlanSource], code: Iterable[DataflowCode] = (), *, complete: bool
+        self,
+        plans: Iterable[PlanSource],
+        code: Iterable[DataflowCode] = (),
+        *,
+        complete: bool,
+        stored: bool = False,
     ) -> None:
         self.plans = {plan.full_name: plan for plan in plans}
         self.signatures = {name: signature_of(plan) for name, plan in self.plans.items()}
-        self.complete = complete
+        self.complete, self.stored = complete, stored
         self._names = PlanNames((plan.place, plan.syntax.name) for plan in self.plans.values())
         self._operators: dict[str, Operator] = {}
         self.wrappers: dict[str, Columns] = {}
@@ -92,6 +98,8 @@ class PlanVocabulary:
         if "/" in reference:
             every = ["/" + "/".join(path) for path in self._names.paths()]
             return f"there is no dataflow {reference}{closest(reference, [*every, *plans])}"
+        if reference.lower() == "varunion":
+            return f"there is no operator {reference!r}; write merge((a, b) : all), which several may consume"
         names = [*NAMES, *self._operators, *plans]
         near = closest(reference, names) or closest(reference.lower(), names)
         return f"there is no operator or dataflow {reference!r}{near}"
