@@ -280,12 +280,16 @@ def test_P37_the_log_says_who_did_what_by_which_right(at_work: Home) -> None:
     item, other = at_work.start("w.approve", REQUEST), at_work.start("w.any")
     at_work.does("cleo", "claim", item)
     at_work.does("dan", "answer", other)
+    assert at_work.refusal("ann", "claim", item) == "claimed"
+    turned_away = at_work.does("ben", "work_log", item)[-1]
+    assert turned_away["why"].startswith("claimed by cleo since"), "there are no votes to hide"
     rows = at_work.does("cleo", "work_log", person="cleo")
     sentences = [said(row) for row in at_work.does("cleo", "work_log", item)]
     offered, until = "Approve a desk, to ann, ben, cleo; its deadline is 1970-01-17", "1970-01-13"
     assert [sentence.split(" 13:46")[0] for sentence in sentences] == [
         f"It is offered: {offered}",
         f"cleo takes it, until {until}",
+        "An attempt of ann to claim was in vain: claimed by cleo since 1970-01-12",
     ]
     attempt = {"did": "TurnedAway", "by": "ben", "act": "claim", "why": "cleo has it"}
     assert said(attempt) == "An attempt of ben to claim was in vain: cleo has it."
