@@ -24,7 +24,7 @@ from narval.ask.lookup import definition_and_state, find_run, newer_code
 from narval.ask.memory.element import story_of
 from narval.ask.registry import operation
 from narval.ask.runs.conditions import judged
-from narval.ask.runs.listing import newest
+from narval.ask.runs.history import newest
 from narval.ask.runs.waiting import waits_of
 from narval.ask.text import text_of
 from narval.ask.titles import TITLED, place_of, titles

@@ -14,7 +14,7 @@ from narval.agent.loop import Delivery
 from narval.agent.run import Run
 from narval.ask.asker import Asker
 from narval.ask.operations import invoke
-from narval.ask.runs import listing
+from narval.ask.runs import history
 from narval.calls.record import CallRecord
 from narval.core.engines.events import Cancelled
 from narval.daemon.daemon import Daemon
@@ -90,7 +90,7 @@ def made(scene: Scene) -> int:
 
 
 def begun(daemon: Daemon, run: int) -> int:
-    return [line["what"] for line in listing.lines(daemon.agent.store, run)].count("CallStarting")
+    return [line["what"] for line in history.lines(daemon.agent.store, run)].count("CallStarting")
 
 
 @pytest.mark.parametrize("place", PLACES)

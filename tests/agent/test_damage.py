@@ -12,7 +12,7 @@ import pytest
 from narval.agent.run import Run
 from narval.ask.memory import changing, listing
 from narval.ask.runs import acts
-from narval.ask.runs.listing import history
+from narval.ask.runs.history import history
 from narval.ask.runs.listing import runs as list_runs
 from narval.core.elements.own_elements import read_error
 from narval.daemon.daemon import Daemon

@@ -9,7 +9,7 @@ import pytest
 
 from narval.agent import run as runs
 from narval.ask.runs.acts import start
-from narval.ask.runs.listing import history as history_of
+from narval.ask.runs.history import history as history_of
 from tests.agent.test_forgetting import rows
 from tests.daemon.at_work import Scene, in_a_loop, portrait
 

@@ -13,7 +13,7 @@ import pytest
 import narval
 from narval.ask.runs import calls_told
 from narval.ask.runs import story as stories
-from narval.ask.runs.listing import lines_of
+from narval.ask.runs.history import lines_of
 from narval.core.engines.events import Event
 from narval.core.engines.registry import engine_of_run
 from narval.core.engines.story import FIELDS, ON_EVENTS, ON_QUIET_EVENTS, story_of

@@ -17,8 +17,9 @@ from narval.ask.daemon import status
 from narval.ask.memory import changing, listing
 from narval.ask.runs import acts
 from narval.ask.runs.drawing import graph
-from narval.ask.runs.listing import history, show, xml
+from narval.ask.runs.history import history
 from narval.ask.runs.listing import runs as list_runs
+from narval.ask.runs.listing import show, xml
 from narval.ask.why import why
 from narval.core.errors import NarvalError, StoreError
 from narval.daemon.daemon import Daemon

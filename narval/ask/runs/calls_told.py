@@ -13,7 +13,7 @@ from narval.agent.agent import AgentState
 from narval.agent.run import Run
 from narval.ask.json_forms import moment
 from narval.ask.registry import Form
-from narval.ask.runs.listing import lines_of
+from narval.ask.runs.history import lines_of
 from narval.ask.text import person, shortened
 from narval.ask.titles import title
 from narval.core.definitions.reading.durations import duration

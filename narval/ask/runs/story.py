@@ -21,7 +21,7 @@ from narval.ask.lookup import find_run
 from narval.ask.registry import Form, operation
 from narval.ask.runs.calls_told import LONGEST, CallsTold, Said, Sentences, made_by, run_piece
 from narval.ask.runs.drawing import LONGEST_LINE, arc_ids, graph_of
-from narval.ask.runs.listing import NEWEST, concealed, lines_of
+from narval.ask.runs.history import NEWEST, concealed, lines_of
 from narval.ask.text import moment_there, person, shortened, text_of
 from narval.core.engines.engine import HasTokens
 from narval.core.engines.graph import GraphEdge, GraphNode, clipped

@@ -14,7 +14,8 @@ from narval.core.elements.changes import MarkScope
 from narval.core.elements.element import Element, Origin
 from narval.core.elements.own_elements import make_error, signal_element
 from narval.core.engines import commands
-from narval.core.engines.assignment import Bindings, CandidateSearch, Slot, assign
+from narval.core.engines.assignment import Slot, assign
+from narval.core.engines.candidates import Bindings, CandidateSearch
 from narval.core.engines.commands import Command, Outer
 from narval.core.engines.events import Event, Failure, Plain, Signalled
 from narval.core.engines.outputs import Accepted

@@ -10,7 +10,7 @@ from lxml import etree
 from narval.core.definitions.prototype import REPLACES, Output, Prototype
 from narval.core.definitions.unique import unique_value
 from narval.core.elements.element import Element, Tree
-from narval.core.engines.assignment import Bindings
+from narval.core.engines.candidates import Bindings
 from narval.core.engines.events import OutputElement
 from narval.core.engines.view import View
 from narval.core.patterns.pattern import Bound, condition

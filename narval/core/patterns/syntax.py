@@ -21,7 +21,7 @@ from typing import TypeAlias
 import msgspec
 
 from narval.core.patterns.xpath1 import EXACT_DIGITS, number
-from narval.core.source.text import END, Token, TokenCursor, scan
+from narval.core.source.tokens import END, Token, TokenCursor, scan
 
 _NAME_CHAR = r"[^\x00-,/:-@\[-^`{-\x7f]"
 """A character of a name: in ASCII, letters, digits and three signs; lxml checks the rest."""

@@ -10,7 +10,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from narval.core.errors import DefinitionError
-from narval.core.source.text import END, Source, TokenCursor, scan
+from narval.core.source.text import Source
+from narval.core.source.tokens import END, TokenCursor, scan
 
 Path = tuple[str | int, ...]
 """The path to a value: keys of tables, and indexes of items, from the outermost."""

@@ -32,7 +32,8 @@ from narval.daemon.links.protocol import LinkFaultError, LinkState, Meeting
 from narval.daemon.links.sent import SentMessages
 from narval.daemon.messages.agent_mail import AgentMail
 from narval.daemon.messages.envelope import OVERDUE, Envelope, unseal
-from narval.daemon.messages.mailbox import Mailbox, Outbox
+from narval.daemon.messages.mailbox import Mailbox
+from narval.daemon.messages.outbox import Outbox
 from narval.daemon.messages.post_office import Contact, PostOffice
 from narval.files.agents.settings import AgentSettings
 from narval.store.batch import AgentRow, MessageRow, ResultRow, TakenRow

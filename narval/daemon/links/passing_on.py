@@ -37,7 +37,7 @@ from narval.daemon.messages.envelope import (
     unseal,
 )
 from narval.daemon.messages.kinds import WITHDRAW
-from narval.daemon.messages.mailbox import Outbox
+from narval.daemon.messages.outbox import Outbox
 from narval.daemon.messages.remote_calls import CALL, RETURNED
 from narval.store.batch import AgentRow, MessageRow
 

@@ -41,7 +41,8 @@ from narval.daemon.messages.envelope import (
     unseal,
 )
 from narval.daemon.messages.kinds import KINDS, send_withdrawals
-from narval.daemon.messages.mailbox import Mailbox, Outbox
+from narval.daemon.messages.mailbox import Mailbox
+from narval.daemon.messages.outbox import Outbox
 from narval.daemon.messages.post_office import PostOffice
 from narval.daemon.messages.remote_calls import CALL, RemoteCalls
 from narval.files.agents.settings import EVERYBODY, AgentSettings

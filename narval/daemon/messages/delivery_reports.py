@@ -17,7 +17,7 @@ from narval.core.engines.commands import Call
 from narval.core.engines.events import Failure, Returned
 from narval.core.errors import ActionError, UnreadableError
 from narval.daemon.messages.envelope import Envelope, Refusal, seal
-from narval.daemon.messages.mailbox import Outbox
+from narval.daemon.messages.outbox import Outbox
 from narval.store.batch import AgentRow, DeadLetterRow, MessageRow, ResultRow
 from narval.store.codec import reader
 

@@ -42,7 +42,7 @@ from narval.daemon.messages.envelope import (
     seal,
     stamped,
 )
-from narval.daemon.messages.mailbox import Outbox
+from narval.daemon.messages.outbox import Outbox
 from narval.daemon.messages.remote_calls import (
     CALL,
     CANCEL,

@@ -28,7 +28,7 @@ from narval.core.elements.own_elements import make_error
 from narval.core.engines.commands import Call, Finish
 from narval.core.engines.events import Caller, Failure, Returned
 from narval.daemon.messages.envelope import UNDELIVERED, Outgoing, seal
-from narval.daemon.messages.mailbox import Outbox
+from narval.daemon.messages.outbox import Outbox
 from narval.store.codec import reader
 
 log = logging.getLogger("narval.messages")

@@ -18,7 +18,7 @@ from narval.ask.daemon import letters
 from narval.ask.memory import changing, listing
 from narval.ask.operations import invoke
 from narval.ask.runs import acts, retrying
-from narval.ask.runs.listing import history
+from narval.ask.runs.history import history
 from narval.ask.runs.listing import runs as list_runs
 from narval.ask.runs.listing import show as show_run
 from narval.ask.why import why

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from narval.core.source.text import END, Token, TokenCursor, scan
+from narval.core.source.tokens import END, Token, TokenCursor, scan
 
 PATTERN = re.compile(r"(?P<blank>\s+)|\$(?P<variable>\w+)|(?P<name>\w+)|(?P<mark>[():])")
 

@@ -14,7 +14,7 @@ from narval.core.errors import NarvalError
 from narval.daemon.daemon import Daemon
 from narval.daemon.messages.envelope import Outgoing
 from narval.daemon.messages.kinds import WITHDRAW, TakenBack
-from narval.daemon.messages.mailbox import Outbox
+from narval.daemon.messages.outbox import Outbox
 from tests.daemon.at_work import Killed, Scene, in_a_loop, watched_commits
 
 MODULE = """

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from narval.core.source.text import END, Token, TokenCursor, scan, short
+from narval.core.source.tokens import END, Token, TokenCursor, scan, short
 
 MOST_FAULTS = 100
 """The most faults of a text; reading stops there."""

@@ -21,7 +21,7 @@ from narval.core.definitions.appointment import Length
 from narval.core.definitions.reading.durations import read_length
 from narval.core.definitions.schedule import Ranges
 from narval.core.definitions.wall import MONTHS, WEEKDAYS, moment_of, zone_named
-from narval.core.source.text import short
+from narval.core.source.tokens import short
 
 MORNING = (9, 0)
 """The hour and minute of a day named without a time."""

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from narval.core.source.text import END, Token, TokenCursor, scan
+from narval.core.source.tokens import END, Token, TokenCursor, scan
 from narval.kinds.dataflow.language.rules import TextError, rules_of
 
 Compares = Literal["=", "<>", "<", "<=", ">", ">="]

@@ -15,7 +15,8 @@ from collections.abc import Callable
 
 from narval.core.definitions.reading.lexer import MOST_FAULTS, NAME, Cursor, Lexicon
 from narval.core.errors import Fault
-from narval.core.source.text import END, LostError, Source, Token
+from narval.core.source.text import Source
+from narval.core.source.tokens import END, LostError, Token
 from narval.kinds.dataflow.language import syntax
 
 _NAME = r"[^\W\d][\w-]*"

@@ -7,7 +7,7 @@ from __future__ import annotations
 from functools import partial
 
 from narval.core.engines import commands
-from narval.core.engines.assignment import Bindings, CandidateSearch
+from narval.core.engines.candidates import Bindings, CandidateSearch
 from narval.core.engines.decision import Wanted, resolve
 from narval.kinds.process.engine.changes import WatchSet
 from narval.kinds.process.engine.decision import ProcessDecision

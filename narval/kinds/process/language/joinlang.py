@@ -18,7 +18,7 @@ import msgspec
 from narval.core.definitions.reading import lexer
 from narval.core.definitions.reading.expressions import CONNECTIVES as OF_CONDITIONS
 from narval.core.definitions.reading.expressions import Expression, read_condition
-from narval.core.source.text import END, LostError
+from narval.core.source.tokens import END, LostError
 from narval.kinds.process.language.statements import (
     ArcsRequired,
     Join,

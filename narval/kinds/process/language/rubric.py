@@ -20,7 +20,7 @@ from narval.core.definitions.reading import lexer
 from narval.core.definitions.reading.expressions import CONNECTIVES as OF_CONDITIONS
 from narval.core.definitions.reading.expressions import Expression, Predicate, read_condition
 from narval.core.definitions.suggestions import nearest
-from narval.core.source.text import END, LostError, Token
+from narval.core.source.tokens import END, LostError, Token
 from narval.kinds.process.language import statements
 
 GUARD_RESULTS: tuple[type, ...] = (

@@ -17,7 +17,7 @@ import msgspec
 from narval.core.definitions.prototype import Context
 from narval.core.elements.element import SIGNAL, Element
 from narval.core.engines import commands
-from narval.core.engines.assignment import Bindings, CandidateSearch
+from narval.core.engines.candidates import Bindings, CandidateSearch
 from narval.core.engines.dates import restart_wait
 from narval.core.engines.decision import Decision, Wanted, resolve
 from narval.core.engines.engine import Lookup

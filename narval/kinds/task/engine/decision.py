@@ -6,7 +6,8 @@ from typing import Any
 
 from narval.core.definitions.action.definition import Action
 from narval.core.engines import commands
-from narval.core.engines.assignment import CandidateSearch, Slot, assign
+from narval.core.engines.assignment import Slot, assign
+from narval.core.engines.candidates import CandidateSearch
 from narval.core.engines.decision import Decision, Inputs
 from narval.core.engines.events import Failure, Plain
 from narval.kinds.task.engine.changes import AskerSet, CallAsked, TaskChange

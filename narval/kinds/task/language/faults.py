@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from narval.core.definitions.reading.xml import Place, Reading
-from narval.core.source.text import Token
+from narval.core.source.tokens import Token
 from narval.kinds.task.language.calls import command_of, receives_objects, refer_to_type, routes_from
 from narval.kinds.task.language.definition import COMMIT, FORWARD, PREDEFINED, TaskDefinition
 from narval.kinds.task.language.texts_of import rule_text

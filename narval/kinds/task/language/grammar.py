@@ -22,7 +22,7 @@ from narval.core.definitions.reading.lexer import NAME, NUMBER, STRING, Cursor, 
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import PatternError
 from narval.core.patterns.pattern import Condition, compile_pattern
-from narval.core.source.text import END, LostError, Token
+from narval.core.source.tokens import END, LostError, Token
 from narval.kinds.task.language import words
 from narval.kinds.task.language.conditions import MISJUDGED, is_misjudged
 from narval.kinds.task.language.definition import Invocation, Mode, Script

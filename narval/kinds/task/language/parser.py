@@ -27,7 +27,8 @@ from narval.core.elements.element import local_name
 from narval.core.elements.titles import NAMING
 from narval.core.errors import DefinitionError, Fault
 from narval.core.kinds import ASKING
-from narval.core.source.text import NEWLINE, Source, Token
+from narval.core.source.text import NEWLINE, Source
+from narval.core.source.tokens import Token
 from narval.core.source.xml import XmlNode, read_xml
 from narval.kinds.task.language.calls import ScriptRules
 from narval.kinds.task.language.definition import PREDEFINED, Rule, TaskDefinition, TaskState, outcome_of

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 
 from narval.core.definitions.reading.lexer import NAME, NUMBER, STRING, Cursor
-from narval.core.source.text import END, LostError, Token
+from narval.core.source.tokens import END, LostError, Token
 from narval.kinds.task.language.definition import (
     Choice,
     Comparison,

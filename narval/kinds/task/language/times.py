@@ -19,7 +19,7 @@ import msgspec
 from narval.core.definitions.appointment import MOST_WEEKS, WEEK, WorkingTime
 from narval.core.definitions.reading.lexer import NAME, NUMBER, Cursor
 from narval.core.definitions.suggestions import closest
-from narval.core.source.text import Token
+from narval.core.source.tokens import Token
 from narval.kinds.task.language.windows import (
     DAY,
     LONGEST,

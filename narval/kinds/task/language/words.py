@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import accumulate
 
 from narval.core.definitions.reading.lexer import FAULTS, Lexicon
-from narval.core.source.text import Token
+from narval.core.source.tokens import Token
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*(?:[.-][A-Za-z0-9_]+)*"
 _END = r"(?![A-Za-z0-9_])(?![.-][A-Za-z0-9_])"

@@ -10,7 +10,7 @@ from narval.core.definitions.reading.lexer import NUMBER
 from narval.core.definitions.reading.walks import reached
 from narval.core.definitions.suggestions import closest, nearest
 from narval.core.patterns.pattern import Condition
-from narval.core.source.text import Token
+from narval.core.source.tokens import Token
 from narval.kinds.task.language.definition import PREDEFINED, Invocation, Mode, Script
 from narval.kinds.task.language.windows import TimeSpec
 

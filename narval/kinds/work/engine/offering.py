@@ -11,7 +11,8 @@ from narval.core.definitions.people.directory import Directory
 from narval.core.definitions.reading.values import TextTemplate
 from narval.core.definitions.suggestions import closest
 from narval.core.elements.element import Element
-from narval.core.engines.assignment import CandidateSearch, Slot, assign
+from narval.core.engines.assignment import Slot, assign
+from narval.core.engines.candidates import CandidateSearch
 from narval.core.engines.decision import Inputs
 from narval.core.engines.events import HeldCalls, Started
 from narval.core.engines.view import View

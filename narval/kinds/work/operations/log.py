@@ -11,7 +11,7 @@ from narval.ask.json_forms import moment
 from narval.ask.paging import gathered
 from narval.ask.people import onlooker, who_acts
 from narval.ask.registry import operation
-from narval.ask.runs.listing import lines
+from narval.ask.runs.history import lines
 from narval.daemon.daemon import Daemon
 from narval.kinds.work.engine.engine import changes
 from narval.kinds.work.engine.listing import shows_votes

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from narval.core.definitions.reading.lexer import Cursor
 from narval.core.elements.element import Element
-from narval.core.source.text import Source, Token
+from narval.core.source.text import Source
+from narval.core.source.tokens import Token
 from narval.kinds.task.engine.server.decision import inside
 from narval.kinds.task.language.parser import parse
 from narval.kinds.task.language.times import read_time_spec

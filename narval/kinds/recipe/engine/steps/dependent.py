@@ -11,7 +11,8 @@ from collections.abc import Mapping
 
 from narval.core.definitions.prototype import Input, Prototype
 from narval.core.elements.element import Element
-from narval.core.engines.assignment import Assignment, Bindings, Slot, assign
+from narval.core.engines.assignment import Assignment, Slot, assign
+from narval.core.engines.candidates import Bindings
 from narval.core.engines.decision import Inputs
 from narval.kinds.recipe.engine.decision import RecipeDecision
 from narval.kinds.recipe.engine.steps.inputs import InputSearch, around, asking_for, check_taken, names_each

@@ -8,7 +8,8 @@ from narval.core.definitions.prototype import Input, Prototype
 from narval.core.elements.changes import MarkScope
 from narval.core.elements.element import Element, Origin, Tree
 from narval.core.engines import commands
-from narval.core.engines.assignment import Assignment, Bindings, CandidateSearch, Slot, assign
+from narval.core.engines.assignment import Assignment, Slot, assign
+from narval.core.engines.candidates import Bindings, CandidateSearch
 from narval.core.engines.decision import Inputs
 from narval.core.engines.events import Failure
 from narval.core.errors import ElementError

@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 from narval.core.elements.changes import MarkScope
 from narval.core.engines import commands, dates
-from narval.core.engines.assignment import CandidateSearch, Slot, assign
+from narval.core.engines.assignment import Slot, assign
+from narval.core.engines.candidates import CandidateSearch
 from narval.core.engines.dates import ComputedDates
 from narval.core.engines.decision import Wanted
 from narval.core.patterns.pattern import Bound
