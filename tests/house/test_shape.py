@@ -155,7 +155,7 @@ def test_one_cursor_reads_all_grammars() -> None:
         for node in nodes(path, ast.Attribute)
         if node.attr == "lastgroup"
     ]
-    assert scanners == ["narval.core.source.text"], "a text is taken apart there alone"
+    assert scanners == ["narval.core.source.tokens"], "a text is taken apart there alone"
 
 
 # --- the checks see what they should ----------------------------------------------------------------------
