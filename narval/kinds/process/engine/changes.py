@@ -120,14 +120,16 @@ class NodeTokenAccepted(TokenChange, frozen=True):
     """The guard lets the node execute."""
 
     def apply(self, state: ProcessState) -> None:
-        state.activate(state.nodes[self.token], "AcceptToken")
+        token = state.nodes[self.token]
+        state.activate(token, "AcceptToken")
+        token.held_back = True
 
 
 class NodeTokenExecuted(TokenChange, frozen=True):
     """The node has been executed: it may have completed the token, or wait."""
 
     def apply(self, state: ProcessState) -> None:
-        """Alter nothing: other changes have the effects."""
+        state.nodes[self.token].held_back = False
 
 
 class NodeTokenDiscarded(TokenChange, frozen=True):
@@ -286,20 +288,6 @@ class NodeTokenHeld(TokenChange, frozen=True):
         state.activate(state.nodes[self.token], "")
 
 
-class NodeTokenHeldBack(TokenChange, frozen=True):
-    """A listener holds an accepted token back before its node."""
-
-    def apply(self, state: ProcessState) -> None:
-        state.nodes[self.token].held_back = True
-
-
-class NodeTokenLetIn(TokenChange, frozen=True):
-    """A token that a listener held back is let into its node."""
-
-    def apply(self, state: ProcessState) -> None:
-        state.nodes[self.token].held_back = False
-
-
 class NodeTokenCancelled(TokenChange, frozen=True):
     """The token was cancelled `by` another, whose node completed."""
 
@@ -397,7 +385,7 @@ class NodeCallMade(TokenChange, frozen=True):
             del state.undoing[0]
         else:
             token = state.nodes[self.token]
-            token.call, token.next_try = self.call, None
+            token.call, token.next_try, token.held_back = self.call, None, False
             if token.queued:
                 token.queued = False
                 state.code_line.leave(token.id, state.waits_for_code)
@@ -413,7 +401,8 @@ class CodeQueued(TokenChange, frozen=True):
     """Code must run for a token, after the code of earlier tokens."""
 
     def apply(self, state: ProcessState) -> None:
-        state.nodes[self.token].queued = True
+        token = state.nodes[self.token]
+        token.queued, token.held_back = True, False
         state.code_line.join(self.token)
 
 
@@ -424,7 +413,7 @@ class NodeTokenFailed(TokenChange, frozen=True):
 
     def apply(self, state: ProcessState) -> None:
         token = state.nodes[self.token]
-        token.tries = 0
+        token.tries, token.held_back = 0, False
         if token.queued:
             token.queued = False
             state.code_line.leave(token.id, state.waits_for_code)

@@ -288,8 +288,6 @@ story: Story = {
     "NodeTokenBacktracked": Fact("Token {token} is gone back from.", part="token", word="node"),
     "NodeTokenDelayed": Fact("Its guard is asked again at {until:moment}.", part="token", word="node"),
     "NodeTokenHeld": Fact("Its guard gave no answer: token {token} waits.", part="token", word="node"),
-    "NodeTokenHeldBack": Fact("A listener holds token {token} back.", part="token", word="node"),
-    "NodeTokenLetIn": Fact("Token {token} is let in.", part="token", word="node"),
     "NodeTokenCancelled": Fact("Token {token} is cancelled by token {by}.", part="token", word="node"),
     "WayBackTaken": Fact("Token {token} goes back to token {to}.", part="token", word="node"),
     "EnvironmentSet": Fact("Attribute {values} is written."),

@@ -10,7 +10,7 @@ from narval.core.engines.decision import element_of
 from narval.core.engines.events import Plain, Signalled
 from narval.core.errors import ElementError
 from narval.kinds.process.engine import conditions
-from narval.kinds.process.engine.changes import ListenerSet, NodeTokenLetIn
+from narval.kinds.process.engine.changes import ListenerSet
 from narval.kinds.process.engine.decision import (
     OperationRefused,
     ProcessDecision,
@@ -112,7 +112,6 @@ def _execute_token(decision: ProcessDecision, arguments: Arguments) -> Value:
         raise OperationRefused(
             "not-accepted", f"token {token.id} on {token.node} is not held back before its node"
         )
-    decision.change(NodeTokenLetIn(token.id))
     flow.execute(decision, decision.node(token), token)
     return {"token": token.id}
 

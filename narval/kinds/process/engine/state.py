@@ -74,7 +74,7 @@ class NodeToken(msgspec.Struct, omit_defaults=True, gc=False):
     cancelled: int = 0
     """The token that cancelled it; 0 for none."""
     held_back: bool = False
-    """True while a listener holds it back before its node."""
+    """True from its acceptance until its node is executed, which a listener may hold up."""
 
     @property
     def backtracked(self) -> bool:
@@ -352,6 +352,7 @@ class ProcessState(RunState, omit_defaults=True, gc=False):
 
     def deactivate(self, token: NodeToken) -> None:
         """Take a node token out of the indexes of active ones."""
+        token.held_back = False
         if token.queued:
             token.queued = False
             self.code_line.leave(token.id, self.waits_for_code)

@@ -132,8 +132,6 @@ def run_node(decision: ProcessDecision, node: Node, token: NodeToken) -> None:
         case "AcceptToken":
             if DELAY_EXECUTION not in decision.happens(changes.NodeTokenAccepted(token.id)):
                 execute(decision, node, token)
-            else:
-                decision.change(changes.NodeTokenHeldBack(token.id))
         case "DiscardToken":
             decision.stop_waiting(token)
             decision.happens(changes.NodeTokenDiscarded(token.id))
