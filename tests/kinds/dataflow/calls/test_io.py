@@ -189,6 +189,8 @@ def test_TA19_files_of_the_settings_are_sources(tmp_path: Path, kind: Any) -> No
     over, taken = drive(tmp_path, flow("""retrieve("s", "id = 'b'" : out)"""), sources=there)
     assert over.state == "done", over
     assert taken.rows.get("out", []) == [row for row in expected if row["id"] == "b"]
+    over, taken = drive(tmp_path, flow("""retrieve("s", "other = 'b'" : out)"""), sources=there)
+    assert (over.state, taken.rows) == ("failed" if kind == "csv" else "done", {}), over
 
 
 def test_TA19_a_line_that_is_no_json_is_told_with_its_number_and_the_others_are_read(tmp_path: Path) -> None:

@@ -327,7 +327,7 @@ def test_a_stored_dataflow_with_a_call_that_always_fails_can_still_be_read() -> 
 
 
 def test_an_empty_literal_may_have_any_attributes() -> None:
-    calls = 'select("n > 1", x : a) join("n = m", x, y : b) union((x, y) : c) difference(y, x : d)'
+    calls = 'select("n > 1", x : a) join("n = m", x, y : b) union((x, y) : u) select("n > 1", u : c) difference(y, x : d)'
     streams = 'makestream2("[]" : x) makestream2("[{\\"m\\": 1}]" : y)'
     assert faults(plan(f"{streams} {calls}", outputs="a, b, c, d")) == []
 

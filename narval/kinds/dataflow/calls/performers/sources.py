@@ -23,7 +23,15 @@ from narval.kinds.dataflow.calls.performers.functions import batch_from
 from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, in_batches
 from narval.kinds.dataflow.calls.performers.tools import FlowTools
 from narval.kinds.dataflow.calls.web import charset_of_file, text_of_page
-from narval.kinds.dataflow.engine.network.batches import FlowError, Row, Schema, TupleBatch, batch_of, slices
+from narval.kinds.dataflow.engine.network.batches import (
+    FlowError,
+    Row,
+    Schema,
+    TupleBatch,
+    batch_of,
+    position,
+    slices,
+)
 from narval.kinds.dataflow.engine.network.operators.flow_operator import chooser
 from narval.kinds.dataflow.engine.network.requests import OperatorRequest
 from narval.kinds.dataflow.language.code import DATAFLOW_CODE, DataflowDeclaration
@@ -119,7 +127,7 @@ def _chosen(source: FlowSource, text: str, reading: Reading, query: str) -> list
     """The tuples of a document that satisfy a query. Raises FlowError."""
     # An attribute that some tuples lack has no value in them, in any order.
     whole = batch_of(_read(source, text, reading))
-    return list(_satisfying(query, whole.schema, slices(whole.rows)))
+    return list(_satisfying(source, query, whole.schema, slices(whole.rows)))
 
 
 def csv_in_file(source: FlowSource, path: Path, reading: Reading, query: str) -> Iterator[TupleBatch]:
@@ -127,19 +135,24 @@ def csv_in_file(source: FlowSource, path: Path, reading: Reading, query: str) ->
     try:
         with path.open(encoding=charset_of_file(path), errors="replace", newline="") as file:
             schema, rows = _csv(source, file, reading)
-            yield from _satisfying(query, schema, in_batches(rows))
+            yield from _satisfying(source, query, schema, in_batches(rows))
     except OSError as error:
         raise FlowError("bad-source", f"{path}: {error}") from None
     except csv.Error as error:
         raise _not_read(source, error) from None
 
 
-def _satisfying(query: str, schema: Schema, batches: Iterable[list[Row]]) -> Iterator[TupleBatch]:
-    """The rows that satisfy a query, in batches. Raises FlowError."""
+def _satisfying(
+    source: FlowSource, query: str, schema: Schema, batches: Iterable[list[Row]]
+) -> Iterator[TupleBatch]:
+    """The rows that satisfy a query, in batches. Raises FlowError, in CSV also for a name of no column."""
     try:
         tests = parse_text("select", query) if query.strip() else ()
     except TextError as error:
         raise FlowError("wrong-query", error.message) from None
+    if source.kind == "csv" and schema:
+        for test in tests:
+            position(schema, test.attribute)
     for rows in batches:
         for test in tests:
             rows = chooser(test, schema)(rows)

@@ -188,9 +188,9 @@ def _of(port: str) -> Callable[[CallColumns], Columns]:
 
 
 def _all(given: CallColumns) -> Columns:
-    """The attributes of all inputs of a union, as far as they are known."""
-    sides = [columns for _, columns in given.each("in") if columns is not None]
-    return tuple(dict.fromkeys(name for columns in sides for name in columns)) if sides else None
+    """The attributes of all inputs of a union, if all are known."""
+    sides = [columns or () for _, columns in given.each("in")]
+    return tuple(dict.fromkeys(name for columns in sides for name in columns)) if all(sides) else None
 
 
 def _same(given: CallColumns) -> Columns:
