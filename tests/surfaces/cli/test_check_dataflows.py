@@ -60,10 +60,10 @@ def test_T9_all_faults_of_a_file_are_told_at_once(home: Path) -> None:
 def test_TA9_a_join_of_all_with_all_is_warned_of(home: Path) -> None:
     status, lines = checked(home, GOOD)
     assert status == 0
-    assert lines[0] == (
+    assert (
         "recipes/flats.plan:7:5: warning: join: an empty condition joins each tuple with all of the other side; "
         "write union to have those of both, or a condition"
-    )
+    ) in lines
 
 
 def test_TA13_a_union_of_tuples_that_lack_an_attribute_is_warned_of(home: Path) -> None:
