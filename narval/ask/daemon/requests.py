@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from typing import Any
 
 from narval.agent.agent import AgentState
 from narval.agent.run import Run
+from narval.agent.run_table import MOST_FAILURES
 from narval.ask import json_forms
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.registry import operation
@@ -72,13 +72,23 @@ async def log(daemon: Daemon, after: int = 0, wait: float = 0.0, lines: int = 20
 
 
 async def work(daemon: Daemon, *, until_idle: bool = False, timeout: float | None = None) -> dict[str, Any]:
-    """Run the daemon until it is stopped, idle or out of time; returns the summary for `narval run`."""
-    failed: deque[dict[str, Any]] = deque(maxlen=FAILED_KEPT)  # forms, not agents, which may become passive
+    """Run the daemon until it is stopped, idle or out of time; returns the summary for `narval run`.
+
+    The summary has also the runs that failed in its first turns, before this was called.
+    """
+    failed: dict[tuple[str, int], dict[str, Any]] = {}  # forms, not agents, which may become passive
 
     def note(host: AgentHost, run: Run) -> None:
         if run.phase == "failed":
-            failed.append(_of(host.agent, json_forms.run(host.agent, run)))
+            name = host.agent.store.identity().name
+            failed[name, run.eid] = _of(host.agent, json_forms.run(host.agent, run))
+            if len(failed) > FAILED_KEPT:
+                del failed[next(iter(failed))]
 
+    for host in (daemon.agents.own, *daemon.agents.supervisor.hosts):
+        for run in reversed(host.agent.runs.latest_failures(MOST_FAILURES)):
+            if (run.ended or 0.0) >= daemon.main_loop.since:
+                note(host, run)
     daemon.main_loop.on_end.append(note)
     try:
         summary = await daemon.main_loop.run(until_idle=until_idle, timeout=timeout)
@@ -88,7 +98,7 @@ async def work(daemon: Daemon, *, until_idle: bool = False, timeout: float | Non
         "idle": summary.idle,
         "timed_out": summary.timed_out,
         "stopped_by": daemon.stop.by or None,
-        "failed": list(failed),
+        "failed": list(failed.values()),
         "later": [
             _of(due.agent, json_forms.later(due.agent, due.at, due.key, due.job)) for due in summary.later
         ],

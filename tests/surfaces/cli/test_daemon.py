@@ -101,6 +101,16 @@ def test_run_until_idle_ends_and_tells_which_runs_failed(home: Path) -> None:
     assert narval(home, "run", "--until-idle").exit_code == 0
 
 
+def test_a_run_that_fails_as_the_daemon_starts_is_told_too(home: Path) -> None:
+    (home / "recipes/bad.xml").write_text(
+        '<recipe group="t" name="bad" start_step="a" end_step="a">'
+        '<step id="a" type="action" target="basic.error"/></recipe>'
+    )
+    well(home, "start", "t.bad")
+    result = narval(home, "run", "--until-idle", "--json")
+    assert (result.exit_code, [run["name"] for run in json.loads(result.stdout)["failed"]]) == (1, ["t.bad"])
+
+
 def test_run_as_json_gives_one_object_and_nothing_else(home: Path) -> None:
     well(home, "start", "demo.fail")
     result = narval(home, "run", "--until-idle", "--json")
