@@ -80,6 +80,8 @@ class Home:
     memory = _part("data", "memory.xml")
     """The file that declares elements (N4)."""
     var, store, log = _part("var"), _part("var", "store.db"), _part("var", "narval.log")
+    removed = _part("var", "removed")
+    """The backups of removed agents."""
 
     def __init__(self, path: Path | str) -> None:
         self.folder = os.path.abspath(os.path.expanduser(path))

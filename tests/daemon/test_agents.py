@@ -17,8 +17,10 @@ from narval.agent.loop import Request
 from narval.ask.asker import PROGRAM
 from narval.ask.daemon.requests import work
 from narval.ask.operations import invoke
-from narval.core.errors import NarvalError, RequestError, SettingsError
+from narval.core.errors import NarvalError, RequestError, SettingsError, StoreError
 from narval.daemon.daemon import Daemon
+from narval.store.backups.restore import opened as backup_opened
+from narval.store.backups.restore import restore_agent
 from narval.store.batch import AgentRow
 from narval.system.clock import SimulatedClock
 from tests.daemon.at_work import Killed, Scene, in_a_loop, watched_commits
@@ -363,6 +365,33 @@ async def test_G20_an_agent_with_runs_under_way_is_removed_only_at_once(scene: S
     assert [row.name for row in daemon.store.agents()] == ["narval"]
     with pytest.raises(RequestError, match="always active"):
         await ask(daemon, "", "remove_agent", name="narval")
+    await scene.end()
+
+
+@in_a_loop
+async def test_G20_a_backup_is_written_before_an_agent_is_removed(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon = await opened(scene, "ada")
+    await ask(daemon, "ada", "start", name="w.takes")
+
+    def fail(*_: object) -> None:
+        raise StoreError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("narval.ask.daemon.agents.back_up", fail)
+        with pytest.raises(StoreError, match="the disk is full"):
+            await ask(daemon, "", "remove_agent", name="ada", now=True)
+    await ask(daemon, "ada", "add", elements=[b"<mail n='1'/>"])
+    await daemon.main_loop.until_idle()
+    assert len(await acks(daemon, "ada")) == 1, "it stays, and goes on"
+    answer = await ask(daemon, "", "remove_agent", name="ada")
+    await scene.end()
+    with backup_opened(Path(answer["backup"])) as backup:
+        restore_agent(scene.home.store, backup, "ada", "eve", lambda rows: None)
+    daemon = await scene.open()
+    await ask(daemon, "", "resume", name="eve")
+    assert len(await acks(daemon, "eve")) == 1
     await scene.end()
 
 

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from functools import lru_cache, partial
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
@@ -30,9 +31,13 @@ from narval.daemon.dropped.drop_folder import standing
 from narval.files.agents.collections import AGENTS
 from narval.files.agents.folders import collections_text, make_folder
 from narval.files.agents.settings import AGENT_FILE, LIMITS, SETTINGS, AgentSettings, parse_stored_settings
+from narval.store.backups.backup import back_up
 from narval.store.batch import ACTIVE, SUSPENDED, AgentRow
 
-if TYPE_CHECKING:  # only a shared store has a fleet
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from narval.files.home import Home
     from narval.store.postgresql.leases import DaemonRow, Ownership
 
 A_DAY = 86_400.0
@@ -291,12 +296,32 @@ def _check_may_move(daemon: Daemon, name: str) -> None:
 
 @operation("write")
 async def remove_agent(daemon: Daemon, name: str, now: bool = False) -> dict[str, Any]:
-    """Remove an agent with everything it has; one with runs under way only with `now`."""
+    """Remove an agent with everything it has; one with runs under way only with `now`.
+
+    A backup of it is written first: `backup` is that file, for `narval restore`; null for a store in memory.
+    """
     if name in daemon.files.snapshot.agents:
         raise RequestError(f"{name} is there as long as its folder {AGENTS}/{name} is; move that away first")
     await daemon.agents.here(name)
-    await daemon.agents.remove(name, now=now)
-    return {"name": name, "removed": True}
+    file, keep = None, None
+    if daemon.home is not None and not daemon.store.is_volatile:
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
+        file = daemon.home.removed / f"{name}-{stamp}.db"
+        keep = partial(asyncio.to_thread, _back_up, daemon, daemon.home, file, name)
+    await daemon.agents.remove(name, now=now, keep=keep)
+    return {"name": name, "removed": True, "backup": None if file is None else str(file)}
+
+
+def _back_up(daemon: Daemon, home: Home, file: Path, name: str) -> None:
+    """Write an agent to a file, as `narval backup` does. Raises StoreError."""
+    file.parent.mkdir(mode=0o700, exist_ok=True)
+    saved, settings = daemon.store.keep(), daemon.files.settings
+    where = settings.store or saved or home.store
+    try:
+        back_up(where, file, lambda: True, settings.name, (name,), lambda rows: None)
+    finally:
+        if saved is not None:
+            saved.unlink(missing_ok=True)
 
 
 def _form(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from itertools import groupby, takewhile
@@ -273,10 +273,13 @@ class Agents:
             raise RequestError(f"{name} still has work: events to deliver, or running code of a process")
         return self.rows[name]
 
-    async def remove(self, name: str, *, now: bool = False) -> None:
+    async def remove(
+        self, name: str, *, now: bool = False, keep: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
         """Remove an agent with everything that it has; one with active runs only with `now`.
 
-        Raises RequestError.
+        Before, `keep` may write it elsewhere: by then it does nothing more. If that fails, it stays. Raises
+        RequestError, and what `keep` raises.
         """
         peer = self.rows.get(name) if stands_for_peer(name) else None
         row = peer if peer is not None else await self.here(name)
@@ -285,6 +288,8 @@ class Agents:
             runs = f"{active} run{'s' * (active > 1)}"
             raise RequestError(f"{name} has {runs} under way; cancel them, or have it go at once (--now)")
         await self.supervisor.settled(name)
+        if keep is not None:
+            await self._keep(row, keep)
         mail, asked = self.own.mail, list(self._asked_of(row))
         left = self._store.letters.messages(row.agent)
         ended = frozenset[str]() if peer is None else answered(self._store.of(row.agent))
@@ -302,6 +307,20 @@ class Agents:
             await self.own.submit(leave)
         await self.supervisor.calls.ended(row.agent)
         mail.office.forget(row.agent)
+
+    async def _keep(self, row: AgentRow, keep: Callable[[], Awaitable[None]]) -> None:
+        """Write an agent elsewhere while it is suspended; if that fails, it continues."""
+        await self.supervisor.suspend(row._replace(state=SUSPENDED, why="it is being removed", wake_at=None))
+        try:
+            await self.own.submit(lambda turn: None)  # what it decided last is recorded by then
+            await keep()
+        except BaseException:
+            if row.state == SUSPENDED:
+                self.rows.note(row)
+            else:
+                await self.supervisor.resume(row)
+                self.supervisor.need(row.name, at_once=True)
+            raise
 
     def _asked_of(self, row: AgentRow) -> Iterator[tuple[str, str]]:
         """The calls that others wait for this agent to answer: the caller, and the id of the call (G34)."""

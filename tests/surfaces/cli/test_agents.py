@@ -42,7 +42,9 @@ def test_G20_agents_are_added_listed_suspended_resumed_and_removed(place: Path) 
     assert listed[0].split()[:5] == ["agent", "state", "elements", "runs", "calls"]
     assert "on leave" in listed[3]
     assert well(place, "agents", "resume", "bob") == "bob is active\n"
-    assert well(place, "agents", "remove", "bob") == "bob is removed\n"
+    removed, how = well(place, "agents", "remove", "bob").splitlines()
+    assert removed == "bob is removed"
+    assert Path(how.rpartition("narval restore ")[2].removesuffix(" --agent bob")).is_file()
     assert [row["name"] for row in data(place, "agents")] == ["narval", "ada"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
@@ -252,8 +253,16 @@ def move(answer: Row) -> None:
 @name_argument
 @click.option("--now", is_flag=True, help="Although runs of it are under way.")
 def remove(answer: Row) -> None:
-    """Remove an agent with everything it has."""
-    click.echo(f"{answer['name']} is removed")
+    """Remove an agent with everything it has.
+
+    A backup of it is written first, into var/removed/ of the home, and stays there: delete it when you no
+    longer need it.
+    """
+    name = clean(answer["name"])
+    click.echo(f"{name} is removed")
+    if file := answer.get("backup"):
+        how = f"narval restore {shlex.quote(file)} --agent {name}"
+        click.echo(f"to put it back, while no daemon runs: {how}")
 
 
 for _below in (add, show, messages, settings, suspend, resume, passivate, move, remove):
