@@ -124,16 +124,15 @@ class PassingOn:
         """Notify the home's own agent, and the sender there named `name`, of what a backup has lost."""
         sender_id, first, last, what = difference
         numbers = f"message {first}" if first == last else f"messages {first} to {last}"
+        are = "is" if first == last else "are"
         whose = f"{numbers} of {name}{AT}{self._peer}" if name else f"{numbers} of {self._peer} itself"
         if what == "lost":
-            here = f"a backup of this home was put back: {whose} are lost, which it had taken"
-            there = (
-                f"a backup of the other home was put back: {numbers} of {name} are lost, which it had taken"
-            )
+            restored = "home was put back, which had taken"
+            here = f"a backup of this {restored} {whose}: {numbers} {are} lost"
+            there = f"a backup of the other {restored} {numbers} of {name}: {numbers} {are} lost"
         else:
-            here = (
-                f"a backup of {self._peer} was put back: this home has {whose}, and there they are forgotten"
-            )
+            has = f"this home has {whose}, which it has forgotten"
+            here = f"a backup of {self._peer} was put back: {has}"
             there = f"a backup of this home was put back: the other home has {numbers} of {name} of before"
         log.error("the link with %s: %s", self._peer, here)
         own = self._office.addresses.find(self._home)

@@ -8,10 +8,13 @@ import math
 from typing import Annotated
 
 import msgspec
+from lxml import etree
 
 from narval.agent.turn import Turn
 from narval.calls.leaving import addressed
 from narval.core.agent_name import AT, peer_of
+from narval.core.elements.canonical import canonical
+from narval.core.elements.element import parse
 from narval.core.elements.own_elements import make_error
 from narval.core.engines.commands import Call
 from narval.core.engines.events import Failure, Returned
@@ -101,6 +104,20 @@ def undelivered_notice(receiver: str, envelope: Envelope, refusal: Refusal) -> b
         plan=envelope.run or None,
         step=envelope.step,
     )
+
+
+def notice_of_peer(data: bytes, peer: str) -> bytes:
+    """The error element that a peer sent, which names the peer, and its agent as it is called here."""
+    root = parse(data)
+    receiver = root.get("receiver", "")
+    if receiver:
+        root.set("receiver", f"{receiver}{AT}{peer}")
+        message = root.find("message")
+        if message is not None and (message.text or "").startswith(f"{receiver} "):
+            message.text = f"{receiver}{AT}{peer}{(message.text or '')[len(receiver) :]}"
+    else:
+        root.set("peer", peer)
+    return canonical(etree.tostring(root, encoding="utf-8"))
 
 
 AWAITED = "awaited"

@@ -31,7 +31,7 @@ from narval.core.elements.own_elements import read_error
 from narval.core.engines.commands import Call
 from narval.core.engines.events import Caller, Cancelled, Failure
 from narval.core.errors import ElementError, UnreadableError
-from narval.daemon.messages.delivery_reports import keep_letter, settle_call
+from narval.daemon.messages.delivery_reports import keep_letter, notice_of_peer, settle_call
 from narval.daemon.messages.envelope import (
     ELEMENT,
     RECEIPT,
@@ -114,6 +114,8 @@ def take_notice(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envel
     """Add the error element for a message that was not taken (G32); a call that waits for it fails. For a
     call to another agent, only its run is notified.
     """
+    if peer := peer_of(envelope.sender):
+        row = row._replace(data=notice_of_peer(row.data, peer))
     found = receiver.calls.waiting(row.id)
     if found is not None and found[1].agent and take_undelivered(receiver, turn, row, envelope.sender):
         return None
@@ -121,7 +123,7 @@ def take_notice(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envel
     turn.add(row.data, origin)
     if envelope.letter:
         with suppress(UnreadableError):
-            keep_letter(turn, receiver.outbox.sender, peer_of(envelope.sender), row.id, envelope.letter)
+            keep_letter(turn, receiver.outbox.sender, peer, row.id, envelope.letter)
     _, why, _ = read_error(Element(0, row.data))
     problem = Failure("undelivered", why, final=True)
     settle_call(receiver.outbox, turn, envelope.run, row.id, problem, sender=envelope.sender)

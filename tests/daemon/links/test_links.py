@@ -132,8 +132,10 @@ async def test_G32_what_the_peer_does_not_take_comes_back_as_a_dead_letter(homes
     await homes.send("home", "shop@office", "<secret/>", "<start-plan recipe='m.waits'/>")
     await homes.send("home", "nobody@office", "<order/>")
     await homes.exchange()
-    errors = [error["xml"] for error in await homes.memory("home", "error[@type='undelivered']")]
-    assert len(errors) == 3
+    errors = await homes.memory("home", "error[@type='undelivered']")
+    shop = [error for error in errors if 'receiver="shop@office"' in error["xml"]]
+    assert (len(errors), len(shop)) == (3, 2)
+    assert all("<message>shop@office did not take it: " in error["xml"] for error in shop)
     letters = await homes.ask("home", "letters", dead=True)
     assert [(row["to"], row["element"]) for row in letters] == [
         ("nobody@office", "order"),
@@ -517,6 +519,8 @@ async def test_G42_a_backup_that_is_put_back_is_told_on_both_sides(
         [1],
         [1],
     ]
+    for name, errors in texts.items():
+        assert all(f'peer="{OTHER[name]}"' in error["xml"] for error in errors)
     lost = which == "office"
     assert all(('what="lost"' in error["xml"]) is lost for errors in texts.values() for error in errors)
     orders = [order["xml"].partition('n="')[2] for order in await homes.memory("office", "order", "shop")]
