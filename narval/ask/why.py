@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import chain
 from typing import Any
 
@@ -29,12 +30,13 @@ from narval.ask.runs.waiting import waits_of
 from narval.ask.text import text_of
 from narval.ask.titles import TITLED, place_of, titles
 from narval.ask.withholding import Secrets, check_told, relatives_told, waits_told
+from narval.calls.leaving import addressed
 from narval.core.agent_name import peer_of
 from narval.core.elements.element import parse
 from narval.core.engines.commands import SEND, SIGNAL, Call
 from narval.core.engines.engine import Diagnoses, Wait, with_failed_parts
 from narval.core.engines.story import Words, joined
-from narval.core.errors import RequestError
+from narval.core.errors import ActionError, RequestError
 from narval.core.source.secrets import without_secrets
 from narval.daemon.agents.lifecycle import ELSEWHERE
 from narval.daemon.daemon import Daemon
@@ -77,6 +79,8 @@ async def _explained(daemon: Daemon, run: Run, left: int, id: str | None = None)
             call["place"] = place
         elif room := daemon.host.mail.waiting.get(call["call"]):
             call["place"] = room
+        elif run.calls[call["call"]].kind == SEND:
+            call.update(await _untaken(daemon, run.calls[call["call"]]))
     return answer
 
 
@@ -88,21 +92,12 @@ async def _whereabouts(daemon: Daemon, call: Call, left: int) -> dict[str, Any]:
     daemon of the store has the agent, `home` is that daemon's, or null while none has it. For an agent of a
     peer, it says whether the peer has the call, and why the link delivers nothing.
     """
-    whereabouts: dict[str, Any] = {"agent": call.agent, "run": None, "since": None}
-    row, own = daemon.host.mail.office.addresses.find(call.agent), daemon.agents.own
+    row, id = daemon.host.mail.office.addresses.find(call.agent), daemon.host.mail.calls.id_of(call)
     if row is None:
-        return {**whereabouts, "state": "gone"}
-    if peer := peer_of(call.agent):
-        return {**whereabouts, **_at_peer(daemon, peer, row, daemon.host.mail.calls.id_of(call))}
-    is_own = row.agent == own.agent.store.agent
-    whereabouts["agent_state"] = ACTIVE if is_own else daemon.agents.state_of(row)
-    if whereabouts["agent_state"] == ELSEWHERE and (leases := daemon.store.leases) is not None:
-        there = await asyncio.to_thread(leases.find, call.agent)
-        whereabouts["home"] = there[1].home if there is not None and there[1] is not None else None
-    id = daemon.host.mail.calls.id_of(call)
-    waiting = (message for message in daemon.store.letters.messages(row.agent) if message.id == id)
-    if (message := next(waiting, None)) is not None:
-        return {**whereabouts, "since": moment(message.at), "state": "untaken"}
+        return {"agent": call.agent, "run": None, "since": None, "state": "gone"}
+    whereabouts = await _taken_or_not(daemon, call.agent, row, id)
+    if whereabouts["state"] == "untaken" or peer_of(call.agent):
+        return whereabouts
     async with daemon.of(call.agent, reads=True) as other:
         eid = other.agent.runs.by_call.get(id)
         if eid is None:
@@ -113,17 +108,35 @@ async def _whereabouts(daemon: Daemon, call: Call, left: int) -> dict[str, Any]:
         return {**whereabouts, **answering, "waiting": reasons["waiting"]}
 
 
-def _at_peer(daemon: Daemon, peer: str, row: AgentRow, id: str) -> dict[str, Any]:
-    """The whereabouts of a call at an agent of a peer, by the id of its message: `untaken`, or `there`."""
-    link = next((link for link in links_of(daemon) if link["peer"] == peer), None)
-    waiting = (message for message in daemon.store.letters.messages(row.agent) if message.id == id)
-    since = next((moment(message.at) for message in waiting), None)
-    return {
-        "state": "there" if since is None else "untaken",
-        "since": since,
-        "link": link["state"] if link is not None else None,
-        "why": link["why"] if link is not None else None,
-    }
+async def _untaken(daemon: Daemon, call: Call) -> dict[str, Any]:
+    """The first receiver that has not taken what a call sends, as `at`; nothing if all have taken it."""
+    find, id = daemon.host.mail.office.addresses.find, daemon.host.mail.calls.id_of(call)
+    with suppress(ActionError):  # what it sends is forgotten, with its receivers
+        for name in dict.fromkeys(name for name, _ in addressed(daemon.agent.memory, call)):
+            if (row := find(name)) is not None:
+                at = await _taken_or_not(daemon, name, row, id)
+                if at["state"] == "untaken":
+                    return {"at": at}
+    return {}
+
+
+async def _taken_or_not(daemon: Daemon, name: str, row: AgentRow, id: str) -> dict[str, Any]:
+    """The agent that a call sends a message, by the id of the call: its state, or that of the link with its
+    home, and whether it has taken the message: `untaken` since a moment, or `there`.
+    """
+    messages = daemon.store.letters.messages(row.agent)
+    since = next((moment(message.at) for message in messages if message.id.partition("/")[0] == id), None)
+    state = "there" if since is None else "untaken"
+    whereabouts: dict[str, Any] = {"agent": name, "run": None, "since": since, "state": state}
+    if peer := peer_of(name):
+        link = next((link for link in links_of(daemon) if link["peer"] == peer), {"state": None, "why": None})
+        return {**whereabouts, "link": link["state"], "why": link["why"]}
+    is_own = row.agent == daemon.agents.own.agent.store.agent
+    whereabouts["agent_state"] = ACTIVE if is_own else daemon.agents.state_of(row)
+    if whereabouts["agent_state"] == ELSEWHERE and (leases := daemon.store.leases) is not None:
+        there = await asyncio.to_thread(leases.find, name)
+        whereabouts["home"] = there[1].home if there is not None and there[1] is not None else None
+    return whereabouts
 
 
 def explain(
@@ -145,7 +158,8 @@ def explain(
         if reason is None:
             parts = engine.parts(definition, state)
             ids = ", ".join(row["id"] for rows in parts.values() for row in rows)
-            raise RequestError(f"run {run.eid} of {run.name} has no {identifier!r}; it has {ids}")
+            what = f"there is no {identifier!r:.80} in run {run.eid} of {run.name}"
+            raise RequestError(f"{what}; it has {ids}")
         looked_at = {wait.id for wait in diagnosed}
         own = [wait for wait in waits if wait.id == identifier or (wait.conditions and wait.id in looked_at)]
         of_now = {wait.id for wait in own if wait.conditions}

@@ -230,6 +230,10 @@ async def test_G27_a_step_may_wait_until_all_is_taken(scene: Scene) -> None:
     run = await run_of(daemon, "m.awaits", "<order n='1'/>", "<order n='2'/>")
     assert numbers(await memory(daemon, "shop", "order")) == ["1", "2"]
     assert (await ask(daemon, "", "show", run=run))["state"] == "running"
+    [wait] = (await ask(daemon, "", "why", run=run))["waiting"]
+    at = wait["calls"][0]["at"]
+    assert (at["agent"], at["state"], at["agent_state"]) == ("billing", "untaken", "suspended")
+    assert at["since"] is not None
     await scene.end()
     daemon = await scene.open()
     await daemon.main_loop.until_idle()
