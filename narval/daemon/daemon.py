@@ -293,6 +293,9 @@ async def _started(
             from narval.daemon.fleet.joining import join_store
 
             renewer = await join_store(home, settings, store, clock, starting, closing, note, **how)
+        if home is not None:
+            load_people(home.path)  # a file with faults is refused; a query goes on without it
+            load_trust(home.path)
         daemon = _on_home(home, settings, store, clock, closing, renewer, record_only=record_only)
         await daemon._resumed()
         if lost:
@@ -315,13 +318,13 @@ def _on_home(
     *,
     record_only: bool,
 ) -> Daemon:
-    """Make the daemon of a home, or of one in memory, with its definitions read."""
-    people = load_people(home.path if home is not None else None)
-    snapshot = Snapshot(AgentFiles(declared=[]), settings, people)
+    """Make the daemon of a home, or of one in memory, with its definitions read. `settings` apply where the
+    file of the home has faults.
+    """
+    snapshot = Snapshot(AgentFiles(declared=[]), settings, load_people(None))
     if home is not None:
-        load_trust(home.path)  # refuses a file with faults; the snapshot reads it itself
-        reading = Reading(home.path, stored=partial(stored_files, store))
-        snapshot = reading.snapshot()
+        before = Snapshot(settings=settings, people=snapshot.people)
+        snapshot = Reading(home.path, before, partial(stored_files, store)).snapshot()
     return assemble(home, store, snapshot, clock, closing=closing, record_only=record_only, renewer=renewer)
 
 

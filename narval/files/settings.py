@@ -194,6 +194,21 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
         """
         return toml.required(read_settings(home))
 
+    @classmethod
+    def for_query(cls, home: Path) -> Settings:
+        """The settings of a home, in which those with faults have their defaults.
+
+        Raises SettingsError if the faults leave open where its store is, or which agent is its own.
+        """
+        file = toml.TomlFile.of(home / FILE, FILE)
+        try:
+            settings = _settings(home, file)
+        except Exception:
+            return cls.load(home)  # raises what is wrong
+        read = ((file.table.get(key), getattr(settings, key)) for key in ("store", "name"))
+        is_placed = all(text in (None, "", value) for text, value in read)
+        return settings if file.table and is_placed else cls.load(home)
+
     @property
     def usual(self) -> AgentSettings:
         """The settings of an agent without settings of its own."""

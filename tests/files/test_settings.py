@@ -46,6 +46,17 @@ def test_a_home_needs_no_settings(tmp_path: Path) -> None:
     assert parsed("") == Settings()
 
 
+def test_a_query_goes_on_where_some_settings_have_faults(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    file = tmp_path / FILE
+    file.write_text('name = "clerk"\nbogus = 1\nthreads = "many"\n')
+    assert Settings.for_query(tmp_path) == Settings(name="clerk")
+    for text in ("name = [", "store = 3", 'name = "A B"\nbogus = 1'):
+        file.write_text(text)
+        with pytest.raises(SettingsError):
+            Settings.for_query(tmp_path)
+
+
 def test_every_setting_is_read() -> None:
     settings = parsed("""
         name = "clerk"

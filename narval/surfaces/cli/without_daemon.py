@@ -66,7 +66,7 @@ class HomeView:
     async def _answer(self, method: str, params: dict[str, Any]) -> Any:
         if self._daemon is None:
             with suspended():
-                home, settings = self._home, Settings.load(self._home.path)
+                home, settings = self._home, Settings.for_query(self._home.path)
                 where = settings.store or home.store
                 if not settings.store:
                     refuse_lost_store(home)
