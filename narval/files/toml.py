@@ -385,4 +385,5 @@ def _shown(path: Inner) -> str:
 
 
 def _either(words: tuple[str, ...]) -> str:
+    words = tuple(word or '""' for word in words)
     return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]

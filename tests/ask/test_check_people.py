@@ -33,7 +33,7 @@ def test_P14_C9_ways_of_writing_want_a_server(tmp_path: Path) -> None:
     assert by_chat in output
     with (home / "etc" / "narval.toml").open("a") as file:
         file.write('[mail]\nfrom = "narval@example.org"\nhost = "smtp.example.org"\n')
-        file.write('[chats.phone]\nkind = "xmpp"\n')
+        file.write('[chats.phone]\nkind = "telegram"\nsecret = "s"\n')
     output = command(home, "check").output
     assert by_mail not in output
     assert by_chat not in output

@@ -225,9 +225,12 @@ def test_a_reminder_that_cannot_be_read_fails_with_what_is_wrong(home: HomeInTim
     assert kinds == {"bad-reminder", "no-date"}
 
 
+PHONE = 'kind = "xmpp"\nuser = "home@example.org"\nsecret = "s"\n'
+
+
 def test_one_that_was_set_in_a_chat_is_told_there(home: HomeInTime) -> None:
     settings = home.path / "etc/narval.toml"
-    home.write("etc/narval.toml", f'{settings.read_text()}[chats.phone]\nkind = "xmpp"\n')
+    home.write("etc/narval.toml", f"{settings.read_text()}[chats.phone]\n{PHONE}")
     address = 'web = "person"\nchat = ["xmpp:ann@example.org"]\nquiet = "17:00-18:00"\n'
     home.write("etc/people.toml", PEOPLE.replace('web = "person"\n', address, 1))
     with home.open() as agent:

@@ -27,6 +27,15 @@ CHAT_KINDS: dict[str, str] = {
 _SERVERS = {"telegram": "https://api.telegram.org"}
 """The servers of the kinds that have only one."""
 
+NEEDED: dict[str, dict[str, str]] = {
+    "xmpp": {"user": "narval@example.org", "secret": "CHAT_PASSWORD"},
+    "matrix": {"server": "https://matrix.example.org", "secret": "CHAT_PASSWORD"},
+    "telegram": {"secret": "TELEGRAM_TOKEN"},
+}
+"""The keys without which a kind cannot log in, each with an example. That of an access token of Matrix needs
+no user.
+"""
+
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 _name = toml.fitting(
@@ -98,6 +107,11 @@ def read_chats(file: toml.TomlFile, services: Sequence[AnyService]) -> tuple[Cha
             there = closest(model, models) or f"; write a table [models.{model}]"
             message = f"{CHATS}.{name}.model: there is no model {model!r:.80}{there}"
             file.note((CHATS, name, "model"), message, of_value=True)
+        elif missing := {
+            key: text for key, text in NEEDED.get(values["kind"], {}).items() if not values.get(key)
+        }:
+            examples = " and ".join(f'{key} = "{text}"' for key, text in missing.items())
+            file.note((CHATS, name), f"{CHATS}.{name}: expected also {examples}, found {', '.join(values)}")
         else:
             chats.append(ChatSettings(name=name, **values))
     return tuple(chats)

@@ -44,6 +44,7 @@ timezone = "UTC"
 [chats.phone]
 kind = "xmpp"
 user = "home@example.org"
+secret = "CHAT_PASSWORD"
 rooms = ["team@rooms.example.org"]
 """
 RECIPES = """<cookbook group="w">
@@ -389,7 +390,7 @@ def test_C12_a_call_that_is_made_again_at_another_chat_sends_once(home: Home) ->
 
     home.agent.runner.run(send())
     settings = home.path / "etc/narval.toml"
-    settings.write_text(SETTINGS + '[chats.second]\nkind = "telegram"\n')
+    settings.write_text(SETTINGS + '[chats.second]\nkind = "telegram"\nsecret = "TELEGRAM_TOKEN"\n')
     home.ask("reload")
     home.agent.runner.run(send())
     assert [row["id"] for row in home.outgoing()] == ["a.7"]

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from narval.files.outside.chats import CHAT_KINDS, ChatSettings
+from narval.files.outside.chats import CHAT_KINDS, NEEDED, ChatSettings
 from narval.surfaces.chat.contract import (
     CAPABILITIES,
     AmbiguousError,
@@ -144,3 +144,4 @@ def use_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the stand-in be a kind."""
     SERVICES.clear()
     monkeypatch.setitem(CHAT_KINDS, STAND_IN, __name__)
+    monkeypatch.setitem(NEEDED, STAND_IN, {})

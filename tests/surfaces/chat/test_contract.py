@@ -48,6 +48,18 @@ def test_C1_a_table_is_read() -> None:
         ("[chats.Phone]\nkind = 'xmpp'", "1:8: chats.Phone: expected a name of at most 32 small letters"),
         ("[chats.phone]", '1:8: chats.phone: expected kind = "xmpp or matrix or telegram", found nothing'),
         ("[chats.phone]\nkind = 'smoke'", "2:8: chats.phone.kind: expected a kind of chat, xmpp or matrix"),
+        (
+            "[chats.phone]\nkind = 'telegram'",
+            '1:8: chats.phone: expected also secret = "TELEGRAM_TOKEN", found kind',
+        ),
+        (
+            "[chats.phone]\nkind = 'matrix'",
+            '1:8: chats.phone: expected also server = "https://matrix.example.org" and secret = "CHAT_',
+        ),
+        (
+            "[chats.phone]\nkind = 'matrix'\nstrangers = 'all'",
+            "3:13: chats.phone.strangers: expected \"\" or element, found 'all'",
+        ),
         ("[chats.phone]\nkind = 'xmpp'\nrooms = ['']", "3:10: chats.phone.rooms: expected a text, found"),
         (
             "[chats.phone]\nkind = 'matrix'\nserver = 'http://chat.example.org'",
