@@ -26,7 +26,7 @@ from narval.core.definitions.suggestions import closest
 from narval.core.elements import changes
 from narval.core.elements.element import Origin
 from narval.core.elements.names import CONTROLS, is_sending
-from narval.core.errors import RequestError
+from narval.core.errors import RequestError, SettingsError
 from narval.core.memory.labels import ENDORSED, endorsement
 from narval.core.trust.prospects import (
     CallProspect,
@@ -69,24 +69,29 @@ async def rules(daemon: Daemon, name: str = "") -> dict[str, Any]:
     """The rules of the home about what may go where, in order; with the name of an action or a definition,
     those that may apply to its calls.
 
-    `calls` counts the calls that each rule has judged since the agent became active, and `last` is the moment
-    of the last one; neither is stored. `file` is null in a home without rules. `faults` are those of the
-    current file: while it has any, the last good rules apply.
+    `calls` counts the calls that each rule has judged since the agent became active, `since` is that moment
+    (null where no daemon runs), and `last` the moment of the last call; none is stored. `file` is null in a
+    home without rules. `faults` are those of the current file: while it has any, the last good rules apply.
     """
     agent = daemon.agent
     home_rules = agent.lookup.rules
     if name and agent.library.find(name) is None:
         names = [definition.full_name for definition in agent.library]
         raise RequestError(f"there is no action or definition {name!r}{closest(name, names)}")
+    faults = [fault for fault in daemon.files.faults if fault.path == TRUST_FILE]
+    since = None if daemon.record_only else json_forms.moment(agent.clockwork.since)
     if home_rules is None:
-        return {"file": None, "rules": [], "secret": [], "known": [], "faults": []}
+        if faults:
+            raise SettingsError("\n".join(map(str, faults)))
+        return {"file": None, "rules": [], "secret": [], "known": [], "faults": [], "since": since}
     about = [rule for rule in home_rules.rules if _is_about(rule, name, agent)]
     return {
         "file": TRUST_FILE,
         "rules": [_rule(rule, agent.lookup.rule_uses.of(rule)) for rule in about],
         "secret": [{"name": name, "match": pattern.text} for name, pattern in home_rules.secrets],
         "known": [{"name": name, "values": pattern.text} for name, pattern in home_rules.known.items()],
-        "faults": [json_forms.fault(fault) for fault in daemon.files.faults if fault.path == TRUST_FILE],
+        "faults": list(map(json_forms.fault, faults)),
+        "since": since,
     }
 
 

@@ -148,6 +148,10 @@ def _print_rules(answer: Row) -> None:
             click.echo(clean(f"{word} {row['name']}: {row[key]}"))
     rules = [{**rule, "place": f"{answer['file']}:{rule['line']}"} for rule in answer["rules"]]
     listing(_COLUMNS, rules, f"no rule of {answer['file']} is about it")
+    if rules and answer.get("since"):
+        click.echo(f"calls are counted since {moment_in_zone(answer['since'])}, when the agent became active")
+    elif rules:
+        click.echo("calls are counted only while a daemon runs")
     if answer["faults"]:
         click.echo(f"\n{answer['file']} has faults; the rules above stay active until they are corrected:")
         for fault in answer["faults"]:
