@@ -66,7 +66,8 @@ def _check(attributes: Mapping[str, str], path: Path, root: Path, home: Path) ->
     written, folder = attributes["path"], attributes.get("folder", "")
     if path.name in ("", "..") or path == root or not path.is_relative_to(root):
         within = f"the folder {folder}" if folder else "the home"
-        message = f"expected a path inside {within}, got {written!r:.80}; to reach further, name the folder"
+        how = "a relative path begins at the home" if folder else "to reach further, name the folder"
+        message = f"expected a path inside {within}, got {written!r:.80}; {how}"
         raise ActionError(message, OUTSIDE)
     closed = _closed_part(path, home)
     if closed and _within(root, home)[:1] != (closed,):

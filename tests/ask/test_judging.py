@@ -180,7 +180,10 @@ def test_a_change_of_a_file_keeps_what_others_name_of_it(tmp_path: Path) -> None
         ),
         ('<text path="linked/notes">a</text>', "expected a path inside the home, got 'linked/notes'"),
         ('<text path="data/../../notes">a</text>', "expected a path inside the home"),
-        ('<text path="/srv/a/notes" folder="/srv/b">a</text>', "expected a path inside the folder /srv/b"),
+        (
+            '<text path="/srv/a/notes" folder="/srv/b">a</text>',
+            "expected a path inside the folder /srv/b",
+        ),
         ('<text path="/srv/notes" folder="/srv">a</text>', ""),
         ('<text path="data/notes">a</text>', ""),
         ('<text path="{$now}">a</text>', ""),

@@ -216,7 +216,7 @@ def accept(session: Session, name: str, untried: bool, undo: bool, digest: str |
             row = session.ask("proposal", name=name)
         else:
             untried = True
-    if not session.as_json:
+    if row["state"] == "ready" and not session.as_json:
         _print(row, ends=False)
     if row["state"] == "ready" and asks and not click.confirm("Accept it?", default=False):
         click.echo("nothing was altered")

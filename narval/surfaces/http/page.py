@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote, urlencode
 import msgspec
 
 from narval.core.agreeing import Role, roles
+from narval.core.errors import RequestError
 from narval.surfaces.http.bulk import BulkActs
 
 READERS, WORKERS, OPERATORS = roles("read"), roles("people"), roles("write")
@@ -159,8 +160,11 @@ class Visit:
         return self.base + rest + with_query(query)
 
     def number(self, name: str) -> int | None:
-        """A whole number in the query of the address; None if it is missing or invalid."""
-        return whole_number(self.query.get(name, ""))
+        """A whole number in the query of the address; None if it is missing. Raises RequestError."""
+        text = self.query.get(name, "")
+        if (number := whole_number(text)) is None and text:
+            raise RequestError(f"expected a whole number for {name} in the address, found {text!r:.80}")
+        return number
 
 
 def whole_number(text: str) -> int | None:

@@ -158,6 +158,7 @@ def test_needs_are_written_as_an_attribute_too() -> None:
         ({"hosts": "a.example.org"}, "hosts to be a list of texts"),
         ({"hosts": ["http://a.example.org"]}, "hosts to have a host with a port or without"),
         ({"hosts": ["a.*"]}, "hosts to have a host"),
+        ({"hosts": ["a.example.org:99999"]}, "hosts to have a host"),
         ({"folders": ["data"]}, "folders to have a folder and how it is used"),
         ({"folders": ["[models] r"]}, "folders to have a folder"),
         ({"programs": ["a b"]}, "programs to have the name of a program"),

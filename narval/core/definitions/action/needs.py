@@ -24,8 +24,8 @@ HOME = "home"
 """The word, in brackets, for the files of a home except those that define what it does."""
 
 _WORD = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
-_HOST = re.compile(rf"(?:\*|(?:\*\.)?{_WORD}|\[[0-9A-Fa-f:.]+\])(?::\d{{1,5}})?")
-_HOST_REFERENCE = re.compile(rf"{REFERENCE.pattern}(?::(?:\d{{1,5}}|{REFERENCE.pattern}))?")
+_HOST = re.compile(rf"(?:\*|(?:\*\.)?{_WORD}|\[[0-9A-Fa-f:.]+\])(?::(?P<port>\d{{1,5}}))?")
+_HOST_REFERENCE = re.compile(rf"{REFERENCE.pattern}(?::(?:(?P<port>\d{{1,5}})|{REFERENCE.pattern}))?")
 _TABLE = re.compile(r"\[([a-z]+(?:\.[^\[\]]+)?)\]")
 _FOLDER = re.compile(r"\S(?:.*\S)? rw?")
 _NAME = re.compile(r"\S+")
@@ -145,7 +145,8 @@ def _is_fit(name: str, value: object) -> bool:
     if name == "hosts":
         if table:
             return table in _TABLES_OF_HOSTS
-        return any(form.fullmatch(value) for form in (_HOST, _HOST_REFERENCE))
+        host = _HOST.fullmatch(value) or _HOST_REFERENCE.fullmatch(value)
+        return host is not None and 0 < int(host["port"] or 1) < 65536
     if name == "folders":
         return _FOLDER.fullmatch(value) is not None and (not table or table in _TABLES_OF_FOLDERS)
     if name == "programs":

@@ -128,7 +128,7 @@ def _output(slot: Output) -> str:
         *(["or nothing"] if slot.optional else []),
         *([f"never two with the same {_key(slot.unique)}"] if slot.unique else []),
         *([f"in place of {_replaced(slot.replaces)}"] if slot.replaces else []),
-        *([f"which says nothing of what is read in {names(slot.own)}"] if slot.own else []),
+        *([f"whose {names(slot.own)} it makes itself, from nothing that it read"] if slot.own else []),
     ]
     return ", ".join([element, *marks])
 

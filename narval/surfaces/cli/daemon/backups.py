@@ -46,7 +46,7 @@ def backup(session: Session, file: Path, agents: tuple[str, ...]) -> None:
     from narval.files.settings import Settings
     from narval.store.backups.backup import back_up
 
-    home, began = session.home, time.monotonic()
+    home, began, replaces = session.home, time.monotonic(), file.exists()
     settings = Settings.load(home.path)
     names = agents or ((session.agent,) if session.agent else ())
     where = settings.store or home.store
@@ -66,7 +66,8 @@ def backup(session: Session, file: Path, agents: tuple[str, ...]) -> None:
         "seconds": round(time.monotonic() - began, 3),
     }
     size = f"{counted(len(copied.agents), 'agent')}, {counted(copied.rows, 'row')}"
-    session.give(summary, lambda _: click.echo(f"{file} has {size}"))
+    instead = ", in place of the earlier backup" if replaces else ""
+    session.give(summary, lambda _: click.echo(f"{file} has {size}{instead}"))
 
 
 def _kept_by_daemon(session: Session) -> Path | None:

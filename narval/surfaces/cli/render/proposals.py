@@ -41,9 +41,9 @@ def lines(row: Row) -> Iterator[str]:
     if row["why"]:
         yield f"  {clean(row['why'])}"
     if row["accepted"]:
-        yield f"  by {clean(row['accepted']['by'])} at {moment_in_zone(row['accepted']['at'])}"
+        yield f"  accepted by {clean(row['accepted']['by'])} at {moment_in_zone(row['accepted']['at'])}"
     yield f"  wish: {clean(' '.join(row['wish'].split()))}"
-    yield f"  by {clean(row['by'])} at {moment_in_zone(row['at'])}{_cost(row)}"
+    yield f"  proposed by {clean(row['by'])} at {moment_in_zone(row['at'])}{_cost(row)}"
     if row["change"]:
         change = row["change"]
         yield f"  changes {clean(change['kind'])} {clean(change['name'])}, in {change['path']}"

@@ -73,6 +73,7 @@ async def memory_list(visit: Visit) -> Shown:
         answer = await visit.ask("elements", **wanted)
     except (PatternError, RequestError) as error:
         problem = error
+    whose = {"agent": answer["agent"]} if "agent" in answer else {}  # as a listing of another agent has it
     facets = [] if visit.live else await visit.ask("facets", limit=NAMES)
     url = partial(visit.url, "/memory")
     older = url(**query, before=answer["older"]) if answer["older"] else ""
@@ -94,7 +95,7 @@ async def memory_list(visit: Visit) -> Shown:
     return Shown(
         "memory.html",
         values,
-        answer["elements"],
+        [{**row, **whose} for row in answer["elements"]],
         status=400 if problem is not None else 200,
         links={"next": older} if older else {},
         follows=Follows(elements=True) if "before" not in visit.query else None,
