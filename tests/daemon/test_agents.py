@@ -10,6 +10,7 @@ from collections.abc import Coroutine
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -374,13 +375,9 @@ async def test_G20_a_backup_is_written_before_an_agent_is_removed(
 ) -> None:
     daemon = await opened(scene, "ada")
     await ask(daemon, "ada", "start", name="w.takes")
-
-    def fail(*_: object) -> None:
-        raise StoreError("the disk is full")
-
     with monkeypatch.context() as patch:
-        patch.setattr("narval.ask.daemon.agents.back_up", fail)
-        with pytest.raises(StoreError, match="the disk is full"):
+        patch.setattr("narval.ask.daemon.agents.back_up", Mock(side_effect=StoreError("it is full")))
+        with pytest.raises(StoreError, match="it is full"):
             await ask(daemon, "", "remove_agent", name="ada", now=True)
     await ask(daemon, "ada", "add", elements=[b"<mail n='1'/>"])
     await daemon.main_loop.until_idle()
