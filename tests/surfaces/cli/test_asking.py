@@ -8,7 +8,7 @@ import click
 import pytest
 
 from narval.ask.operations import OPERATIONS
-from narval.kinds.work.engine.table import ACTS_ON_ITEMS, SHOWN
+from narval.kinds.work.engine.table import ACTS_ON_ITEMS, CLAIMED, SHOWN
 from narval.surfaces.cli import COMMANDS, main
 from narval.surfaces.cli.command import CommandGroup, Number
 from narval.surfaces.cli.paging import Page
@@ -40,7 +40,7 @@ def test_what_a_command_takes_is_what_its_operation_asks(name: str) -> None:
 @pytest.mark.parametrize("name", ACTS_ON_ITEMS)
 def test_the_command_of_an_act_takes_the_fields_of_its_row(name: str) -> None:
     taken = [each.name for each in ASKING[f"work {name}"].params if each.expose_value]
-    assert taken == ["item", *(field.name for field in ACTS_ON_ITEMS[name].fields if field is not SHOWN)]
+    assert taken == ["item", *(field.name for field in ACTS_ON_ITEMS[name].fields if field not in (SHOWN, CLAIMED))]
 
 
 def test_a_task_that_is_moved_is_told_apart_from_its_item(
