@@ -16,6 +16,7 @@ from narval.ask.operations import OPERATIONS
 from narval.ask.registry import Form
 from narval.ask.withholding import is_withheld
 from narval.core.definitions.suggestions import closest
+from narval.core.elements.canonical import text_bytes
 from narval.core.elements.element import Element
 from narval.core.errors import RequestError
 from narval.core.patterns.pattern import condition
@@ -235,7 +236,7 @@ def schema_of_tool(name: str, agents: tuple[str, ...]) -> dict[str, Any]:
 
 def read_arguments(name: str, values: Mapping[str, Any]) -> Arguments:
     """The arguments of an operation as a client passed them to a tool. Raises RequestError, before any
-    effect, for invalid ones.
+    effect, for invalid ones; ElementError for a text that UTF-8 cannot hold.
     """
     operation, takes = OPERATIONS[name], parameters(name)
     for argument in values:
@@ -253,7 +254,7 @@ def read_arguments(name: str, values: Mapping[str, Any]) -> Arguments:
 def _read(expected: Any, value: Any) -> Any:
     """A JSON value as bytes where an operation takes bytes: texts become UTF-8."""
     if expected is bytes and isinstance(value, str):
-        return value.encode("utf-8", "surrogatepass")
+        return text_bytes(value)
     inner = get_args(expected)
     if get_origin(expected) in (Union, UnionType):
         return next((read for one in inner if (read := _read(one, value)) is not value), value)

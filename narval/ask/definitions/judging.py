@@ -177,9 +177,7 @@ class TextsBeside:
     def elements(self) -> list[bytes]:
         """The elements that they declare."""
         try:
-            return (
-                elements_of(self._texts[MEMORY].encode("utf-8", "replace")) if MEMORY in self._texts else []
-            )
+            return elements_of(self._texts[MEMORY]) if MEMORY in self._texts else []
         except ElementError:
             return []
 

@@ -104,7 +104,7 @@ class Tool(msgspec.Struct, frozen=True):
             text = argument.text(values[argument.name])
             try:
                 if argument.type == "xml":
-                    root.append(parse(canonical_given(text.encode())))
+                    root.append(parse(canonical_given(text)))
                 else:
                     root.set(argument.name, text)
             except (ElementError, ValueError) as error:

@@ -38,6 +38,7 @@ _PARSER = careful_parser()
 _DECLARATION = re.compile(
     rb"""<\?xml\b[^>]*?(?:encoding\s*=\s*["'](?P<encoding>[A-Za-z0-9._:-]+)["'][^>]*?)?\?>"""
 )
+_DECLARED_TEXT = re.compile(r"\ufeff?\s*<\?xml\b[^>]*\?>")
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _PLACE = re.compile(r",? line \d+, column \d+\s*$")
 
@@ -54,7 +55,7 @@ def canonical(source: str | bytes | etree._Element) -> bytes:
     flat = canonical_flat(source)
     if flat is not None:
         return flat
-    return _kept_bytes(parse_untrusted(_encoded(source), text=isinstance(source, str)))
+    return _kept_bytes(parse_untrusted(_bytes(source)))
 
 
 def canonical_given(source: str | bytes | etree._Element) -> bytes:
@@ -62,11 +63,8 @@ def canonical_given(source: str | bytes | etree._Element) -> bytes:
     return check_name(canonical(source))
 
 
-def parse_untrusted(data: bytes, *, text: bool = False) -> etree._Element:
-    """The root of untrusted bytes; with `text` an encoding declaration is ignored.
-
-    Raises ElementError.
-    """
+def parse_untrusted(data: bytes) -> etree._Element:
+    """The root of untrusted bytes. Raises ElementError."""
     if len(data) > MAX_BYTES:
         raise ElementError(
             "too-large",
@@ -78,7 +76,7 @@ def parse_untrusted(data: bytes, *, text: bool = False) -> etree._Element:
         before = data[: len(data) - len(data.lstrip())]
         data = data.strip()
     try:
-        root = etree.fromstring(_utf8(data, before, text=text), _PARSER)
+        root = etree.fromstring(_utf8(data, before), _PARSER)
     except MemoryError:
         raise _no_memory() from None
     except etree.XMLSyntaxError as error:
@@ -90,8 +88,8 @@ def parse_untrusted(data: bytes, *, text: bool = False) -> etree._Element:
     return root
 
 
-def _utf8(data: bytes, before: bytes, *, text: bool) -> bytes:
-    """The bytes as UTF-8, without the declaration if it names another encoding or something is `before` it.
+def _utf8(data: bytes, before: bytes) -> bytes:
+    """The bytes as UTF-8, without the declaration if it names an encoding or something is `before` it.
 
     What is before stays, so that a fault keeps its line in the file.
     """
@@ -99,8 +97,8 @@ def _utf8(data: bytes, before: bytes, *, text: bool) -> bytes:
     if declared is None:
         return before + data
     encoding = declared["encoding"]
-    if text or encoding is None:
-        return before + data[declared.end() :] if before or text else data
+    if encoding is None:
+        return before + data[declared.end() :] if before else data
     try:
         plain = data[declared.end() :].decode(codecs.lookup(encoding.decode("ascii")).name)
     except LookupError:
@@ -118,7 +116,7 @@ def elements_of(data: str | bytes) -> list[bytes]:
     flat = canonical_flat(data)
     if flat is not None and not flat.startswith(b"<memory"):
         return [check_name(flat)]
-    roots = roots_of(parse_untrusted(_encoded(data), text=isinstance(data, str)))
+    roots = roots_of(parse_untrusted(_bytes(data)))
     return [check_name(_kept_bytes(root), root.sourceline or 1) for root in roots]
 
 
@@ -145,15 +143,23 @@ def roots_of(root: etree._Element) -> list[etree._Element]:
     return children(root) if local_name(root.tag) == "memory" else [root]
 
 
-def _encoded(data: str | bytes) -> bytes:
-    if not isinstance(data, str):
-        return bytes(data)
+def text_bytes(text: str) -> bytes:
+    """A text of XML as UTF-8. Its declaration is blanked out: it has no encoding but this one.
+
+    Raises ElementError.
+    """
+    if (declared := _DECLARED_TEXT.match(text)) is not None:
+        text = re.sub(r"[^\r\n]", " ", declared[0]) + text[declared.end() :]
     try:
-        return data.encode("utf-8")
+        return text.encode("utf-8")
     except UnicodeEncodeError as error:
-        line = data.count("\n", 0, error.start) + 1
-        column = error.start - data.rfind("\n", 0, error.start)
+        line = text.count("\n", 0, error.start) + 1
+        column = error.start - text.rfind("\n", 0, error.start)
         raise ElementError("malformed", "half of a surrogate pair is no character", line, column) from None
+
+
+def _bytes(data: str | bytes) -> bytes:
+    return text_bytes(data) if isinstance(data, str) else bytes(data)
 
 
 def _check_tree(root: etree._Element) -> None:

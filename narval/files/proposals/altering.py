@@ -214,7 +214,7 @@ EMPTY = '<?xml version="1.0" encoding="utf-8"?>\n<memory>\n</memory>\n'
 
 def block_of(name: str, memory: str) -> str:
     """The lines that the `memory.xml` of a proposal adds to that of the home."""
-    elements = elements_of(memory.encode("utf-8", "replace"))
+    elements = elements_of(memory)
     return f"  <!-- proposal {name} -->\n" + "".join(f"  {xml.decode()}\n" for xml in elements)
 
 

@@ -18,6 +18,7 @@ from typing import NamedTuple, get_args
 
 from narval.core.agreeing import Role, roles
 from narval.core.definitions.reminder import may_be_reminder
+from narval.core.elements.canonical import text_bytes
 from narval.core.errors import DaemonGoneError, NarvalError
 from narval.people.chat.messages import AskedBack, Reply
 from narval.surfaces.chat import short_forms
@@ -106,7 +107,7 @@ async def _memory(line: Line, said: re.Match[str]) -> str:
 
 
 async def _add(line: Line, said: re.Match[str]) -> str:
-    added = await line.once("add", elements=[said["xml"].encode()])
+    added = await line.once("add", elements=[text_bytes(said["xml"])])
     numbers = ", ".join(map(str, added["eids"]))
     return "\n".join([f"added: {numbers}", *added.get("warnings", ())])
 

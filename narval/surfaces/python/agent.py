@@ -22,7 +22,7 @@ from narval.ask.runs.history import history
 from narval.ask.runs.listing import runs as list_runs
 from narval.ask.runs.listing import show as show_run
 from narval.ask.why import why
-from narval.core.elements.canonical import canonical, elements_of
+from narval.core.elements.canonical import canonical, elements_of, text_bytes
 from narval.core.elements.element import Element
 from narval.core.errors import FaultWarning, RequestError
 from narval.core.kinds import KINDS
@@ -302,7 +302,7 @@ def _bytes(value: Given) -> bytes:
     if isinstance(value, etree._Element):
         return canonical(value)
     if isinstance(value, str):
-        return value.encode("utf-8")
+        return text_bytes(value)
     if isinstance(value, bytes | bytearray):
         return bytes(value)
     what = "expected an Element, XML text or bytes, or an lxml element"

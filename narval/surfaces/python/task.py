@@ -17,6 +17,7 @@ from typing import Any, Literal
 from lxml import etree
 
 from narval.calls.context import current_call
+from narval.core.elements.canonical import text_bytes
 from narval.core.elements.element import Element
 from narval.core.errors import DaemonGoneError, RequestError, TaskRefusedError
 from narval.files.home import Home
@@ -360,4 +361,4 @@ def _ask(home: str | Path | None, agent: str, user: str, operation: str, **argum
 def _bytes(value: str | bytes | Element) -> bytes:
     if isinstance(value, Element):
         return value.xml
-    return value.encode() if isinstance(value, str) else value
+    return text_bytes(value) if isinstance(value, str) else value

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from narval.core.elements.canonical import MAX_BYTES, MAX_DEPTH, canonical, elements_of
+from narval.core.elements.canonical import MAX_BYTES, MAX_DEPTH, canonical, elements_of, text_bytes
 from narval.core.elements.element import CONTROL, Element, Tree, local_name, parse
 from narval.core.errors import ElementError
 from narval.system.memory_limit import bounded
@@ -57,6 +57,13 @@ def test_N6_latin_1_files_load() -> None:
     source = '<?xml version="1.0" encoding="ISO-8859-1"?><a>déjà</a>'.encode("latin-1")
     assert canonical(source) == "<a>déjà</a>".encode()
     assert elements_of(source) == ["<a>déjà</a>".encode()]
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "shift_jis", "ascii", "utf-16", "none-such"])
+def test_the_encoding_that_a_text_declares_does_not_count(encoding: str) -> None:
+    text = f"\ufeff\n<?xml version='1.0'\n encoding='{encoding}'?><a>é</a>"
+    assert canonical(text) == canonical(text_bytes(text)) == "<a>é</a>".encode()
+    assert refused(text_bytes(text[:-2])).line == 3
 
 
 def test_N6_comments_processing_instructions_and_stray_text_are_tolerated() -> None:

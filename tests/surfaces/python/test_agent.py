@@ -67,6 +67,8 @@ def test_elements_are_given_as_text_bytes_trees_or_elements() -> None:
         assert agent.add_all(["<memory><b/><b/></memory>", "<b/>"]) == [
             element.eid for element in agent.memory("b")
         ]
+        eid = agent.add("<?xml version='1.0' encoding='iso-8859-1'?><n>é</n>")
+        assert agent.memory("n[.='é']") == [agent.element(eid)]
         with pytest.raises(RequestError, match="expected one element, got 2"):
             agent.add("<memory><c/><c/></memory>")
 

@@ -13,6 +13,7 @@ from typing import Any
 from lxml import etree
 
 from narval.ask.text import person
+from narval.core.elements.canonical import text_bytes
 from narval.core.elements.element import parse
 from narval.core.errors import ElementError, NarvalError, PatternError, RequestError
 from narval.core.patterns.xpath1 import literal
@@ -196,7 +197,7 @@ async def add_element(visit: Visit) -> Redirect | Shown:
     """Add the elements of a text, or replace one."""
     text, number = visit.fields.get("xml"), whole_number(visit.fields.get("replace"))
     try:
-        added = await visit.act("add", elements=[text.encode("utf-8", "surrogatepass")], replace=number)
+        added = await visit.act("add", elements=[text_bytes(text)], replace=number)
     except ElementError as error:
         sentence = _PLACE.sub("", str(error)).removeprefix(f"{error.line}:{error.column}: ")
         return _form(text, number, f"line {error.line}, column {error.column}: {sentence}")

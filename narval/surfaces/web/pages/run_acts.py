@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from narval.core.elements.canonical import text_bytes
 from narval.core.errors import ElementError, NarvalError, RequestError
 from narval.core.source.secrets import hide_secrets
 from narval.surfaces.http.page import OPERATORS, Follows, Redirect, Shown, Visit, act, page, whole_number
@@ -67,7 +68,7 @@ async def signal_run(visit: Visit) -> Redirect | Shown:
             "signal",
             run=visit.path["run"],
             name=values["name"],
-            elements=[values["xml"].encode("utf-8", "surrogatepass")] if values["xml"].strip() else None,
+            elements=[text_bytes(values["xml"])] if values["xml"].strip() else None,
             arguments=pairs(values["arguments"]),
         )
     except RequestError as error:
@@ -254,7 +255,7 @@ async def elements_given(visit: Visit, values: Mapping[str, str]) -> list[bytes]
             raise RequestError(f"expected numbers of elements, such as 12 15, got {word!r:.40}")
         texts.append((await visit.ask("element", eid=eid))["xml"])
     texts += [values["xml"]] if values["xml"].strip() else []
-    return [text.encode("utf-8", "surrogatepass") for text in texts]
+    return [text_bytes(text) for text in texts]
 
 
 # --- migration ----------------------------------------------------------------------------------------------

@@ -285,7 +285,7 @@ def _flat(row: Any) -> dict[str, Any]:
 
 
 def _of_xml(source: FlowSource, text: str, reading: Reading) -> Iterator[dict[str, Any]]:
-    root = parse(canonical(_DECLARATION.sub("", text).encode()))
+    root = parse(canonical(text))
     nodes = root.iter(source.records) if source.records else root.iterchildren("*")
     return iter([tuple_in(node, reading.number) for node in nodes])
 
