@@ -9,8 +9,9 @@ from lxml import etree
 from narval.core.definitions.library import Library
 from narval.core.definitions.prototype import EMPTY, Input, Prototype
 from narval.core.definitions.reading.values import values_in
-from narval.core.elements.element import Element, children, parse
+from narval.core.elements.element import Element, Tree, children, parse
 from narval.core.errors import DefinitionError
+from narval.core.patterns.key import Facts, Test
 from narval.core.patterns.pattern import Condition
 from narval.core.trust.flow import (
     CallFlow,
@@ -134,24 +135,16 @@ class _Steps:
             yield Taken(InMemory(Condition((*step.foreach.patterns, *fits.patterns))))
             if sum(may_be(step.foreach, one.condition) for one in prototype.inputs) == 1:
                 return
-        written = [at for at, each in enumerate(arguments) if may_be(fits, each.literal)]
+        written = {at: each for at, each in enumerate(arguments) if may_be(fits, each.literal)}
         yield from (Taken(TheArgument(at)) for at in written)
-        if any(self._is_for(slot, arguments[at], prototype) for at in written) and step.context is None:
+        others = [one.condition for one in prototype.inputs if one is not slot]
+        if step.context is None and any(
+            _surely_fits(fits, each) and not any(may_be(other, each.literal) for other in others)
+            for each in written.values()
+        ):
             return
         yield from map(Taken, self._near(step, fits))
         yield Taken(InMemory(fits), fallback=True)
-
-    def _is_for(self, slot: Input, written: Written, prototype: Prototype) -> bool:
-        """True if an argument can go only to this input, or else is an error: no other element can take its
-        place.
-        """
-        asking = [
-            one
-            for one in prototype.inputs
-            if one.condition.names is None or written.name in one.condition.names
-        ]
-        of_plan = {*self._recipe.steps, *self._recipe.names, "plan"}
-        return asking == [slot] and slot.condition.names is not None and slot.condition.variables <= of_plan
 
     def _near(self, step: Step, fits: Condition) -> list[Origin]:
         """The origins of the plan's elements that may fit: those that led to the step, else all."""
@@ -200,6 +193,27 @@ def _awaited(ways: Iterable[Transition], fits: Condition) -> Iterator[Origin]:
         for wait in way.conditions:
             if not wait.absent and may_be(fits, wait.condition):
                 yield InMemory(Condition((*fits.patterns, *wait.condition.patterns)))
+
+
+def _surely_fits(fits: Condition, written: Written) -> bool:
+    """True if it is proved that an argument matches a condition, whatever its values are filled in with."""
+    if fits.variables:
+        return False
+    bound, tree = fits.bind(), Tree(Element(0, written.xml))
+    if b"{" not in written.xml:
+        return bound.test(tree)
+    facts, attributes = Facts(tree), dict(written.literal.attributes)
+
+    def is_sure(test: Test) -> bool:
+        name = test.field.attribute
+        if name is None:
+            return False
+        if attributes.get(name, "") != (tree.get(name) or ""):  # it is filled in
+            return test.operator == "has" and test.positive
+        return test.holds(facts)
+
+    keys = (key for key in bound.alternatives() if key.exact and key.tag in (None, written.name))
+    return any(all(map(is_sure, key.tests)) for key in keys)
 
 
 class _Writing:

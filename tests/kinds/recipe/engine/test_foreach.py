@@ -500,7 +500,7 @@ def test_a_call_for_each_of_which_only_the_arguments_are_made() -> None:
 
 
 def test_an_argument_that_cannot_be_given_ends_its_own_call_alone() -> None:
-    narrow = action("m.a", [Input("asked", "get[@url='one']")], [Output("page", "page")])
+    narrow = action("m.a", [Input("asked", "get[@url='one']", use=True)], [Output("page", "page")])
     said = Dialogue(OF_ARGUMENTS, narrow)
     for place in ("one", "two"):
         said.add(f"<link href='{place}'/>")
@@ -508,7 +508,7 @@ def test_an_argument_that_cannot_be_given_ends_its_own_call_alone() -> None:
     said.returned("a", "<page/>")
     assert said.state(run) == "failed"
     (error,) = said.named("error")
-    assert error.attributes["type"] == "bad-argument"
+    assert error.attributes["type"] == "input-missing"
 
 
 def test_a_foreach_that_selects_nothing_makes_no_call_of_arguments() -> None:

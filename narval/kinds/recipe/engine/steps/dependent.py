@@ -15,7 +15,7 @@ from narval.core.engines.assignment import Assignment, Slot, assign
 from narval.core.engines.candidates import Bindings
 from narval.core.engines.decision import Inputs
 from narval.kinds.recipe.engine.decision import RecipeDecision
-from narval.kinds.recipe.engine.steps.inputs import InputSearch, around, asking_for, check_taken, names_each
+from narval.kinds.recipe.engine.steps.inputs import InputSearch, around, names_each
 from narval.kinds.recipe.language.definition import EACH, Step
 
 Dependencies = Mapping[str, frozenset[str]]
@@ -116,7 +116,6 @@ class DependentSearch(InputSearch):
         while left:
             waiting = {slot.id for slot in left}
             now = [slot for slot in left if waiting.isdisjoint(self._depends.get(slot.id, ()))] or left
-            self._check_arguments(now, inputs)
             taken = {eid for eids in inputs.values() for eid in eids}
             assigned = assign([self._slot(slot, taken) for slot in now])
             if assigned.missing:
@@ -125,17 +124,6 @@ class DependentSearch(InputSearch):
             self._given |= {slot.id: self._elements(inputs.get(slot.id, ())) for slot in now}
             left = [slot for slot in left if slot not in now]
         return Assignment(inputs)
-
-    def _check_arguments(self, now: list[Input], inputs: dict[str, tuple[int, ...]]) -> None:
-        """Raise ElementError for an argument that no input of its name takes, as soon as the last of these
-        inputs is assigned, in `now`.
-        """
-        for argument in self._arguments:
-            asking = asking_for(self.inputs, argument)
-            if any(slot in now for slot in asking) and all(
-                slot in now or slot.id in inputs or slot.id in self._given for slot in asking
-            ):
-                check_taken(argument, ((slot, self._bound(slot)) for slot in asking))
 
     def _slot(self, slot: Input, taken: set[int]) -> Slot:
         """An input with the elements that it may take, except those that other inputs have."""

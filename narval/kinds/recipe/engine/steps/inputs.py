@@ -11,13 +11,12 @@ from narval.core.engines import commands
 from narval.core.engines.assignment import Assignment, Slot, assign
 from narval.core.engines.candidates import Bindings, CandidateSearch
 from narval.core.engines.decision import Inputs
-from narval.core.engines.events import Failure
 from narval.core.errors import ElementError
 from narval.core.memory.labels import MadeOf
 from narval.core.patterns.pattern import Bound, Condition
 from narval.core.trust.reads import Bound as BoundElement
 from narval.core.trust.reads import Source
-from narval.kinds.recipe.engine.decision import PLAN, RecipeDecision
+from narval.kinds.recipe.engine.decision import RecipeDecision
 from narval.kinds.recipe.language.arguments import NOW, fill, now_element, sources_of
 from narval.kinds.recipe.language.definition import EACH, Step
 
@@ -49,16 +48,11 @@ def names_each(decision: RecipeDecision, step: Step) -> frozenset[int]:
     return frozenset(at for at, names in step.values.items() if EACH in names)
 
 
-def arguments_of(
-    decision: RecipeDecision,
-    step: Step,
-    prototype: Prototype | Failure | None = None,
-    each: int | None = None,
-) -> tuple[Element, ...]:
+def arguments_of(decision: RecipeDecision, step: Step, each: int | None = None) -> tuple[Element, ...]:
     """The arguments of a step with their values filled in, not yet in memory; their eids are negative.
 
     Arguments made from the element of a call are included if it is given as `each`. Raises ElementError if a
-    result is not an element, or does not fit the prototype, if one is given.
+    result is not an element.
     """
     arguments: list[Element] = []
     zone, labels = decision.view.zone, decision.view.labels
@@ -80,8 +74,6 @@ def arguments_of(
             arguments.append(Argument(-1 - len(arguments), xml))
         else:
             arguments.append(Element(-1 - len(arguments), xml))
-        if isinstance(prototype, Prototype):
-            _check_fit(decision, prototype, arguments[-1])
     return tuple(arguments)
 
 
@@ -128,46 +120,12 @@ def _value_bindings(decision: RecipeDecision, variables: frozenset[str], each: i
     return bound
 
 
-def _check_fit(decision: RecipeDecision, prototype: Prototype, argument: Element) -> None:
-    """Raise ElementError for an argument that its schema refuses, or that does not fit the input of its name.
-
-    The fit is not checked if an input of that name depends on others. An argument whose name no input asks
-    for is ignored.
-    """
-    if (fault := decision.view.schema_fault(argument.xml)) is not None:
-        raise ElementError("invalid", f"{argument.name} is refused by its schema: {fault}")
-    asking = asking_for(prototype.inputs, argument)
-    if asking:
-        bounds = [(slot, _bound_alone(decision, slot)) for slot in asking]
-        if all(bound is not None for _, bound in bounds):
-            check_taken(argument, ((slot, bound) for slot, bound in bounds if bound is not None))
-
-
-def asking_for(inputs: Iterable[Input], argument: Element) -> list[Input]:
-    """The inputs that take elements of the name of an argument, but not elements of any name."""
-    name = argument.name
-    return [slot for slot in inputs if slot.condition.names is not None and name in slot.condition.names]
-
-
-def check_taken(argument: Element, asking: Iterable[tuple[Input, Bound]]) -> None:
-    """Raise ElementError for an argument that none of the inputs asking for its name takes."""
-    tree, why = Tree(argument), ""
-    for slot, bound in asking:
-        if bound.test(tree):
-            return
-        mismatch = bound.explain(tree)
-        if mismatch is not None and not why:
-            differs = f"expected {mismatch.predicate}, found {mismatch.value}"
-            why = f"{argument.name} is not what input {slot.id} takes: {differs}"
-    raise ElementError("misfit", why or f"{argument.name} is not what the input of its name takes")
-
-
-def _bound_alone(decision: RecipeDecision, slot: Input) -> Bound | None:
-    """The condition of an input by the plan's variables; None if it depends on other inputs."""
-    variables, recipe = slot.condition.variables, decision.definition
-    if not variables <= {*recipe.steps, *recipe.names, PLAN}:
-        return None
-    return slot.condition.bind(decision.bindings(variables))
+def check_arguments(decision: RecipeDecision, arguments: tuple[Element, ...]) -> tuple[Element, ...]:
+    """Return arguments of which none is refused by its schema. Raises ElementError."""
+    for argument in arguments:
+        if (fault := decision.view.schema_fault(argument.xml)) is not None:
+            raise ElementError("invalid", f"{argument.name} is refused by its schema: {fault}")
+    return arguments
 
 
 def add_argument(decision: RecipeDecision, step: Step, argument: Element) -> int:
@@ -316,7 +274,12 @@ class InputSearch:
             return f"input {slot.id} is left without an element: what fits {bound.text} goes to other inputs"
         if scope is not None and any(True for _ in view.matching(bound, None)):
             return f"input {slot.id} has used every element that fits {bound.text}"
-        return f"nothing in memory fits input {slot.id} ({bound.text})"
+        missing = f"nothing in memory fits input {slot.id} ({bound.text})"
+        for argument in self._arguments:
+            if argument.name in (slot.condition.names or ()) and (mismatch := bound.explain(Tree(argument))):
+                differs = f"expected {mismatch.predicate}, found {mismatch.value}"
+                return f"{missing}, nor does the argument {argument.name}: {differs}"
+        return missing
 
     def _again(self, slot: Input) -> tuple[int, ...]:
         """The marked elements that the input may take: the earlier run that this one retries used them."""

@@ -24,6 +24,7 @@ from narval.kinds.recipe.engine.steps.inputs import (
     add_argument,
     arguments_of,
     around,
+    check_arguments,
     names_each,
     scope_of,
 )
@@ -58,7 +59,7 @@ def run(decision: RecipeDecision, step: Step) -> None:
         return
     prototype = callee.prototype
     try:  # a bad argument is refused before anything is decided
-        arguments = arguments_of(decision, step, prototype) if step.arguments else ()
+        arguments = check_arguments(decision, arguments_of(decision, step)) if step.arguments else ()
         if callee.failure is not None:
             fail(decision, step, callee.failure.kind, callee.failure.message)
         elif prototype is None:
@@ -280,7 +281,7 @@ def _inputs_for(
     slot = next((slot for slot in search.inputs if slot.id == foreach.input), None)
     try:
         if names_each(decision, step):
-            search.give(arguments_of(decision, step, callee.prototype, eid))
+            search.give(check_arguments(decision, arguments_of(decision, step, eid)))
         assigned = search.assign_for(slot, eid, foreach.shared)
     except ElementError as error:
         why = f"an argument cannot be given: {error}"
@@ -318,7 +319,7 @@ def _arguments_for(decision: RecipeDecision, step: Step, eid: int) -> tuple[int,
     """
     later = names_each(decision, step)
     try:
-        arguments = arguments_of(decision, step, each=eid) if later else ()
+        arguments = check_arguments(decision, arguments_of(decision, step, eid)) if later else ()
     except ElementError as error:
         _refuse(decision, step, eid, "bad-argument", f"an argument cannot be given: {error}")
         return None
