@@ -40,7 +40,7 @@ NOT_UNDONE = "not-undone"
 """The error of a run that should be undone and cannot be."""
 
 UNCERTAIN = frozenset(
-    {"timeout", "interrupted", "crashed", "cancelled", "no-worker", OVER_LIMIT, "bad-output"}
+    {"timeout", "interrupted", "crashed", "cancelled", "no-worker", OVER_LIMIT, "bad-output", "reserved"}
 )
 """The errors of calls that may still have had their effect."""
 

@@ -58,10 +58,10 @@ _SEVERAL = (list, tuple)
 
 
 class BadOutputError(ActionError):
-    """The result of an action contains something that is not an element."""
+    """The result of an action contains something that is not an element, or that only narval makes."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, "bad-output", final=True)
+    def __init__(self, message: str, kind: str = "bad-output") -> None:
+        super().__init__(message, kind, final=True)
 
 
 _NO_ELEMENTS = Outcome()
@@ -216,7 +216,10 @@ def _element(thing: object, place: str) -> bytes:
     except ElementError as error:
         is_plain = isinstance(thing, str) and not thing.lstrip().startswith("<")
         got = f"; got {_shown(thing)}, which is not XML" if is_plain else ""
-        raise BadOutputError(f"{prefix}{error} (line {error.line}, column {error.column}){got}") from None
+        message = f"{prefix}{error} (line {error.line}, column {error.column}){got}"
+        if error.kind == "reserved":
+            raise BadOutputError(message, "reserved") from None
+        raise BadOutputError(message) from None
     except (ValueError, etree.LxmlError) as error:
         raise BadOutputError(f"{prefix}{_EXPECTED}, got one that cannot be written as XML: {error}") from None
     raise BadOutputError(f"{prefix}{_EXPECTED}, got {_LIKELY.get(type(thing)) or _shown(thing)}")

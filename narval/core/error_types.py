@@ -121,6 +121,7 @@ OWN_TYPES = frozenset(
         "recurring",
         "refused-by-rule",
         "rejected",
+        "reserved",
         "restart",
         "rule-not-added",
         "script-failed",

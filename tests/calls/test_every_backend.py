@@ -271,6 +271,10 @@ def test_N33_an_action_that_returns_rubbish_is_told_what_it_returned(
     assert message in problem.message
 
 
+def test_N2_an_element_that_only_narval_makes_is_reserved(ask: Ask) -> None:
+    assert ask("def act(): return '<plan/>'").problem.kind == "reserved"
+
+
 def test_malformed_xml_is_told_with_line_and_column(ask: Ask) -> None:
     assert ask("def act(): return '<a>\\n  <b>\\n</a>'").problem.message.endswith("(line 3, column 5)")
 

@@ -38,6 +38,8 @@ def check_unique(text: str, namespaces: Mapping[str, str]) -> None:
         raise PatternError(text, f"a key is an expression of XPath 1.0: {error}") from None
     if isinstance(value, bool):
         raise PatternError(text, "it gives true or false, which is not a key; expected a value such as @id")
+    if pattern.is_closed:
+        raise PatternError(text, "it gives the same for every element, which is not a key; try @id")
     if _NOWHERE.match(text):
         raise PatternError(text, "it can give no key: a path from the root begins with /memory; try @id")
 

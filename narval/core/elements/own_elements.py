@@ -44,7 +44,7 @@ def read_error(element: Element) -> tuple[str, str, str]:
     """The type, message and step of an error element; one made by an action may lack any of them."""
     root = parse(element.xml)
     found = root.find("message")
-    message = text_within(root if found is None else found)
+    message = text_within(root if found is None else found) or root.get("message", "")
     return root.get("type", "error"), " ".join(message.split()), root.get("step", "")
 
 

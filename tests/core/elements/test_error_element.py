@@ -48,6 +48,7 @@ def test_N26_an_actions_own_error_may_lack_anything() -> None:
 
     assert read("<error/>") == ("error", "", "")
     assert read("<error>no\n  mail</error>") == ("error", "no mail", "")
+    assert read("<error message='no mail'/>") == ("error", "no mail", "")
     assert read("<error type='Mine' step='a'><message>no <b>such</b> file</message><x>y</x></error>") == (
         "Mine",
         "no such file",

@@ -55,7 +55,7 @@ An `ElementError` has one of these kinds: narval does not take the given XML.
 
 OF_ELEMENTS = (
     "ActionError", "Failure", "FlowError", "FetchError", "FeedError", "TransformError", "add_error", "fail",
-    "add_error_element", "make_error", "error_element", "_wrong", "_error",
+    "add_error_element", "make_error", "error_element", "BadOutputError", "_wrong", "_error",
 )  # fmt: skip
 """The names of what is called where an `error` element will come of it."""
 
@@ -163,7 +163,7 @@ def texts_named(path: Path) -> Iterator[tuple[str, str]]:
 def kind_and_message(name: str, call: ast.Call, constants: Mapping[str, str]) -> tuple[str, str]:
     """The kind that a call gives, and the message; "" for what is no literal."""
     given = [*call.args, *(word.value for word in call.keywords if word.arg in ("kind", "message"))]
-    first = 1 if name in ("ActionError", "TransformError") else 0
+    first = 1 if name in ("ActionError", "BadOutputError", "TransformError") else 0
     kind, message = "", ""
     for at, argument in enumerate(given):
         text = written(argument, constants)

@@ -15,7 +15,7 @@ from narval.core.definitions.reading.walks import cycles, reached
 from narval.core.definitions.reading.xml import Entry, Place, Reading
 from narval.core.definitions.suggestions import closest, nearest
 from narval.core.errors import DefinitionError, Fault
-from narval.core.patterns.pattern import Condition
+from narval.core.patterns.pattern import Bound, Condition
 from narval.kinds.recipe.language.arguments import Slip
 from narval.kinds.recipe.language.definition import EACH, Step, Transition, named
 
@@ -172,7 +172,7 @@ def _misfit(
     if not is_in_arguments and not may_fit:
         inputs = ", ".join(f"{slot.id} ({' and '.join(slot.match)})" for slot in prototype.inputs)
         return f"what foreach selects fits no input of {target.full_name}; its inputs: {inputs or 'none'}"
-    sure = [slot.id for slot in prototype.inputs if _surely_fits(names, slot)]
+    sure = [slot.id for slot in prototype.inputs if _surely_fits(foreach, slot)]
     if len(sure) > 1:
         listed = " and ".join(map(repr, sure))
         fits = f"fits the inputs {listed} of {target.full_name}"
@@ -180,10 +180,15 @@ def _misfit(
     return None
 
 
-def _surely_fits(names: frozenset[str] | None, slot: Input) -> bool:
-    """True if every element of these names fits: the input asks for the name, and for nothing else."""
-    texts = [pattern.text.strip() for pattern in slot.condition.patterns]
-    return names is not None and all(text == "*" or names == {text} for text in texts)
+def _surely_fits(foreach: Condition, slot: Input) -> bool:
+    """True if every element selected fits: the input asks for their names, or for what selects them."""
+    names: frozenset[str | None] = frozenset(foreach.names or [None])
+    for pattern in slot.condition.patterns:
+        keys = [] if pattern.variables else Bound((pattern,)).alternatives()
+        alone = {key.tag for key in keys if key.exact and not key.tests}
+        if None not in alone and not names <= alone and pattern not in foreach.patterns:
+            return False
+    return not slot.condition.variables
 
 
 # --- names of conditions ----------------------------------------------------------------------------------

@@ -280,6 +280,7 @@ def test_N30_a_module_xml_that_is_none_is_told_so(text: str, told: str) -> None:
         ),
         ('@action(outputs=[Output("m", "x", replaces="y@")])\ndef f(): ...', "2:45: 'y@' is no XPath"),
         ('@action(outputs=[Output("m", "x", unique="/x/@a")])\ndef f(): ...', "2:43: '/x/@a' is no XPath"),
+        ("""@action(outputs=[Output("m", "x", unique="'a'")])\ndef f(): ...""", "2:43: \"'a'\" is no XPath"),
         ('@action(outputs=[Output("m", "x", unique="$plan")])\ndef f(): ...', "2:43: '$plan' is no XPath"),
         (
             '@action(outputs=[Output("m", "x", unique="lower-case(@a)")])\ndef f(): ...',

@@ -323,9 +323,14 @@ def test_a_foreach_of_which_arguments_are_made_may_fit_no_input() -> None:
     assert faults_in(text) == []
 
 
-def test_N13_a_foreach_that_fits_two_inputs_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("foreach", "right"),
+    [("email", "*"), ("email[@to]", "*"), ("email", "note | email"), ("email[@to]", "email[@to]")],
+)
+def test_N13_a_foreach_that_fits_two_inputs_is_refused(foreach: str, right: str) -> None:
+    tightened = f'<input id="right"><match>{right}</match></input>'
     assert "fits the inputs 'left' and 'right' of mail.merge" in fault_in(
-        step('foreach="§email">', "mail.merge")
+        step(f'foreach="§{foreach}">{tightened}', "mail.merge")
     )
 
 
