@@ -1,15 +1,17 @@
 """Assignment: which element goes to which input or condition, by rank (N15, N16, §1.4.2).
 
 A *slot* is an input of a call or a condition of a transition. Slots compete for elements, each of which goes
-to one slot at most, so this is a matching in a bipartite graph, not a first-come loop. Five passes decide it;
+to one slot at most, so this is a matching in a bipartite graph, not a first-come loop. Six passes decide it;
 each keeps the decisions of those before:
 
 1. every mandatory slot is seated somewhere, by augmenting paths; if that is impossible, nothing is given;
-2. mandatory slots, in declaration order, move to the nearest candidate that still leaves all others a seat; a
-   list fixes its rank and keeps any seat within it;
-3. optional plain slots, in declaration order, do the same with what is free;
-4. mandatory lists fix their seat, then take the rest of their rank;
-5. optional lists, in declaration order, take the rest of the nearest rank that has any left.
+2. mandatory slots, in declaration order, fix the nearest rank that still leaves all others a seat, and keep
+   any seat within it;
+3. optional plain slots, in declaration order, do the same with what is left;
+4. plain slots, the mandatory ones first, take the oldest candidate of their rank that leaves all others a
+   seat: no slot gets a farther rank, or stays empty, for the age of another's element;
+5. mandatory lists fix their seat, then take the rest of their rank;
+6. optional lists, in declaration order, take the rest of the nearest rank that has any left.
 
 Candidates are read only as far as needed. A slot looks past a candidate only when another slot holds it, so
 with k slots it reads at most k of them (and the rest of one rank, for a list): the last rank is all of
@@ -53,7 +55,7 @@ def assign(slots: Sequence[Slot]) -> Assignment:
     if len(slots) == 1 and not slots[0].list:
         return _nearest(slots[0])
     candidates = candidates_of(slots)
-    return uncontested(slots, candidates) or in_five_passes(slots, candidates)
+    return uncontested(slots, candidates) or in_six_passes(slots, candidates)
 
 
 def _nearest(slot: Slot) -> Assignment:
@@ -71,7 +73,7 @@ def candidates_of(slots: Sequence[Slot]) -> list[Candidates]:
 
 def uncontested(slots: Sequence[Slot], candidates: Sequence[Candidates]) -> Assignment | None:
     """Give each slot its nearest candidate, or a list the nearest rank that has any. This equals the result
-    of the five passes if no two slots want the same candidate; None if two do.
+    of the six passes if no two slots want the same candidate; None if two do.
     """
     given: dict[str, tuple[int, ...]] = {}
     missing: list[str] = []
@@ -88,17 +90,18 @@ def uncontested(slots: Sequence[Slot], candidates: Sequence[Candidates]) -> Assi
     return Assignment({}, tuple(missing)) if missing else Assignment(given)
 
 
-def in_five_passes(slots: Sequence[Slot], candidates: Sequence[Candidates]) -> Assignment:
-    """The assignment by the five passes, whether slots compete or not."""
+def in_six_passes(slots: Sequence[Slot], candidates: Sequence[Candidates]) -> Assignment:
+    """The assignment by the six passes, whether slots compete or not."""
     seating = _Seating(candidates)
     mandatory = [index for index, slot in enumerate(slots) if not slot.optional]
     missing = tuple(slots[index].id for index in mandatory if not seating.seat(index, set()))
     if missing:
         return Assignment({}, missing)
-    for index in mandatory:
-        seating.settle(index, by_rank=slots[index].list)
-    for index, slot in enumerate(slots):
-        if slot.optional and not slot.list:
+    optional = [index for index, slot in enumerate(slots) if slot.optional and not slot.list]
+    for index in (*mandatory, *optional):
+        seating.fix_rank(index)
+    for index in (*mandatory, *optional):
+        if not slots[index].list:
             seating.settle(index)
     lists = [index for index in mandatory if slots[index].list]
     for index in lists:
@@ -185,23 +188,24 @@ class _Seating:
                     return True
         return False
 
-    def settle(self, index: int, *, by_rank: bool = False) -> None:
-        """Give a slot the nearest candidate that leaves every seated slot a seat.
-
-        With `by_rank` the slot keeps the rank of that candidate, and may still change seats within it.
-        """
+    def fix_rank(self, index: int) -> None:
+        """Give a slot the nearest rank that leaves all seated slots a seat; it may change seats within it."""
+        seat = self.held.get(index)
+        seated = next((rank for rank, eid in self._choices(index) if eid == seat), None)
         for rank, eid in self._choices(index):
-            if self._move(index, eid):
-                if by_rank:
-                    self._bound[index] = rank
-                else:
-                    self._settled.add(index)
+            if rank == seated or self._move(index, eid):
+                self._bound[index] = rank
                 return
+
+    def settle(self, index: int) -> None:
+        """Give a seated slot the oldest candidate of its rank that leaves every seated slot a seat."""
+        if index in self.held and any(self._move(index, eid) for _, eid in self._choices(index)):
+            self._settled.add(index)
 
     def rest(self, index: int) -> tuple[int, ...]:
         """The elements of a list: all of its rank that no other slot holds, or of the nearest such rank."""
         if index not in self._bound:
-            self.settle(index, by_rank=True)
+            self.fix_rank(index)
         taken = tuple(eid for _, eid in self._choices(index) if self._holders.get(eid, index) == index)
         self._holders.update(dict.fromkeys(taken, index))
         self._settled.add(index)

@@ -12,7 +12,7 @@ from narval.core.engines.assignment import (
     Slot,
     assign,
     candidates_of,
-    in_five_passes,
+    in_six_passes,
     uncontested,
 )
 from tests.examples import examples
@@ -148,8 +148,14 @@ def test_N16_an_optional_list_takes_what_mandatory_lists_leave() -> None:
 
 
 def test_N16_optional_inputs_come_last_in_declaration_order() -> None:
-    slots = [slot("o", [1, 2], optional=True), slot("p", [1, 2], optional=True), slot("m", [1, 2, 3])]
+    slots = [slot("o", [1, 2], optional=True), slot("p", [1, 2], optional=True), slot("m", [1, 2])]
     assert assign(slots).given == {"m": (1,), "o": (2,)}
+
+
+def test_N16_ranks_come_before_ages() -> None:
+    near, far = [1, 2], [3]
+    assert assign([slot("a", near), slot("b", [1], far)]).given == {"a": (2,), "b": (1,)}
+    assert assign([slot("a", near), slot("b", [1], optional=True)]).given == {"a": (2,), "b": (1,)}
 
 
 def test_N16_an_optional_input_left_empty_is_not_given() -> None:
@@ -241,10 +247,9 @@ def worth(slots: list[Slot], given: list[tuple[int, ...]]) -> list[tuple[float, 
     nothing = (math.inf, math.inf)
     fits = [ranks_of(slot) for slot in slots]
     best = [min((fits[n][eid], eid) for eid in eids) if eids else nothing for n, eids in enumerate(given)]
-    key: list[tuple[float, ...]] = []
-    for n, slot in enumerate(slots):  # mandatory: plain by rank and age, lists by rank
-        if not slot.optional:
-            key.append((best[n][0],) if slot.list else best[n])
+    key: list[tuple[float, ...]] = [best[n][:1] for n, slot in enumerate(slots) if not slot.optional]
+    key += [best[n][:1] for n, slot in enumerate(slots) if slot.optional and not slot.list]
+    key += [best[n] for n, slot in enumerate(slots) if not slot.optional and not slot.list]
     key += [best[n] for n, slot in enumerate(slots) if slot.optional and not slot.list]
     key += [best[n] for n, slot in enumerate(slots) if not slot.optional and slot.list]
     key += [(-len(given[n]),) for n, slot in enumerate(slots) if not slot.optional and slot.list]
@@ -285,12 +290,12 @@ def test_N17_the_missing_inputs_are_the_latest_ones_that_brute_force_must_leave_
 
 @settings(max_examples=examples(250), deadline=None)
 @given(problems())
-def test_N16_where_no_two_want_the_same_the_straight_way_comes_to_what_the_five_passes_do(
+def test_N16_where_no_two_want_the_same_the_straight_way_comes_to_what_the_six_passes_do(
     slots: list[Slot],
 ) -> None:
-    passes = in_five_passes(slots, candidates_of(slots))
+    passes = in_six_passes(slots, candidates_of(slots))
     straight = uncontested(slots, candidates_of(slots))
     assert straight in (None, passes)
     assert assign(slots) == passes
     for slot in slots:
-        assert assign([slot]) == in_five_passes([slot], candidates_of([slot]))
+        assert assign([slot]) == in_six_passes([slot], candidates_of([slot]))
