@@ -71,7 +71,7 @@ async def runs(
     moment (ISO 8601); `error` is the type of their error, `text` some words of it, in any case (M27).
     With `older`, only active runs with an older version of their definition than its file has. With
     `waiting_for`, only those that wait for a `person`, an `act` (a signal, or a token to complete), an
-    `element`, a `moment`, a `call`, or for `nothing`, as they are working.
+    `element`, a `moment`, a `call`, or for `nothing`: they are working, or will begin.
 
     Without `notices`, runs of `notify.failures`, and of what it calls, are left out unless they failed: they
     report on other runs. With `secrets`, runs that hold any other secret are listed without the words of

@@ -18,7 +18,9 @@ from narval.daemon.waiters import Changes
 from narval.system.long_work import TimeSlice
 
 PERSON, ELEMENT, MOMENT, CALL, ACT, NOTHING = "person", "element", "moment", "call", "act", "nothing"
-"""The things that a run waits for: an act is a signal or a token to complete, nothing means it is working."""
+"""The things that a run waits for: an act is a signal or a token to complete, nothing means it is working, or
+will begin.
+"""
 
 SORTS = (PERSON, ACT, NOTHING, ELEMENT, MOMENT, CALL)
 """All of them, those that need a person first."""
@@ -41,6 +43,8 @@ def waits_for(agent: AgentState, run: Run) -> str | None:
         return ELEMENT  # a watch without conditions waits for the element that a date was computed from
     if kinds:
         return CALL  # a moment beside a call may be only its time limit
+    if run.status == "ready":
+        return NOTHING
     return MOMENT if run.wakes else ACT
 
 

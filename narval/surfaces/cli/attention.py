@@ -9,7 +9,7 @@ import click
 
 from narval.ask.text import Row, clean, counted, moment, moment_in_zone, person
 from narval.surfaces.cli import completion
-from narval.surfaces.cli.command import asking, command, command_group
+from narval.surfaces.cli.command import asking, command, command_group, reason_option
 from narval.surfaces.cli.render.status import attention as shown
 from narval.surfaces.cli.render.tables import Column, fields, listing
 from narval.surfaces.cli.session import Session
@@ -131,7 +131,7 @@ def _print_row(row: Row) -> None:
 )
 @click.argument("incident", shell_complete=completion.incidents)
 @click.option("--run", type=int, metavar="RUN", shell_complete=completion.runs, help="Only that of this run.")
-@click.option("--reason", required=True, metavar="TEXT", help="Why nothing more needs to be done.")
+@reason_option("Why nothing more needs to be done.", "reason", required=True)
 def acknowledge(answer: Row) -> None:
     """Acknowledge a row, or that of one run, with the reason why nothing more is to be done.
 

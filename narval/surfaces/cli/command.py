@@ -65,8 +65,8 @@ class Number(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argu
             self.fail(f"expected the number of {self._of}, got {value!r:.80}; {listed}", param, ctx)
 
 
-class _Renamed(click.Option):
-    """An option with former names beside its present one; help shows only the present one."""
+class Renamed(click.Option):
+    """An option with other names beside its first one; help shows only the first one."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """The line of the option in the help."""
@@ -78,9 +78,9 @@ class _Renamed(click.Option):
             self.opts = names
 
 
-def reason_option(help: str, **settings: Any) -> Callable[..., Any]:
-    """The option --reason of a command whose operation asks why."""
-    return click.option("--reason", "--why", "why", cls=_Renamed, metavar="TEXT", help=help, **settings)
+def reason_option(help: str, name: str = "why", **settings: Any) -> Callable[..., Any]:
+    """The option --reason, or --why, of a command whose operation asks for a reason by this name."""
+    return click.option("--reason", "--why", name, cls=Renamed, metavar="TEXT", help=help, **settings)
 
 
 Pairs = tuple[tuple[str, str], ...]

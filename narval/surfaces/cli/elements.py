@@ -220,8 +220,8 @@ def withdraw(session: Session, eid: int, why: str | None, cascade: bool, dry_run
     patterns that ask for doubtful elements, until narval confirm makes it valid. If it was right until now,
     mark it as outdated instead (narval outdate).
     """
-    if dry_run == (why is not None):
-        raise click.UsageError("expected one of --reason TEXT and --dry-run")
+    if not dry_run and why is None:
+        raise click.UsageError("expected --reason TEXT, or --dry-run")
     if dry_run:
         answer = session.ask("withdrawal", eid=eid, cascade=cascade)
     else:

@@ -11,7 +11,7 @@ import click
 from narval.ask.text import Row, clean, lasted, xml_text
 from narval.core.definitions.reading.durations import read_duration
 from narval.surfaces.cli import completion
-from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, asking, command, command_group
+from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, asking, command, command_group, reason_option
 from narval.surfaces.cli.documents import DocumentFile, Progress, batches, documents_of, naming
 from narval.surfaces.cli.limits import asked_limits, limit_options
 from narval.surfaces.cli.paging import Page, limit_option, paged
@@ -259,7 +259,7 @@ letters.add_command(drop)
 @click.argument(
     "eids", metavar="EID...", nargs=-1, required=True, type=int, shell_complete=completion.elements
 )
-@click.option("--reason", default="", metavar="TEXT", help="Kept with the element that tells of it.")
+@reason_option("Kept with the element that tells of it.", "reason", default="")
 def outdate(answer: Row) -> None:
     """Mark elements as outdated: no run takes them any more.
 

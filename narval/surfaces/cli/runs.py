@@ -9,7 +9,7 @@ import click
 from narval.ask.text import Row, clean, counted, xml_text
 from narval.core.kinds import PHASES
 from narval.surfaces.cli import completion
-from narval.surfaces.cli.command import Number, Pair, Pairs, RunKind, asking, command
+from narval.surfaces.cli.command import Number, Pair, Pairs, RunKind, asking, command, reason_option
 from narval.surfaces.cli.documents import DocumentFile, documents_of, naming
 from narval.surfaces.cli.paging import Page, paged
 from narval.surfaces.cli.render import answers, reasons
@@ -23,7 +23,7 @@ STATES = (*PHASES, "ready", "running", "end", "failed-end")
 """The phases, then the states of plans that are not phases."""
 
 SORTS = ("person", "act", "nothing", "element", "moment", "call")
-"""The things that a run under way waits for; `nothing` while it works."""
+"""The things that a run under way waits for; `nothing` while it works, or before it begins."""
 
 run_argument = click.argument("run", type=Number("a run"), shell_complete=completion.runs)
 active_run_argument = click.argument("run", type=Number("a run"), shell_complete=completion.active_runs)
@@ -203,7 +203,7 @@ narval cancel --all --name mail.triage --yes"""
 )
 @click.option("--all", "every", is_flag=True, help="All runs that no other run has called.")
 @click.option("--yes", is_flag=True, help="With --all: do not ask first.")
-@click.option("--reason", default="", metavar="TEXT", help="Kept in the run's history.")
+@reason_option("Kept in the run's history.", "reason", default="")
 def cancel(session: Session, run: int | None, name: str | None, every: bool, yes: bool, reason: str) -> None:
     """End a run, and cancel its calls.
 
@@ -319,7 +319,7 @@ def _effect(answer: dict[str, Any]) -> None:
     "renew", "renew", example="narval renew 12\nnarval renew 12 --reason 'the new rules hold'", alters=True
 )
 @active_run_argument
-@click.option("--reason", default="", metavar="TEXT", help="Kept in the history of the run that ends.")
+@reason_option("Kept in the history of the run that ends.", "reason", default="")
 def renew(answer: Row) -> None:
     """End a run, and restart it with its file as it is now.
 

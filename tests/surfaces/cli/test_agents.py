@@ -68,7 +68,7 @@ def test_G20_status_and_why_say_that_an_agent_is_suspended(place: Path) -> None:
     well(place, "agents", "add", "ada")
     run = int(well(place, "start", "demo.await", "--agent", "ada"))
     assert data(place, "why", run, "--agent", "ada")["agent_state"] != "suspended"
-    well(place, "agents", "suspend", "ada", "--reason", "on leave")
+    well(place, "agents", "suspend", "ada", "--why", "on leave")
     status = data(place, "status", "--agent", "ada")
     assert (status["agent_state"], status["agent_why"]) == ("suspended", "on leave")
     assert status["state"] == data(place, "status")["state"]
@@ -78,6 +78,11 @@ def test_G20_status_and_why_say_that_an_agent_is_suspended(place: Path) -> None:
     assert data(place, "agents", "suspend", "ada")["why"] == "on leave"
     told = "nothing goes on while ada is suspended: on leave; `narval agents resume ada`"
     assert told in well(place, "why", run, "--agent", "ada")
+
+
+def test_G55_the_daemon_that_an_agent_is_moved_to_is_named_once(home: Path) -> None:
+    for to, status in ((["barn"], 1), (["--to", "barn"], 1), ([], 2), (["barn", "--to", "barn"], 2)):
+        assert narval(home, "agents", "move", "narval", *to).exit_code == status
 
 
 def test_G21_what_is_to_be_asked_next_names_the_agent(place: Path) -> None:

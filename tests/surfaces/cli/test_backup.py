@@ -149,7 +149,7 @@ def test_G60_one_agent_comes_back_under_another_name_suspended(lived_in: Path, t
     assert "it has ada" in refused(lived_in, "restore", tmp_path / "ada.db", "--agent", "bob")
     assert "found ada" in refused(make_home(tmp_path / "other"), "restore", tmp_path / "ada.db")
     assert "found one" in refused(lived_in, "restore", tmp_path / "ada.db", "--agent", "ada")
-    well(lived_in, "restore", tmp_path / "ada.db", "--agent", "ada", "--name", "bob")
+    well(lived_in, "restore", tmp_path / "ada.db", "--agent", "ada", "--as", "bob")
     (_, ada, bob) = data(lived_in, "agents")
     assert (bob["name"], bob["state"], bob["why"]) == ("bob", "suspended", "restored from ada.db")
     assert (bob["elements"], bob["runs"]) == (ada["elements"], ada["runs"])

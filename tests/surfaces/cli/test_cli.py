@@ -303,7 +303,8 @@ def test_a_reader_that_has_gone_ends_a_command_well(home: Path, arguments: tuple
 def test_a_run_is_started_even_if_nobody_reads_its_number(home: Path) -> None:
     done = in_a_shell(home, "{} | true", "start", "demo.greet")
     assert (done.returncode, done.stderr) == (0, "")
-    assert len(data(home, "runs")) == 1
+    (run,) = data(home, "runs")
+    assert (run["state"], run["waits_for"]) == ("ready", "nothing"), "a run that is ready waits for nobody"
 
 
 @pytest.mark.parametrize(

@@ -368,6 +368,7 @@ def test_N29_why_of_a_call_that_waits_to_be_tried_again_says_when_and_what_went_
 def test_why_of_a_part_gives_its_reason_and_of_a_run_that_waits_for_nothing_says_so() -> None:
     assert why(state="done", reason="it is over", said=["it is over"]) == ["run 12 (done): it is over"]
     assert why() == ["run 12 is running and waits for nothing: it will go on by itself"]
+    assert why(state="ready") == ["run 12 is ready and waits for nothing: it begins once a daemon runs"]
     assert "2 things" in why(waiting=[wait("call"), wait("call")])[0]
 
 

@@ -15,7 +15,7 @@ from narval.kinds.task.cli import programs
 from narval.kinds.task.cli.programs import type_argument, types
 from narval.kinds.task.cli.tables import CASES, EVENTS, PASSED, QUEUE, TASKS, TIMES, TYPES, record
 from narval.surfaces.cli import completion
-from narval.surfaces.cli.command import asking, command, command_group
+from narval.surfaces.cli.command import asking, command, command_group, reason_option
 from narval.surfaces.cli.paging import Page, limit_option, paged
 from narval.surfaces.cli.render.tables import Column, listing
 from narval.surfaces.cli.session import Connection, Session
@@ -81,12 +81,12 @@ def _at_work(context: click.Context, incomplete: str) -> completion.Choices:
 
 
 run_argument = click.argument("run", type=int, metavar="TASK", shell_complete=completion.source(_at_work))
-reason_option = click.option("--reason", default="", metavar="TEXT", help="Kept in its history.")
+_reason_option = reason_option("Kept in its history.", "reason", default="")
 
 
 @asking("stop", "task_stop", example="narval task stop 57 --reason 'wrong scanner'", alters=True)
 @run_argument
-@reason_option
+@_reason_option
 def stop(answer: Row) -> None:
     """Stop one task, whatever it is doing.
 
@@ -99,7 +99,7 @@ def stop(answer: Row) -> None:
 @asking("finish", "task_finish", example="narval task finish 57 FORWARD --reason 'done by hand'", alters=True)
 @run_argument
 @click.argument("state")
-@reason_option
+@_reason_option
 def finish(answer: Row) -> None:
     """End one task in a terminal state, regardless of edges.
 

@@ -14,7 +14,7 @@ from narval.core.errors import WorkRefusedError
 from narval.kinds.work.cli.tables import ITEMS, LOG, vote
 from narval.kinds.work.engine import table
 from narval.surfaces.cli import completion
-from narval.surfaces.cli.command import Command, Pair, Pairs, asking, command, command_group
+from narval.surfaces.cli.command import Command, Pair, Pairs, asking, command, command_group, reason_option
 from narval.surfaces.cli.paging import ALL, limit_option
 from narval.surfaces.cli.render.tables import fields, listing
 from narval.surfaces.cli.session import Connection, Session
@@ -82,10 +82,7 @@ def _no_reason(_context: click.Context, _option: click.Parameter, reason: str | 
         raise click.UsageError("it takes no --reason; the fields of an answer are given by --set NAME=VALUE")
 
 
-def _reason_option(name: str) -> Callable[..., Any]:
-    return click.option(
-        "--reason", name, default="", metavar="TEXT", help="Why; kept in the log of the item."
-    )
+_reason_option = partial(reason_option, "Why; kept in the log of the item.", default="")
 
 
 def _values_option(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,7 +12,7 @@ import click
 from narval.ask.text import Row, clean, clean_lines, counted, moment
 from narval.core.errors import NarvalError, RequestError
 from narval.surfaces.cli import completion
-from narval.surfaces.cli.command import asking, command, command_group
+from narval.surfaces.cli.command import asking, command, command_group, reason_option
 from narval.surfaces.cli.render import status
 from narval.surfaces.cli.render.tables import AGENTS, Column, listing, of
 from narval.surfaces.cli.session import Session
@@ -213,7 +213,7 @@ def settings(session: Session, name: str, file: BinaryIO | None) -> None:
 
 @asking("suspend", "suspend", example="narval agents suspend ada --reason 'on leave'", alters=True)
 @name_argument
-@click.option("--reason", default="", metavar="TEXT", help="Shown until it is resumed.")
+@reason_option("Shown until it is resumed.", "reason", default="")
 def suspend(answer: Row) -> None:
     """Suspend an agent until it is resumed: requests to it wait."""
     _became(answer)
@@ -233,16 +233,23 @@ def passivate(answer: Row) -> None:
     _became(answer)
 
 
-@asking("move", "move_agent", example="narval agents move ada barn", alters=True)
+@command("move", example="narval agents move ada barn", alters=True)
 @name_argument
-@click.argument("to", metavar="DAEMON", shell_complete=completion.daemons)
+@click.argument("daemon", metavar="DAEMON", default="", shell_complete=completion.daemons)
+@click.option("--to", metavar="DAEMON", default="", shell_complete=completion.daemons, help="As DAEMON.")
 @click.option("--grace", type=float, default=10.0, metavar="S", help="How long its calls may go on (10 s).")
-def move(answer: Row) -> None:
+def move(session: Session, name: str, daemon: str, to: str, grace: float) -> None:
     """Move an agent to another daemon of the store, named by its home.
 
     It leaves at the end of a turn, as soon as its calls have ended. Calls that still run after S seconds are
     ended, and repeated there or interrupted, as after a crash.
     """
+    if bool(to) == bool(daemon):
+        raise click.UsageError("expected one DAEMON of the store, by its home")
+    session.give(session.ask("move_agent", name=name, to=to or daemon, grace=grace), _moved)
+
+
+def _moved(answer: Row) -> None:
     if answer["from"] == answer["to"]:
         click.echo(f"{answer['name']} is at {answer['to']} already")
     else:

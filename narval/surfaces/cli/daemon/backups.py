@@ -11,7 +11,7 @@ import click
 from narval.ask.text import counted, fault_line
 from narval.core.errors import DaemonGoneError, RequestError
 from narval.surfaces.cli import completion
-from narval.surfaces.cli.command import command
+from narval.surfaces.cli.command import Renamed, command
 from narval.surfaces.cli.session import Session, reach
 
 STEP = 250_000
@@ -100,7 +100,15 @@ narval restore nightly.db --agent ada --name ada2"""
 
 @command("restore", example=_RESTORE)
 @click.argument("file", type=_FILE)
-@click.option("new_name", "--name", metavar="NEW", default="", help="With --agent: its name from now on.")
+@click.option(
+    "new_name",
+    "--name",
+    "--as",
+    cls=Renamed,
+    metavar="NEW",
+    default="",
+    help="With --agent: its name from now on.",
+)
 @click.option("--force", is_flag=True, help="Move the store that is there aside.")
 def restore(session: Session, file: Path, new_name: str, force: bool) -> None:
     """Restore the backup that `narval backup` wrote to FILE.

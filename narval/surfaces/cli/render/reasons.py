@@ -56,7 +56,8 @@ def why(answer: Row) -> Iterator[str]:
     elif waiting:
         yield f"run {answer['run']} is {answer['state']} and waits for {counted(len(waiting), 'thing')}"
     else:
-        yield f"run {answer['run']} is {answer['state']} and waits for nothing: it will go on by itself"
+        goes_on = "begins once a daemon runs" if answer["state"] == "ready" else "will go on by itself"
+        yield f"run {answer['run']} is {answer['state']} and waits for nothing: it {goes_on}"
     if answer.get("newer"):
         yield f"it {newer_file(answer)}; {newer_ways(answer['run'], answer['newer'])}"
     if code := older_code(answer.get("newer_code", ()), answer["run"]):
