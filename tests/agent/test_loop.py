@@ -271,7 +271,7 @@ def test_a_flood_is_taken_in_slices_so_that_who_asks_is_not_kept_waiting(
             await asyncio.sleep(0)
             now = time.perf_counter()
             longest, last = max(longest, now - last), now
-        assert daemon.host.loop.turns - turns > 20  # 2,000 events, and not in 2 turns
+        assert daemon.host.loop.turns - turns > 10  # 2,000 events, and not in 2 turns
         assert {run.status for run in daemon.agent.runs.values()} == {"done"}
         print(f"longest silence {longest * 1000:.1f} ms")
         daemon.stop.request()
