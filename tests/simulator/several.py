@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import pytest
 
 from narval.ask.asker import PROGRAM
+from narval.ask.daemon import agents
 from narval.ask.operations import invoke
 from narval.core.errors import ElsewhereError, FencedError, NarvalError, StoreAwayError
 from narval.daemon import daemon as opening
@@ -108,6 +109,7 @@ class Several(ManyAgents):
             patch.setattr(rounds, "ThreadPoolExecutor", lambda *_: self.at.writer)
             patch.setattr(asyncio, "to_thread", directly)
             patch.setattr(MainLoop, "work_until", _work_until)
+            patch.setattr(agents, "_back_up", lambda *_: None)  # this server's file is no home's store
             patch.setattr(joining, "asyncio", InStep(self._sleep))
             try:
                 yield

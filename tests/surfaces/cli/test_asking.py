@@ -40,8 +40,10 @@ def test_what_a_command_takes_is_what_its_operation_asks(name: str) -> None:
 @pytest.mark.parametrize("name", ACTS_ON_ITEMS)
 def test_the_command_of_an_act_takes_the_fields_of_its_row(name: str) -> None:
     taken = [each.name for each in ASKING[f"work {name}"].params if each.expose_value]
-    of_pages = (SHOWN, CLAIMED)
-    assert taken == ["item", *(field.name for field in ACTS_ON_ITEMS[name].fields if field not in of_pages)]
+    assert taken == [
+        "item",
+        *(field.name for field in ACTS_ON_ITEMS[name].fields if field not in (SHOWN, CLAIMED)),
+    ]
 
 
 def test_a_task_that_is_moved_is_told_apart_from_its_item(

@@ -55,28 +55,21 @@ class CaseBegan(CaseChange, RunBegan, frozen=True):
 
 
 class ObjectPut(PlaceFact, frozen=True):
-    """An object went into the queue of a type (K21). If it `composes`, it waits there for others (K20)."""
+    """An object went into the queue of a type (K21). If it `composes`, it waits there for others (K20). If it
+    cannot go on there, the type's script of EXCEPTION is asked: the `call` of an instance.
+    """
 
     composes: bool = False
-
-    def apply(self, state: CaseState) -> None:
-        member = state.go_to(self.object, "task", self.at, self.at_type)
-        member.count_visit(self.at_type)
-        if self.composes:
-            member.composes = True
-            state.members[member.parent].composing += 1
-
-
-class ExceptionAsked(PlaceFact, frozen=True):
-    """An object cannot go on at a type, whose script of EXCEPTION is asked: the `call` of an instance."""
-
-    call: str
-    why: str
+    call: str = ""
+    why: str = ""
 
     def apply(self, state: CaseState) -> None:
         member = state.go_to(self.object, "task", self.at, self.at_type)
         member.count_visit(self.at_type)
         member.call, member.why = self.call, self.why
+        if self.composes:
+            member.composes = True
+            state.members[member.parent].composing += 1
 
 
 class ObjectMoved(PlaceFact, frozen=True):

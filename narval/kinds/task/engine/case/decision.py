@@ -122,7 +122,7 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
         """Begin an instance of a type in EXCEPTION; it reports where its script sends the object."""
         call, now = self.identifier(), self.state.members[identity].now
         environment: dict[str, Plain] = {"object": str(now), "case": str(self.state.eid), "exception": why}
-        self.change(changes.ExceptionAsked(self.event.at, identity, type, call, why))
+        self.change(changes.ObjectPut(self.event.at, identity, type, call=call, why=why))
         asked = (call, TaskDefinition.kind, type, str(identity))
         self.ask(commands.Call(*asked, elements=(now,), payload={"environment": environment}))
 

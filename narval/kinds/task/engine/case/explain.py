@@ -239,8 +239,7 @@ def _reason(state: CaseState) -> str | None:
 part_word = "object"
 
 story: Story = {
-    "ObjectPut": Fact("{object:element} goes to {at_type}."),
-    "ExceptionAsked": Fact("{object:element} cannot go on at {at_type}: {why}."),
+    "ObjectPut": Fact("{object:element} goes to {at_type}[ and cannot go on there: {why}]."),
     "ObjectMoved": Fact("{object:element} goes to {at_type}[, with event {event}]."),
     "ObjectLeft": Fact(
         "{at_type} is done with {was:element}: {result}[, {why}][; it gave {outputs:element}]."
