@@ -102,10 +102,12 @@ class Reference:
         self.run(self.visit(node.id, joined))
 
     def before(self, visit: Visit) -> list[Visit]:
-        """What led to a visit, without what arrived later than it was made; the nearest first."""
+        """What led to a visit, without what arrived at one that may have been over; the nearest first."""
         line = [visit]
         for one in line:
-            sources = [arrival.source for arrival in one.ins if arrival.number < one.number]
+            sources = [
+                arrival.source for arrival in one.ins if not one.done or arrival.number < one.number
+            ]
             line += [source for source in dict.fromkeys(sources) if source not in line]
         return line[1:]
 
@@ -240,6 +242,12 @@ CASES = {
     "past a token that merged into one made by going back": (MERGE, "+a +d -d +b -a", "b! a d"),
     "past a token that merged into its own ancestor, which stays": (LOOP, "+a +b -b", "a! b"),
     "to the ancestor that a token merged into": (LOOP, "+a +b -a", "a"),
+    "along an arc to where what has merged came from": (
+        node("a", "d", start=True) + node("b", "d", start=True)
+        + '<node name="d" type="wait" joinType="first"><arc to="b" back="true"/></node>',
+        "+a +b +d",
+        "a! b d",
+    ),
     "past a dead end that was gone back to": (
         node("a", "c", start=True) + node("c", "d") + node("d") + node("k", start=True),
         "+a +c -c .c -c -a",

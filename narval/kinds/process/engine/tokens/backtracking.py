@@ -155,7 +155,8 @@ def ancestors(state: ProcessState, token: NodeToken) -> Iterator[NodeToken]:
     for one in line:
         for arc in inputs(state, one):
             source = state.nodes[root(state, arc).parent]
-            if arc.id < one.id and source.id not in seen:
+            is_before = one.completed is None or arc.id < one.id  # else it may have merged after `one` left
+            if is_before and source.id not in seen:
                 seen.add(source.id)
                 line.append(source)
                 yield source
