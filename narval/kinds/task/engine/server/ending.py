@@ -7,13 +7,14 @@ Instances that wait for each other through synchronous events, across any number
 (KA10). A raiser waits for its receiver. When a receiver is chosen, the service run of the raiser's type is
 told the path of that wait and extends it backwards: to those that wait for the raiser, and so on. If the path
 reaches the receiver, all on it wait for each other, and the event that was raised last fails. An event that
-no free instance can receive waits for the one that does an action in its state, or that alone is at work. The
-wait that closes a circle is told, and nothing is stored.
+no free instance can receive waits for the one that alone is at work; any other might still come to its state.
+The wait that closes a circle is told, and nothing is stored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain, islice
 from typing import Any
 
 from narval.core.engines import commands
@@ -225,11 +226,9 @@ def _awaited(decision: ServerDecision, event: RaisedEvent) -> int | str:
     begins = decision.definition.invocation == "auto" and not state.called and not event.started
     if begins or any(rule.stage != "open" for rule in rules):
         return 0
-    meant = {one: entry for one, entry in state.at_work.items() if is_meant(event, entry)}
-    states = {rule.state for rule in rules}
-    acting = [one for one, entry in meant.items() if entry.acting and entry.state in states]
-    begun = [call for call, called in state.called.items() if not called.instance]
-    candidates: list[int | str] = [*acting] or [*meant, *begun]
+    meant = (one for one, entry in state.at_work.items() if is_meant(event, entry))
+    begun = (call for call, called in state.called.items() if not called.instance)
+    candidates: list[int | str] = list(islice(chain(meant, begun), 2))
     return candidates[0] if len(candidates) == 1 else 0
 
 

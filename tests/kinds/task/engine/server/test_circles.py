@@ -95,3 +95,14 @@ def test_KA10_an_event_that_another_instance_may_receive_waits_for_it() -> None:
     assert hall.answer_to(signal) is None
     hall.acted(hall.acts()[1])  # that of the instance that waits for nobody
     assert {said(act)["raiser"] for act in hall.acts()} == {0, one, other}
+
+
+def test_KA10_an_event_waits_for_an_instance_that_may_still_come_to_its_state() -> None:
+    hall = Hall(task("a", state("calm", go="busy"), state("busy", rule())), type_("b"))
+    one, free, other = hall.joins("a", "busy"), hall.joins("a", "calm"), hall.joins("b", "busy")
+    hall.raises("a")  # its action raises at b, whose action raises at a
+    raises(hall, "b", one)
+    signal = raises(hall, "a", other)
+    assert hall.answer_to(signal) is None
+    hall.is_at("a", free, "busy")
+    assert {said(act)["raiser"] for act in hall.acts()} == {0, one, other}
