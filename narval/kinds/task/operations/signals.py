@@ -122,9 +122,18 @@ async def _come(
         _renew(daemon, program, by)
 
 
+FRESH = 0.98
+"""The part of a lease that is left if it was just renewed."""
+
+
 def renew(daemon: Daemon, asker: Asker, program: Run) -> None:
-    """Renew the lease of a program whose call tells its instance nothing (K58)."""
-    if isinstance(program.state, InstanceState) and program.state.lease and not daemon.record_only:
+    """Renew the lease of a program whose call tells its instance nothing (K58), unless that was just done: a
+    program may ask very often, and each renewal is recorded.
+    """
+    state = program.state
+    if not isinstance(state, InstanceState) or not state.lease or daemon.record_only:
+        return
+    if (state.lease_until or 0.0) - daemon.rounds.clock.now() < FRESH * state.lease:
         act = PersonsAct(asker.way, asker.session)
         _renew(daemon, program, Signalled(0, 0.0, "", "", (), {}, asker.person, asker.through, act))
 

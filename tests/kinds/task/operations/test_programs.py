@@ -220,6 +220,15 @@ def test_K58_every_call_of_a_program_renews_its_lease(agent: Agent) -> None:
     refused("over", agent.task_state, task)
 
 
+def test_K58_a_program_that_asks_very_often_renews_its_lease_once_in_a_while(agent: Agent) -> None:
+    task = begun(agent)
+    for _ in range(20):
+        agent.task_state(task)
+        agent.elapse(seconds=10)
+    lines = agent.history(int(task.partition(".")[0]))
+    assert 2 <= sum("LeaseRenewed" in str(line) for line in lines) <= 4
+
+
 def test_K53_nobody_waits_for_less_than_no_time(agent: Agent) -> None:
     with pytest.raises(RequestError, match="a timeout of 0 seconds or more, got -1"):
         agent.task_wait(begun(agent), event="ev.never", timeout=-1)
