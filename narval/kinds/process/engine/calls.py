@@ -116,19 +116,28 @@ def _call_run(decision: ProcessDecision, node: Node, token: NodeToken, kind: str
     arguments: dict[str, Plain] | None = None
     if kind == "process":
         arguments = {"environment": environment_of(decision.state, token), "token": token.id}
-    more = {"elements": _answered_before(decision, node, target), "nearby": nearby, "payload": arguments}
+    more = {
+        "elements": _answered_before(decision, node, token, target),
+        "nearby": nearby,
+        "payload": arguments,
+    }
     made = NodeCallMade(token.id, decision.identifier())
     _send(decision, made, kind, target.full_name, node, **more)
 
 
-def _answered_before(decision: ProcessDecision, node: Node, target: Any) -> tuple[int, ...]:
+def _answered_before(decision: ProcessDecision, node: Node, token: NodeToken, target: Any) -> tuple[int, ...]:
     """The answer that people gave at a node which the process has gone back to or past: it is shown to those
-    who are asked again.
+    who are asked again. What was answered for another member of a token set is about something else.
     """
     if not getattr(target, "outcome_attribute", ""):
         return ()
-    tokens = reversed(decision.state.nodes.values())
-    earlier = next((token for token in tokens if token.node == node.id and token.produced), None)
+    state = decision.state
+
+    def places(one: NodeToken) -> list[tuple[str, int]]:
+        return [(state.sets[number].name, index) for number, index in one.sets.items()]
+
+    here = (one for one in reversed(state.nodes.values()) if one.node == node.id and one.produced)
+    earlier = next((one for one in here if places(one) == places(token)), None)
     return earlier.produced if earlier is not None and earlier.backtracked else ()
 
 

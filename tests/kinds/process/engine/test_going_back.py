@@ -105,9 +105,7 @@ class Reference:
         """What led to a visit, without what arrived at one that may have been over; the nearest first."""
         line = [visit]
         for one in line:
-            sources = [
-                arrival.source for arrival in one.ins if not one.done or arrival.number < one.number
-            ]
+            sources = [arrival.source for arrival in one.ins if not one.done or arrival.number < one.number]
             line += [source for source in dict.fromkeys(sources) if source not in line]
         return line[1:]
 

@@ -69,3 +69,17 @@ def test_P71_who_is_asked_again_is_shown_the_earlier_answer() -> None:
     assert f'Answered before: element {answer}:\n| <decision outcome="yes" by="ann"' in text
     assert "ann" not in office.states[again].requesters
     assert office.act(again, "ann", "answer", outcome="no")["state"] == "done"
+
+
+def test_P71_a_member_of_a_set_is_shown_its_own_earlier_answer() -> None:
+    office = Office(ASKED, PURCHASE)
+    run = office.start("p", kind="process")
+    office.says(run, "complete", node="write", set={"name": "parts", "count": 2}, asynchronous=False)
+    for call in [call for _, call in office.calls.values()]:
+        office.answer(call, eids=(office.add('<decision outcome="yes"/>'),))
+    tokens = office.states[run].nodes.values()
+    for asked in [token for token in tokens if token.node == "ask"]:
+        office.says(run, "backtrack", token=asked.id)
+        (call,) = (call for _, call in office.calls.values())
+        assert call.elements == asked.produced
+        office.answer(call, eids=(office.add('<decision outcome="yes"/>'),))
