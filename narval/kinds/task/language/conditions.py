@@ -95,7 +95,7 @@ def _is_of_one(node: Expression) -> bool:
             asking = [operand for operand in operands if _is_of_context(operand)]
             is_of_nodes = len(asking) == 1 and type_of(asking[0]) == "nodes" and _is_of_one(asking[0])
             return is_of_nodes and "boolean" not in map(type_of, operands)
-        case FunctionCall(name="boolean", arguments=(inner,)):
+        case FunctionCall(name="boolean" | "exists", arguments=(inner,)):
             return _is_of_one(inner)
     return False
 

@@ -63,6 +63,7 @@ def test_K70_a_fault_of_a_type_is_shown_at_its_place(text: str, fault: str) -> N
         "a[item[2]]/@x ge '2026-01'",
         "a[some $x in item satisfies $x/@y]",
         "boolean((a | b)[count(item) = 2])",
+        "exists(a[@x])",
     ],
 )
 def test_KA27_a_condition_about_one_element_is_fine(condition: str) -> None:
