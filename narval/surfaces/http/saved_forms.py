@@ -25,7 +25,7 @@ MOST = 16
 LONG = 1_000_000
 """The most bytes of a form that is kept."""
 
-UNWRITTEN = frozenset({"shown", "digest", "version", "edits", "these"})
+UNWRITTEN = frozenset({"shown", "claimed", "digest", "version", "edits", "these"})
 """The fields that pages fill in to record what was shown: they are kept, and not offered for editing."""
 
 SESSION_ENDED = "Your session had ended, so nothing was done."
