@@ -68,7 +68,7 @@ token_option = click.option(
 @click.option("--token-set", metavar="NAME", help="Leave as a new set of tokens of this name,")
 @click.option("--count", type=click.IntRange(0), metavar="N", help="… of so many members,")
 @click.option(
-    "--set", "--env", "given", metavar="NAME=VALUE", multiple=True, help="… with an attribute they share,"
+    "--set", "--env", "shared", metavar="NAME=VALUE", multiple=True, help="… with an attribute they share,"
 )
 @click.option(
     "--member",
@@ -87,7 +87,7 @@ def complete(
     asynchronous: bool,
     token_set: str | None,
     count: int | None,
-    given: tuple[str, ...],
+    shared: tuple[str, ...],
     members: Pairs,
     queued: bool,
 ) -> None:
@@ -101,11 +101,13 @@ def complete(
         return
     if node is None and token is None:
         raise click.UsageError("expected a NODE, or --token ID")
-    names = [text for text in given if "=" not in text]  # `--set NAME` named the set before `--token-set`
+    names = [text for text in shared if "=" not in text]  # `--set NAME` named the set before `--token-set`
     if token_set is None and len(names) == 1:
         token_set = names.pop()
-    environment = [Pair()(text) for text in given if text not in names and "=" in text]
-    if names or (token_set is None and (count is not None or environment or members)):
+    environment = [Pair()(text) for text in shared if "=" in text]
+    if names:
+        raise click.UsageError(f"--set: expected NAME=VALUE, found {names[0]!r:.80}")
+    if token_set is None and (count is not None or environment or members):
         raise click.UsageError("--count, --set NAME=VALUE and --member go with --token-set NAME")
     if token_set is not None and count is None:
         raise click.UsageError("--token-set NAME needs --count N")

@@ -135,5 +135,7 @@ def test_P14_a_token_leaves_as_a_set_whose_values_are_given_with_set(home: Path)
         ("--set", "s", "--set", "t", "--count", "1"),
     ):
         assert narval(home, "complete", run, "m", *line).exit_code == 2
+    refused = narval(home, "complete", run, "m", "--token-set", "s", "--count", "1", "--set", "t")
+    assert (refused.exit_code, "expected NAME=VALUE, found 't'" in refused.stderr) == (2, True)
     sets = data(home, "tokens", run)["token_sets"]
     assert [(row["name"], row["environment"]) for row in sets] == [("s", {"a": "1"}), ("t", {"b": "2"})]

@@ -220,8 +220,9 @@ def spend(decision: WorkDecision, event: Signalled) -> None:
 
 
 def refused(decision: WorkDecision, event: Signalled, failure: Failure) -> None:
-    """Tell a person by mail why their text was refused; for a token that is no longer valid, and
-    for an item that has ended, only once."""
+    """Tell a person by mail why their text was refused; only once for a token that is no longer valid, or an
+    item that has ended.
+    """
     call, state = event.text("notice"), decision.state
     if call not in state.notices:
         return
