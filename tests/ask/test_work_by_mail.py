@@ -136,6 +136,22 @@ def test_who_answers_an_item_that_has_ended_is_told_so_once(tmp_path: Path) -> N
         assert [one.attributes["outcome"] for one in post.agent.memory("decision")] == ["approve"]
 
 
+def test_a_late_answer_that_narval_cannot_refuse_does_not_stop_the_mail(post: Post) -> None:
+    item = post.start()
+    of_ann, of_ben = post.sent("ann")[0], post.sent("ben")[0]
+    post.reply(of_ann, "approve")
+    post.take()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr("narval.kinds.work.engine.notices._tell_once")
+        post.reply(of_ben, "reject\ncomment: too dear")
+        post.take()
+    assert len(post.agent.memory("email")) == 2
+    assert post.kinds(item).count("over") == 0
+    post.reply(of_ben, "reject\ncomment: too dear")
+    post.take()
+    assert post.kinds(item).count("over") == 1
+
+
 def test_P25_to_whom_it_is_handed_gets_a_mail_that_says_so_though_asked_before(post: Post) -> None:
     item = post.start()
     post.agent.asker = Asker("ben", 0, "terminal", actor="root")

@@ -123,8 +123,16 @@ def _tell_ended(turn: Turn, eid: int, event: Signalled) -> None:
     item.load(definition_of(turn.agent, item), state_of(turn.agent, item))
     event = replace(event, id=turn.agent.numbers.last + 1, at=turn.at)
     decision = turn.view.decision(item, event)
-    item.engine.advance(decision, event)
-    turn.view.leave()
+    try:
+        item.engine.advance(decision, event)
+    except StoreError:
+        raise
+    except Exception:  # else each start of the daemon would break down over this mail
+        log.exception("an answer to item %d, which has ended, could not be refused", eid)
+        item.load(None)
+        return
+    finally:
+        turn.view.leave()
     turn.record(item, event, decision.changes, decision.commands)
 
 
