@@ -344,11 +344,11 @@ ENTRANCES = {
 }
 DECISIONS = {
     "kinds/automaton/engine/running:_fed": OWN,
-    "core/engines/assignment:CandidateSearch._newest": HOLDS,
-    "core/engines/assignment:CandidateSearch._ranks": (held_by_a_run, a_step_until),
-    "core/engines/assignment:CandidateSearch._near": HOLDS,
-    "core/engines/assignment:CandidateSearch._first": HOLDS,
-    "core/engines/assignment:CandidateSearch._place": HOLDS,
+    "core/engines/candidates:CandidateSearch._newest": HOLDS,
+    "core/engines/candidates:CandidateSearch._ranks": (held_by_a_run, a_step_until),
+    "core/engines/candidates:CandidateSearch._near": HOLDS,
+    "core/engines/candidates:CandidateSearch._first": HOLDS,
+    "core/engines/candidates:CandidateSearch._place": HOLDS,
     "kinds/dataflow/engine/engine:_nearest": HOLDS,
     "core/engines/decision:Decision.keep": "what it finds is replaced by an output that is made",
     "kinds/process/engine/conditions:concerns": HOLDS,

@@ -55,7 +55,7 @@ class Runner:
         """The result of a coroutine. Raises RequestError if none can run."""
         if self.is_over or self._loop.is_running() or asyncio._get_running_loop() is not None:
             work.close()
-            raise self.refusal()
+            raise RequestError(self._refusal())
         task = self._loop.create_task(work)
         if self._is_main:
             _at_work.append(task)
@@ -75,11 +75,7 @@ class Runner:
         """True after it is closed, and in a forked child of the program that made it."""
         return self._is_closed or self._program != os.getpid()
 
-    def refusal(self) -> RequestError:
-        """The error of a question that cannot be answered now."""
-        return RequestError(self._why_not())
-
-    def _why_not(self) -> str:
+    def _refusal(self) -> str:
         if self._program != os.getpid():
             return (
                 f"this home is open in program {self._program}, from which this one was forked: use it there"
@@ -152,8 +148,6 @@ def at_once(
 
     @wraps(function)
     def method(self: AtWork, /, *arguments: Parameters.args, **named: Parameters.kwargs) -> Result:
-        if self.runner.is_over:
-            raise self.runner.refusal()
         return function(self.daemon, *arguments, **named)
 
     return method

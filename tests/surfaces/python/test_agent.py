@@ -158,8 +158,6 @@ def test_closed_twice_is_closed_and_a_closed_home_says_so() -> None:
     agent.close()
     with pytest.raises(RequestError, match="this home is closed"):
         agent.add("<a/>")
-    with pytest.raises(RequestError, match="this home is closed"):
-        agent.memory()
 
 
 def test_a_program_that_was_forked_leaves_the_home_alone() -> None:
