@@ -190,8 +190,9 @@ class _Seating:
 
     def fix_rank(self, index: int) -> None:
         """Give a slot the nearest rank that leaves all seated slots a seat; it may change seats within it."""
-        seat = self.held.get(index)
-        seated = next((rank for rank, eid in self._choices(index) if eid == seat), None)
+        seat, seated = self.held.get(index), None
+        if seat is not None:
+            seated = next(rank for rank, eid in self._choices(index) if eid == seat)
         for rank, eid in self._choices(index):
             if rank == seated or self._move(index, eid):
                 self._bound[index] = rank

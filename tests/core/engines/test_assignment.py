@@ -190,6 +190,10 @@ def test_N16_with_k_inputs_no_input_reads_more_than_k_candidates() -> None:
     read: list[list[int]] = [[] for _ in range(5)]
     assign([watched(str(n), [], list(range(100_000)), read=read[n]) for n in range(5)])
     assert [len(eids) for eids in read] == [1, 2, 3, 4, 5]
+    read.append([])
+    optional = Slot("o", watched("o", [], list(range(100_000)), read=read[5]).ranks, optional=True)
+    assert assign([slot("m", [], [0, 1, 2]), optional]).given == {"m": (0,), "o": (1,)}
+    assert read[5] == [0, 1]
 
 
 def test_N16_a_list_reads_nothing_beyond_its_rank() -> None:
