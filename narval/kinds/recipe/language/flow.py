@@ -200,7 +200,7 @@ def _surely_fits(fits: Condition, written: Written) -> bool:
     if fits.variables:
         return False
     bound, tree = fits.bind(), Tree(Element(0, written.xml))
-    if b"{" not in written.xml:
+    if b"{" not in written.xml and not written.parts:
         return bound.test(tree)
     facts, attributes = Facts(tree), dict(written.literal.attributes)
 

@@ -27,6 +27,8 @@ def say(to, note): ...
         ("<a mail='{$plan/@eid}'/>", "a[@mail='ann']", False),
         ("<a>{$plan/@eid}</a>", "a[.='ann']", False),
         ("<a of='ann'/>", "a[@mail]", False),
+        ("<a of='ann'><b foreach='$each in $plan/b'/></a>", "a[@of]", True),
+        ("<a><b foreach='$each in $plan/b'/></a>", "a[b]", False),
         ("<note/>", "*", False),
     ],
 )
