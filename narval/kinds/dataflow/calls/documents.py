@@ -141,7 +141,7 @@ def number_in(text: str) -> int | float | None:
     if plain is None or not isfinite(number := float(plain[0])):
         return None
     if plain["rest"]:
-        if len(plain[0]) > _EXACT and int(Decimal(repr(number))) != int(Decimal(plain[0])):
+        if number and len(plain[0]) > _EXACT and int(Decimal(repr(number))) != int(Decimal(plain[0])):
             return None
         return (
             int(number) if not plain["exponent"] and number.is_integer() and abs(number) < 2**53 else number

@@ -132,6 +132,7 @@ def test_a_cancelled_output_is_none_and_an_empty_one_is_empty() -> None:
         ("100000000000000000000", 1e20),
         ("1.00000000000000000000e23", 1e23),
         ("3.14159265358979323846", 3.141592653589793),
+        ("0.1e-99999999999999999999", 0.0),
     ],
 )
 def test_plain_numbers_are_read(text: str, number: float | None) -> None:
