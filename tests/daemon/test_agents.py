@@ -10,7 +10,6 @@ from collections.abc import Coroutine
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
@@ -18,10 +17,8 @@ from narval.agent.loop import Request
 from narval.ask.asker import PROGRAM
 from narval.ask.daemon.requests import work
 from narval.ask.operations import invoke
-from narval.core.errors import NarvalError, RequestError, SettingsError, StoreError
+from narval.core.errors import NarvalError, RequestError, SettingsError
 from narval.daemon.daemon import Daemon
-from narval.store.backups.restore import opened as backup_opened
-from narval.store.backups.restore import restore_agent
 from narval.store.batch import AgentRow
 from narval.system.clock import SimulatedClock
 from tests.daemon.at_work import Killed, Scene, in_a_loop, watched_commits
@@ -351,44 +348,6 @@ async def test_G20_a_suspended_agent_records_what_it_is_asked_and_acts_when_it_i
     assert len(await acks(daemon, "ada")) == 1
     with pytest.raises(RequestError, match="expected an agent that is suspended"):
         await ask(daemon, "", "resume", name="ada")
-    await scene.end()
-
-
-@in_a_loop
-async def test_G20_an_agent_with_runs_under_way_is_removed_only_at_once(scene: Scene) -> None:
-    daemon = await opened(scene, "ada")
-    await ask(daemon, "ada", "start", name="w.calls")
-    await daemon.main_loop.elapse(1.0)
-    with pytest.raises(RequestError, match="ada has 1 run under way"):
-        await ask(daemon, "", "remove_agent", name="ada")
-    await ask(daemon, "", "remove_agent", name="ada", now=True)
-    assert await states(daemon) == {"narval": "active"}
-    assert [row.name for row in daemon.store.agents()] == ["narval"]
-    with pytest.raises(RequestError, match="always active"):
-        await ask(daemon, "", "remove_agent", name="narval")
-    await scene.end()
-
-
-@in_a_loop
-async def test_G20_a_backup_is_written_before_an_agent_is_removed(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    daemon = await opened(scene, "ada")
-    await ask(daemon, "ada", "start", name="w.takes")
-    with monkeypatch.context() as patch:
-        patch.setattr("narval.ask.daemon.agents.back_up", Mock(side_effect=StoreError("it is full")))
-        with pytest.raises(StoreError, match="it is full"):
-            await ask(daemon, "", "remove_agent", name="ada", now=True)
-    await ask(daemon, "ada", "add", elements=[b"<mail n='1'/>"])
-    await daemon.main_loop.until_idle()
-    assert len(await acks(daemon, "ada")) == 1, "it stays, and goes on"
-    answer = await ask(daemon, "", "remove_agent", name="ada")
-    await scene.end()
-    with backup_opened(Path(answer["backup"])) as backup:
-        restore_agent(scene.home.store, backup, "ada", "eve", lambda rows: None)
-    daemon = await scene.open()
-    await ask(daemon, "", "resume", name="eve")
-    assert len(await acks(daemon, "eve")) == 1
     await scene.end()
 
 

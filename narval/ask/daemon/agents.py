@@ -21,7 +21,7 @@ from narval.ask.registry import operation
 from narval.core.agent_name import stands_for_peer
 from narval.core.definitions.suggestions import nearest
 from narval.core.engines.registry import asking_kinds
-from narval.core.errors import RequestError
+from narval.core.errors import RequestError, StoreError
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.agents.agent_rows import resident
 from narval.daemon.agents.follow_home import is_held
@@ -314,7 +314,10 @@ async def remove_agent(daemon: Daemon, name: str, now: bool = False) -> dict[str
 
 def _back_up(daemon: Daemon, home: Home, file: Path, name: str) -> None:
     """Write an agent to a file, as `narval backup` does. Raises StoreError."""
-    file.parent.mkdir(mode=0o700, exist_ok=True)
+    try:
+        file.parent.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"the backup of {name} cannot be written: {error}") from error
     saved, settings = daemon.store.keep(), daemon.files.settings
     where = settings.store or saved or home.store
     try:

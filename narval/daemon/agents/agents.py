@@ -55,6 +55,8 @@ class Agents:
         """The count of dropped activations when passive agents' contents were last counted; the result."""
         self._changing: dict[str, AgentRow] = {}
         """The agents that are being registered or removed: their names and numbers are not free."""
+        self._leaving: set[str] = set()
+        """The agents that are being removed, from the request on."""
 
     @property
     def takes(self) -> Literal["none", "asked", "all"]:
@@ -94,6 +96,8 @@ class Agents:
         With `reads`, an agent of another daemon is shown as stored. Raises RequestError if there is no such
         agent, ElsewhereError, and StoreError or InternalError if it cannot be restored.
         """
+        if not reads:
+            self._check_stays(name)
         if self._store.leases is not None and (found := await self._elsewhere(name)) is not None:
             if not reads:
                 raise found[1]
@@ -246,6 +250,7 @@ class Agents:
 
     async def suspend(self, name: str, why: str) -> AgentRow:
         """Suspend an agent until it is resumed: it only records requests. Raises RequestError."""
+        self._check_stays(name)
         await self.supervisor.settled(name)
         row = (await self.here(name))._replace(state=SUSPENDED, why=why, wake_at=None)
         await self.supervisor.suspend(row)
@@ -253,6 +258,7 @@ class Agents:
 
     async def resume(self, name: str) -> AgentRow:
         """Let a suspended agent continue. Raises RequestError."""
+        self._check_stays(name)
         row = await self.here(name)
         if row.state != SUSPENDED:
             raise RequestError(f"expected an agent that is suspended, got {name}, which is {row.state}")
@@ -281,6 +287,19 @@ class Agents:
         Before, `keep` may write it elsewhere: by then it does nothing more. If that fails, it stays. Raises
         RequestError, and what `keep` raises.
         """
+        self._check_stays(name)
+        self._leaving.add(name)
+        try:
+            await self._remove(name, now, keep)
+        finally:
+            self._leaving.discard(name)
+
+    def _check_stays(self, name: str) -> None:
+        """Raise RequestError for an agent that is being removed."""
+        if name in self._leaving:
+            raise RequestError(f"{name} is being removed")
+
+    async def _remove(self, name: str, now: bool, keep: Callable[[], Awaitable[None]] | None) -> None:
         peer = self.rows.get(name) if stands_for_peer(name) else None
         row = peer if peer is not None else await self.here(name)
         active = sum(run.phase == "active" for run in self._store.of(row.agent).runs())

@@ -47,6 +47,20 @@ def back_up(
     number that it has in a store of its own. `is_held` says if a daemon is running on the store. Raises
     RequestError if there is no such agent, and StoreError, also for an existing file that is not a backup.
     """
+    try:
+        return _backed_up(where, file, is_held, own, names, told)
+    except (OSError, sqlite3.Error) as error:
+        raise StoreError(f"the backup cannot be written to {file}: {error}") from error
+
+
+def _backed_up(
+    where: Path | str,
+    file: Path,
+    is_held: Callable[[], bool],
+    own: str,
+    names: Collection[str],
+    told: Told,
+) -> Copied:
     if not file.parent.is_dir():
         raise RequestError(f"expected a folder to write the backup into, found none: {file.parent}")
     if file.exists():
