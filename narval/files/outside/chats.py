@@ -63,7 +63,7 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
     rooms: Annotated[tuple[str, ...], _rooms] = ()
     """The rooms where it listens."""
     strangers: Annotated[Literal["", "element"], toml.one_of("", "element")] = ""
-    """`element` if messages of unknown people become elements; "": they are ignored."""
+    """`element`: messages of unknown people become elements; "": they are ignored."""
     model: Annotated[str | None, toml.or_none(toml.text)] = None
     """The model of `[models]` that proposes commands for other messages; None: none does."""
     tls_ca: Annotated[str, toml.text] = ""
