@@ -24,7 +24,7 @@ from narval.files.home import Home
 from narval.store.batch import Batch
 
 AGENTS, ASKED = 1000, 500
-PLANS, AT_ONCE = 2000, 10
+PLANS, AT_ONCE = 2000, 20
 """The plans that a flooded agent is to have, and those begun together."""
 
 
