@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -47,45 +47,41 @@ def back_up(
     number that it has in a store of its own. `is_held` says if a daemon is running on the store. Raises
     RequestError if there is no such agent, and StoreError, also for an existing file that is not a backup.
     """
+    with _writing(file):
+        if not file.parent.is_dir():
+            raise RequestError(f"expected a folder to write the backup into, found none: {file.parent}")
+        if file.exists():
+            _refuse_other(file, where)
+        with TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent) as folder:
+            new = Path(folder) / file.name
+            for _ in range(ATTEMPTS):
+                with look(where, is_held) as source:
+                    if not isinstance(source, Look):
+                        raise StoreError(
+                            f"expected a store to back up, found none at {where}: the first start makes it"
+                        )
+                    rows = list(source.agents())
+                    if names:
+                        rows = [agent_named(rows, name) for name in dict.fromkeys(names)]
+                    copying = _copying(source, rows, own, is_part=bool(names), told=told)
+                    write_store(new, copying, is_backup=True)
+                    if source.is_still():
+                        new.replace(file)
+                        sync(file.parent)
+                        return Copied(
+                            tuple(row.name for row in rows if not stands_for_peer(row.name)), copying.rows
+                        )
+                new.unlink()  # a daemon that started or ended has moved the files in the meantime
+    raise StoreError(f"the store is being written all the time: {where}; try again")
+
+
+@contextmanager
+def _writing(file: Path) -> Iterator[None]:
+    """Raise StoreError for what the system or SQLite refuses, such as a full disk."""
     try:
-        return _backed_up(where, file, is_held, own, names, told)
+        yield
     except (OSError, sqlite3.Error) as error:
         raise StoreError(f"the backup cannot be written to {file}: {error}") from error
-
-
-def _backed_up(
-    where: Path | str,
-    file: Path,
-    is_held: Callable[[], bool],
-    own: str,
-    names: Collection[str],
-    told: Told,
-) -> Copied:
-    if not file.parent.is_dir():
-        raise RequestError(f"expected a folder to write the backup into, found none: {file.parent}")
-    if file.exists():
-        _refuse_other(file, where)
-    with TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent) as folder:
-        new = Path(folder) / file.name
-        for _ in range(ATTEMPTS):
-            with look(where, is_held) as source:
-                if not isinstance(source, Look):
-                    raise StoreError(
-                        f"expected a store to back up, found none at {where}: the first start makes it"
-                    )
-                rows = list(source.agents())
-                if names:
-                    rows = [agent_named(rows, name) for name in dict.fromkeys(names)]
-                copying = _copying(source, rows, own, is_part=bool(names), told=told)
-                write_store(new, copying, is_backup=True)
-                if source.is_still():
-                    new.replace(file)
-                    sync(file.parent)
-                    return Copied(
-                        tuple(row.name for row in rows if not stands_for_peer(row.name)), copying.rows
-                    )
-            new.unlink()  # a daemon that started or ended has moved the files in the meantime
-    raise StoreError(f"the store is being written all the time: {where}; try again")
 
 
 def _refuse_other(file: Path, where: Path | str) -> None:
