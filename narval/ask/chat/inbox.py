@@ -22,7 +22,13 @@ from narval.core.errors import NarvalError, RequestError
 from narval.core.memory.labels import CHAT as CHAT_LABEL
 from narval.daemon.daemon import Daemon
 from narval.files.outside.chats import ChatSettings
-from narval.people.chat.answering import asked_by, asked_in, settle_answering, settle_question
+from narval.people.chat.answering import (
+    asked_by,
+    asked_in,
+    settle_answering,
+    settle_question,
+    was_written_before,
+)
 from narval.people.chat.boxes import IN, MOST_WAITING, OWED, ChatBox
 from narval.people.chat.messages import (
     Answering,
@@ -295,18 +301,20 @@ async def chat_asked(daemon: Daemon, chat: str, message: int) -> dict[str, Any]:
     """The questions that a message in the inbox of a chat may answer.
 
     `about` is the item of the message that it replies to, or whose button was pressed. `asked` are the
-    waiting items about which its person was asked in that chat. `form` is the answer that the person has
-    begun, and `question` the command that the person was asked to confirm.
+    waiting items about which its person was asked in that chat; `early` is true if the message was written
+    before that. `form` is the answer that the person has begun, and `question` the command that the person
+    was asked to confirm.
     """
     box = chat_box(daemon, chat)
     taken = box.inbox.get(message) or box.owed.get(message)
     if taken is None:
         raise done_before(f"{chat}/{message}")
-    sent = box.sent.get(taken.message.replies_to)
+    at, sent = daemon.rounds.clock.now(), box.sent.get(taken.message.replies_to)
     is_theirs = sent is not None and sent.item and sent.to == taken.person
     return {
         "about": msgspec.to_builtins(asked_by(sent)) if sent is not None and is_theirs else None,
-        "asked": msgspec.to_builtins(asked_in(box, taken.person, daemon.rounds.clock.now())),
+        "asked": msgspec.to_builtins(asked_in(box, taken.person, at)),
+        "early": was_written_before(box, taken, at),
         "form": msgspec.to_builtins(box.forms.get(taken.person)),
         "question": msgspec.to_builtins(box.questions.get(taken.person)),
     }

@@ -20,6 +20,10 @@ from narval.people.chat.messages import (
 )
 
 
+EARLY = 2.0
+"""Seconds by which the moment of a message may be early: some servers give whole seconds."""
+
+
 def asked_in(box: ChatBox, person: str, at: float) -> list[Asked]:
     """The waiting items that a person was asked about, each once, in the order of the last messages.
 
@@ -27,13 +31,28 @@ def asked_in(box: ChatBox, person: str, at: float) -> list[Asked]:
     yet; a message held back by quiet hours has not.
     """
     waiting = dict[tuple[str, int], Asked]()
+    for sent in _questions(box, person, at):
+        waiting.pop((sent.agent, sent.item), None)
+        waiting[sent.agent, sent.item] = asked_by(sent)
+    return list(waiting.values())
+
+
+def was_written_before(box: ChatBox, taken: Taken, at: float) -> bool:
+    """True if a message was written before its person was asked about any of the waiting items: it waited, or
+    came late, and meant another.
+    """
+    written = taken.message.at
+    return not any(
+        sent.number < taken.number and (written is None or sent.sent_after <= written + EARLY)
+        for sent in _questions(box, taken.person, at)
+    )
+
+
+def _questions(box: ChatBox, person: str, at: float) -> list[Sent | Outbound]:
+    """The messages, sent or being sent, that ask a person about waiting items."""
     under_way = [one for id, one in box.outbox.items() if id in box.handed and one.was_due(at)]
     messages: list[Sent | Outbound] = [*box.sent.values(), *under_way]
-    for sent in messages:
-        if sent.purpose == ASKED and sent.to == person:
-            waiting.pop((sent.agent, sent.item), None)
-            waiting[sent.agent, sent.item] = asked_by(sent)
-    return list(waiting.values())
+    return [sent for sent in messages if sent.purpose == ASKED and sent.to == person]
 
 
 def asked_by(sent: Sent | Outbound) -> Asked:

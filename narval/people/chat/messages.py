@@ -127,6 +127,11 @@ class Outbound(Reply, frozen=True, kw_only=True, omit_defaults=True):
         """True if it may have been sent before a moment: quiet hours do not hold it back."""
         return self.not_before <= at or self.tries > 0
 
+    @property
+    def sent_after(self) -> float:
+        """The moment before which it was not sent."""
+        return self.at if self.tries else max(self.at, self.not_before)
+
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A sent message, kept to understand replies to it."""
@@ -135,6 +140,8 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Its id, as it had in the outbox."""
     number: int
     """Its number there."""
+    sent_after: float = 0.0
+    """The moment before which it was not sent, in seconds since 1970."""
     place: str
     """The address or the room to which it went."""
     to: str = ""

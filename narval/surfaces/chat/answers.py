@@ -59,6 +59,8 @@ class Said(NamedTuple):
     about: Asked | None = None
     asked: Sequence[Asked] = ()
     form: OpenForm | None = None
+    is_early: bool = False
+    """True if it was written before the person was asked about any of `asked`."""
 
 
 class AboutLine(msgspec.Struct, frozen=True):
@@ -67,6 +69,7 @@ class AboutLine(msgspec.Struct, frozen=True):
     about: Asked | None
     asked: list[Asked]
     form: OpenForm | None
+    early: bool
 
 
 class Answered(NamedTuple):
@@ -111,7 +114,8 @@ async def _said(line: Line) -> Said | None:
     if line.is_in_room or line.is_confirmed:
         return Said(line.text, 0.0) if _ANSWER.fullmatch(line.text.strip()) else None
     about = msgspec.convert(await line.asked(), AboutLine)
-    return Said(_own_words(line.text), time.time(), line.message.button, about.about, about.asked, about.form)
+    text, button = _own_words(line.text), line.message.button
+    return Said(text, time.time(), button, about.about, about.asked, about.form, about.early)
 
 
 def _own_words(text: str) -> str:
@@ -251,17 +255,20 @@ async def _about(ask: Ask, asked: Asked, text: str, at: float, *, is_reply: bool
 
 
 async def _not_addressed(ask: Ask, line: Said, text: str) -> Answered | None:
-    """Take a number or a word as the answer to the one waiting item; if several wait, ask which one."""
+    """Take a number or a word as the answer to the one waiting item. If several wait, or the person was asked
+    only after writing it, ask which one.
+    """
     word = text.partition("\n")[0].strip().lower()
     if not line.asked:
         return None if not _NUMBER.fullmatch(word) else Answered("Nothing waits for your answer here")
-    if len(line.asked) == 1:
+    if len(line.asked) == 1 and not line.is_early:
         return await _about(ask, line.asked[0], text, line.at)
     if not _NUMBER.fullmatch(word) and word not in await _outcomes_of(ask, line.asked):
         return None
     waiting = "\n".join(f"{asked.item} {asked.title}".rstrip() for asked in line.asked)
     how = f"Reply to its message, or write for example: answer {line.asked[-1].item} {word}"
-    return Answered(f"Which one?\n{waiting}\n{how}")
+    first = "You wrote this before you were asked:" if line.is_early else "Which one?"
+    return Answered(f"{first}\n{waiting}\n{how}")
 
 
 async def _outcomes_of(ask: Ask, several: Sequence[Asked]) -> set[str]:

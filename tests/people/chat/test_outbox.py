@@ -88,10 +88,10 @@ class Home:
     def ask_as(self, asker: Asker, name: str, **given: Any) -> Any:
         return self.agent.runner.run(invoke(self.agent.daemon, asker, name, given))
 
-    def takes(self, text: str, sender: str = "ann@example.org") -> Any:
-        """Have a message come; what was taken."""
+    def takes(self, text: str, sender: str = "ann@example.org", at: float | None = None) -> Any:
+        """Have a message come that the server got at a moment; what was taken."""
         id = f"m{len(self.ask('chat_inbox', chat='phone')) + 1}"
-        message = {"id": id, "position": id, "sender": sender, "place": sender, "text": text}
+        message = {"id": id, "position": id, "sender": sender, "place": sender, "text": text, "at": at}
         return self.ask("chat_take", chat="phone", messages=[message], position=id)
 
     def start(self, name: str, *elements: str) -> int:
@@ -426,3 +426,20 @@ def test_C9_a_message_that_is_being_sent_may_be_answered_already(home: Home) -> 
     (taken,) = home.takes("1")
     about = home.ask("chat_asked", chat="phone", message=taken["number"])
     assert [asked["item"] for asked in about["asked"]] == [item]
+
+
+def test_C9_a_message_written_before_its_person_was_asked_answers_no_item(home: Home) -> None:
+    def is_early(taken: Any) -> bool:
+        return bool(home.ask("chat_asked", chat="phone", message=taken["number"])["early"])
+
+    (waited,) = home.takes("1")
+    home.asks()
+    assert is_early(waited), "it waited here while something was asked"
+    home.sends()
+    assert is_early(waited)
+    (late,) = home.takes("1", at=NOON - 60)
+    assert is_early(late), "it waited at the server"
+    (after,) = home.takes("1", at=NOON - 1)
+    assert not is_early(after), "a server may give whole seconds"
+    (unknown,) = home.takes("1")
+    assert not is_early(unknown)

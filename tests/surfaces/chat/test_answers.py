@@ -60,6 +60,7 @@ class Phone:
         self.asked: list[Asked] = []
         self.form: OpenForm | None = None
         self.at = 1_000_000.0
+        self.is_early = False
 
     async def _ask(self, method: str, /, *, agent: str = "", **params: Any) -> Any:
         asker = Asker("ann", 0, "chat", "chat:phone").asking(agent)
@@ -82,7 +83,7 @@ class Phone:
         return self.agent.work_item(item)
 
     def says(self, text: str = "", button: str = "", about: Asked | None = None) -> Answered | None:
-        line = Said(text, self.at, button, about, self.asked, self.form)
+        line = Said(text, self.at, button, about, self.asked, self.form, self.is_early)
         result = self.agent.runner.run(answered(self._ask, line))
         if result is not None:
             self.form = result.form
@@ -121,6 +122,17 @@ def test_C9_a_button_answers_the_item_whose_text_was_shown(phone: Phone) -> None
     assert "another text" in phone.presses(asked, 1, digest="0" * 64)
     assert phone.item(asked.item)["state"] == "offered"
     assert phone.presses(asked, 2) == f"{asked.item} is done: reject"
+
+
+def test_C9_a_word_written_before_one_was_asked_answers_nothing(phone: Phone) -> None:
+    asked = phone.is_asked("w.approve", '<request what="a desk"/>')
+    phone.is_early = True
+    text = phone.hears("approve")
+    assert text.startswith("You wrote this before you were asked:\n")
+    assert f"answer {asked.item} approve" in text
+    assert phone.says("approve it") is None
+    assert phone.item(asked.item)["state"] == "offered"
+    assert phone.hears(f"answer {asked.item} approve") == f"{asked.item} is done: approve"
 
 
 def test_C9_a_reply_is_about_the_item_of_its_message(phone: Phone) -> None:
