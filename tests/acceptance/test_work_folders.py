@@ -221,6 +221,9 @@ def test_P56_links_and_folders_of_others_are_not_taken(narval: Narval) -> None:
         over(narval, item)
         assert "open.xml" in lying(narval, "ann/done"), "others may write there"
         assert b'by="ben"' in narval("memory", "decision", "--xml").stdout
+        assert b"work/ann is not looked after: not-yours" in narval("attention").stdout
+        (narval.home / "work/ann").chmod(0o700)
+        assert "over" in reason(narval, "open.xml"), "it is tried again"
 
 
 def test_P58_a_folder_is_made_for_those_there_are(narval: Narval) -> None:

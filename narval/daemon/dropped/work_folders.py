@@ -45,7 +45,6 @@ class WorkFolders(Collector):
     def __init__(self, home: Path, host: AgentHost, clock: Clock, *, durable: bool) -> None:
         self._home, self._clock, self._durable = home, clock, durable
         self._folders: dict[str, DropFolder] = {}
-        self._told: dict[str, str] = {}
         self._turns: asyncio.Task[None] | None = None
         super().__init__(host, "narval-work-folders")
 
@@ -81,9 +80,8 @@ class WorkFolders(Collector):
         return files.version(self._host.listings.of), self._host.agent.lookup.people.digest
 
     async def _serve(self, person: Person) -> None:
-        """Take a person's answers, then offer the person's items; report a problem once."""
-        folder, wrong = self._home / files.WORK_FOLDER / person.name, ""
-        untaken: list[str] = []
+        """Take a person's answers, then offer the person's items; note what prevents it."""
+        folder, untaken = self._home / files.WORK_FOLDER / person.name, list[str]()
         try:
             await asyncio.to_thread(files.check_folder, folder, person, self._home.stat())
             try:
@@ -92,13 +90,9 @@ class WorkFolders(Collector):
                 untaken = error.reasons
             await self._offer(person, folder)
         except (ElementError, NotSetAsideError, OSError) as error:
-            wrong = str(error)
+            untaken = [f"{files.WORK_FOLDER}/{person.name} is not looked after: {error}"]
         except Exception:
-            wrong = "it is left alone"
-            log.exception("the answers of %s", person.name)
-        if wrong and wrong != self._told.get(person.name):
-            log.error("%s/%s is not looked after: %s", files.WORK_FOLDER, person.name, wrong)
-        self._told[person.name] = wrong
+            log.exception("%s/%s is left alone", files.WORK_FOLDER, person.name)
         self.note_untaken(person.name, untaken)
 
     # --- taking -----------------------------------------------------------------------------------------
