@@ -422,13 +422,16 @@ def test_P38_what_people_did_is_kept_though_the_plan_that_asked_is_forgotten(hom
 
 
 def test_P38_what_is_kept_of_a_person_can_be_erased(at_work: Home) -> None:
-    first, second, third = (at_work.start("w.any") for _ in range(3))
+    first, second, third, passed = (at_work.start("w.any") for _ in range(4))
     at_work.does("ann", "answer", first)
     at_work.does("ben", "answer", second)
     at_work.does("ann", "claim", third)
+    at_work.does("ann", "claim", passed)
+    at_work.does("ann", "release", passed)
+    at_work.does("ben", "answer", passed)
     with pytest.raises(RequestError, match="for administrators"):
         at_work.does("ann", "forget_person", "ben")
-    assert at_work.does("cleo", "forget_person", "ann") == {"person": "ann", "forgotten": [first]}
+    assert at_work.does("cleo", "forget_person", "ann") == {"person": "ann", "forgotten": [first, passed]}
     assert at_work.items("cleo", state="done") == [second]
     assert at_work.items("ann") == [third], "what goes on is not erased"
     assert {row["item"] for row in at_work.does("cleo", "work_log")} == {second, third}

@@ -20,6 +20,7 @@ from narval.agent.replay import state_of
 from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, PYTHON, Asker
 from narval.ask.labels import signal_in
+from narval.ask.paging import gathered
 from narval.ask.people import person_of, who_acts, why_not_administering
 from narval.ask.registry import Operation, operation
 from narval.core.definitions.people.directory import GRANTING
@@ -32,6 +33,7 @@ from narval.kinds.work.engine.ending import over
 from narval.kinds.work.engine.listing import people_in
 from narval.kinds.work.engine.table import ACTS_ON_ITEMS
 from narval.kinds.work.operations.items import WorkView
+from narval.kinds.work.operations.log import acts_of
 from narval.people.files import DONE, WORK_FOLDER
 
 TERMINAL = "terminal"
@@ -128,11 +130,14 @@ async def forget_person(daemon: Daemon, person: str, *, asker: Asker = PROGRAM) 
     """
     if why := why_not_administering(daemon, asker):
         raise RequestError(why)
-    concerned = [
-        run.eid
-        for run, _, state in WorkView(daemon, None).items_over()
-        if person in people_in(state) and not daemon.agent.runs.families.needs(run)
-    ]
+    items = [(run, person in people_in(state)) for run, _, state in WorkView(daemon, None).items_over()]
+    own = (
+        run if is_in_it or _is_of(row, person) else None
+        for run, is_in_it in items
+        for row in acts_of(daemon, run)
+    )
+    families = daemon.agent.runs.families
+    concerned = sorted({run.eid for run in await gathered(own, None) if not families.needs(run)})
 
     def erase(turn: Turn) -> None:
         for eid in concerned:
@@ -141,6 +146,11 @@ async def forget_person(daemon: Daemon, person: str, *, asker: Asker = PROGRAM) 
 
     await daemon.host.submit(erase)
     return {"person": person, "forgotten": concerned}
+
+
+def _is_of(row: dict[str, Any], person: str) -> bool:
+    """True for an act of a person, or on what they had; a refused one does not count."""
+    return row["did"] != "TurnedAway" and person in (row["by"], row.get("for"), row.get("of"))
 
 
 @operation("write")

@@ -59,7 +59,7 @@ async def work_log(
     rows = (
         row if _is_for(look.person, row, definition, state) else _without_answer(row)
         for run, definition, state in items
-        for row in _acts_of(daemon, run)
+        for row in acts_of(daemon, run)
     )
     visible = (row for row in rows if _concerns(row, person) and (since is None or row["at"] >= since))
     return await gathered(visible, None)
@@ -82,7 +82,8 @@ def _concerns(row: dict[str, Any], person: str | None) -> bool:
     return person is None or person in (row["by"], row.get("for"), row.get("of")) or person in to
 
 
-def _acts_of(daemon: Daemon, run: Run) -> Iterator[dict[str, Any]]:
+def acts_of(daemon: Daemon, run: Run) -> Iterator[dict[str, Any]]:
+    """The acts on an item, in order, as its journal has them."""
     for line in lines(daemon.agent.store, run.eid):
         if line["what"] not in _TOLD or (line["what"] == "NoticePutOff" and not line.get("why")):
             continue
