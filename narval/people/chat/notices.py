@@ -27,7 +27,7 @@ from narval.core.errors import ActionError
 from narval.people.chat.messages import ASKED, ENDED, SENT, Reply
 from narval.people.chat.outbox import ChatOutbox, waits_until
 from narval.people.item_text import is_untold, look_at, text_shown
-from narval.people.mail.answers import ACTS
+from narval.people.mail.answers import or_acts
 
 if TYPE_CHECKING:
     from narval.kinds.work.language.definition import WorkDefinition
@@ -123,7 +123,7 @@ def _how(run: Run, deadline: float | None, zone: str, element: Lookup) -> str:
         *(f"{number} {name}" for number, name in enumerate(names, 1)),
         "",
         "Answer with a number or a word." + (f" Then you are asked for: {labels}." if labels else ""),
-        f"Or write one of {', '.join(ACTS)}. Anywhere else: answer {run.eid} {names[0]}",
+        f"{or_acts(work.is_voted)} Anywhere else: answer {run.eid} {names[0]}",
     ]
     if ways is not None and ways.moves:
         moves = ", ".join(f"move {state}" for state in ways.moves)

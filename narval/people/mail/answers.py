@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import re
 from base64 import b32encode
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -101,8 +101,16 @@ def _whole(part: bytes) -> str:
 ACTS = ("claim", "release", "refuse")
 """Acts besides the outcomes that the first line may name."""
 
+
+def or_acts(is_voted: bool) -> str:
+    """The sentence that offers the other acts on an item; if several people answer, nobody has it alone."""
+    return "Or write refuse." if is_voted else f"Or write one of {', '.join(ACTS)}."
+
+
 _MOVE = re.compile(r"move[ \t]+(\S+)")
-_FIELD = re.compile(r"([A-Za-z][\w.-]*)[ \t]*:[ \t]*(.*)")
+_FIELD = re.compile(r"([A-Za-z_][\w.-]*)[ \t]*:[ \t]*(.*)")
+_EDGES = re.compile(r"^[\s\u200b\ufeff]+|[\s\u200b\ufeff]+$")
+"""Blanks around a line, also those that have no width."""
 
 
 class MailAnswer(NamedTuple):
@@ -112,18 +120,18 @@ class MailAnswer(NamedTuple):
     arguments: dict[str, Any]
 
 
-def read_answer(body: str, outcomes: Collection[str]) -> MailAnswer:
-    """The act that a text requests. Raises ValueError with the line that is not understood, "" if there is no
-    line.
+def read_answer(body: str, outcomes: Collection[str], fields: Iterable[str] = ()) -> MailAnswer:
+    """The act that a text requests, of an item with these outcomes and fields. Raises ValueError with the
+    line that is not understood, "" if there is no line.
 
     The first line that is neither blank nor quoted is an outcome or another act, alone, or `move STATE`. The
     lines after it, up to a blank line, a quotation or `-- `, are fields.
     """
-    lines = [line.strip() for line in body.splitlines()]
+    lines = [_EDGES.sub("", line) for line in body.splitlines()]
     first = next((at for at, line in enumerate(lines) if line and not line.startswith(">")), None)
     if first is None:
         raise ValueError("")
-    word, fields = lines[first].lower(), dict[str, Any]()
+    word, names, values = lines[first].lower(), [*fields], dict[str, Any]()
     if (moved := _MOVE.fullmatch(word)) is not None:
         return MailAnswer("move", {"state": moved[1]})
     if word not in outcomes and word not in ACTS:
@@ -134,10 +142,17 @@ def read_answer(body: str, outcomes: Collection[str]) -> MailAnswer:
         match = _FIELD.fullmatch(line)
         if match is None:
             raise ValueError(line)
-        fields.setdefault(match[1], []).append(match[2])
+        values.setdefault(field_named(match[1], names), []).append(match[2])
     if word in outcomes:
-        return MailAnswer("answer", {"outcome": word, "fields": fields})
-    return MailAnswer(word, {"reason": " ".join(fields.get("reason", ()))})
+        return MailAnswer("answer", {"outcome": word, "fields": values})
+    return MailAnswer(word, {"reason": " ".join(values.get(field_named("reason", values), ()))})
+
+
+def field_named(name: str, names: Iterable[str]) -> str:
+    """The one of these names that a person wrote, if only its case differs; else the name as written."""
+    there = [*names]
+    same = [one for one in there if one.lower() == name.lower()]
+    return same[0] if name not in there and len(same) == 1 else name
 
 
 # --- the writer -----------------------------------------------------------------------------------------

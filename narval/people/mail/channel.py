@@ -46,6 +46,7 @@ from narval.people.mail.answers import (
     is_authentic,
     last_token,
     notice_of,
+    or_acts,
     read_answer,
     token_of,
 )
@@ -170,7 +171,7 @@ def _read(turn: Turn, item: Run, mail: etree._Element, token: str, call: str, pe
     else:
         outcomes = [outcome.name for outcome in work.outcomes]
         try:
-            name, arguments = read_answer(mail.findtext("body") or "", outcomes)
+            name, arguments = read_answer(mail.findtext("body") or "", outcomes, work.fields)
         except ValueError as error:
             line = blanked(str(error).encode()).decode()
             said = f"found {line!r:.80}" if line else "found nothing of your own there"
@@ -388,7 +389,7 @@ def _how(run: Run, token: str, until: float, zone: str, element: Lookup) -> str:
         outcomes[0],
         *fields,
         "",
-        f"Outcomes: {', '.join(outcomes)}. Or write one of claim, release, refuse.",
+        f"Outcomes: {', '.join(outcomes)}. {or_acts(work.is_voted)}",
         *([f"To move the task to another state, write instead: {moves}."] if moves else ()),
         f"This mail is for you alone; it can be answered until {in_zone(until, zone)}.",
         f"Token: {token}",

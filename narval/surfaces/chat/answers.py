@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from narval.core.errors import DaemonGoneError, NarvalError, WorkRefusedError
 from narval.people.chat.messages import Answering, Asked, OpenForm, Reply
-from narval.people.mail.answers import ACTS, read_answer
+from narval.people.mail.answers import ACTS, field_named, read_answer
 from narval.people.mail.writing import timestamp
 from narval.surfaces.chat.forms import STOP, Question, given, next_field, question, value_of_button, values_of
 from narval.surfaces.chat.line import Dealt, Line
@@ -215,15 +215,15 @@ async def _addressed(ask: Ask, line: Said, match: re.Match[str]) -> Answered:
     if written.strip() and _FIELD.sub("", written).strip():
         expectation = f"expected answer {number} OUTCOME FIELD=VALUE, with quotation marks around blanks"
         return Answered(f"{expectation}; found {written.strip()!r:.80}", item=asked)
-    fields: dict[str, list[str]] = {}
-    for field in _FIELD.finditer(written):
-        fields.setdefault(field[1], []).append(field[2].strip('"'))
     item = await _item(ask, asked)
     if isinstance(item, Answered):
         return item
+    names, fields = [row["name"] for row in item["fields"]], dict[str, list[str]]()
+    for field in _FIELD.finditer(written):
+        fields.setdefault(field_named(field[1], names), []).append(field[2].strip('"'))
     outcomes = [row["name"] for row in item["outcomes"]]
     try:
-        said = read_answer(f"{_outcome(outcome, outcomes)}\n{below}", outcomes)
+        said = read_answer(f"{_outcome(outcome, outcomes)}\n{below}", outcomes, names)
     except ValueError:
         return Answered(f"expected answer {number} and one of {_numbered(outcomes)}", item=asked)
     return await _choose(
@@ -244,7 +244,8 @@ async def _about(ask: Ask, asked: Asked, text: str, at: float, *, is_reply: bool
         return item if is_answer else None
     outcomes = [row["name"] for row in item["outcomes"]]
     try:
-        said = read_answer("\n".join([_outcome(word, outcomes), *text.splitlines()[1:]]), outcomes)
+        lines, names = text.splitlines()[1:], [row["name"] for row in item["fields"]]
+        said = read_answer("\n".join([_outcome(word, outcomes), *lines]), outcomes, names)
     except ValueError:
         return None
     if said.act != "answer":
@@ -347,7 +348,7 @@ async def _finish(ask: Ask, asked: Asked, item: Mapping[str, Any], form: OpenFor
         rows = json.loads(error.detail) if error.kind == "bad-field" and error.detail else []
         names = {row["name"] for row in item["fields"]}
         wrong = {row["field"]: row["message"] for row in rows if row.get("field") in names}
-        if not wrong:
+        if not wrong or len(wrong) < len({row.get("field") for row in rows}):
             return Answered(f"Not taken: {error}", item=asked)
         right = {name: values for name, values in form.values.items() if name not in wrong}
         first = next(row["name"] for row in item["fields"] if row["name"] in wrong)

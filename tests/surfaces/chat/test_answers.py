@@ -193,8 +193,9 @@ def test_C9_a_form_is_left_by_cancel_and_by_time(phone: Phone) -> None:
 
 def test_C9_fields_may_be_given_with_the_answer(phone: Phone) -> None:
     first, second = phone.is_asked("w.order"), phone.is_asked("w.order")
-    assert phone.hears("order\nmany: 2", about=first) == f"{first.item} is done: order"
-    assert phone.hears(f'answer {second.item} order many=12 words="so so"').startswith("How many: expected 9")
+    assert "there is no field 'Much'" in phone.hears("order\nMuch: 2\nMany: 12", about=first)
+    assert phone.hears("order\nMany: 2", about=first) == f"{first.item} is done: order"
+    assert phone.hears(f'answer {second.item} order MANY=12 words="so so"').startswith("How many: expected 9")
     assert phone.hears("4") == f"{second.item} is done: order"
     assert "<words>so so<" in phone.decision(second.item)
     assert "found 'many is 3'" in phone.hears(f"answer {second.item} order many is 3")
