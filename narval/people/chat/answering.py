@@ -19,7 +19,6 @@ from narval.people.chat.messages import (
     Taken,
 )
 
-
 EARLY = 2.0
 """Seconds by which the moment of a message may be early: some servers give whole seconds."""
 

@@ -1,4 +1,4 @@
-"""Long lines of notices are broken, and joined again by who reads them (P60; RFC 3676); answers are read (P61)."""
+"""Long lines of notices are broken and joined again (P60; RFC 3676); answers by mail are read (P61)."""
 
 from __future__ import annotations
 
