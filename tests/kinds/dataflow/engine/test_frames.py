@@ -516,3 +516,19 @@ def test_T34_a_plan_may_give_and_end_before_its_stream_comes(
     assert driver.over is not None
     assert driver.over.state == "done", driver.over
     assert sorted(row["n"] for row in driver.rows.get("out", [])) == gives
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_T34_no_end_overtakes_the_tuples_of_a_stream_that_waited_for_a_value(is_late: bool) -> None:
+    plan = flow(
+        "PLAN Main { INPUT: TupleStream x, String v OUTPUT: TupleStream here, TupleStream there, String v2"
+        " BODY { t/Sub(x, v : here, there, v2) } }\n"
+        "PLAN Sub { INPUT: TupleStream x, String v OUTPUT: TupleStream here, TupleStream there, String v2"
+        ' BODY { sprintf("%s", (v) : v2) join("n = n", x, x : here) select("n > 0", x : there) } }'
+    )
+    driver = FlowDriver(plan)
+    if is_late:
+        driver.feed("x", [{"n": 1}]).end("x").give(v="late").run()
+    else:
+        driver.give(v="early").feed("x", [{"n": 1}]).end("x").run()
+    assert driver.bag("here") == driver.bag("there") == Counter([frozenset({("n", 1)})])

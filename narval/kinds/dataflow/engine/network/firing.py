@@ -224,7 +224,10 @@ class Gate:
             inputs.put(key, kind, item)
             if kind is Passing.CANCEL and self.state == "waiting":
                 self._lose(key)
-            self.go()
+            if key[0] == BACK:  # an item may still be on its way into the frame, and none may overtake it
+                self.schedule()
+            else:
+                self.go()
 
     def _take_value(self, key: Key, kind: Passing, item: Any) -> None:
         """Take a value, or a token of a name that it waits for: a tuple is one, EOS alone is not (TA2)."""
