@@ -235,6 +235,10 @@ def told(decision: InstanceDecision, problem: Failure | None = None) -> None:
         raise ScriptFault(problem.kind, problem.message)
     if decision.state.state == ABORT:
         decision.change(changes.StageReached("after"))
+        object = decision.state.object
+        now = decision.view.current(object)
+        if now is not None and now != object:  # what the last compensator has left
+            decision.change(changes.ObjectReplaced(object, now))
         decision.change(changes.ScriptBegan(ScriptFrame("routes", ABORT)))
     else:
         _conclude(decision)

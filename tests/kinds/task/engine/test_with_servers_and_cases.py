@@ -472,6 +472,24 @@ def test_K16_an_instance_that_is_stopped_gives_back_what_an_event_brought(weighe
     assert said.state(case) == "committed"
 
 
+def test_K47_on_abort_routes_what_the_last_compensator_has_left() -> None:
+    undo = "ON ASSERT { set(obj.state, 'undone'); assert(FORWARD); }"
+    said = Works(f"""
+TASK TYPE pay INVOCATION: AUTO COMPENSATED BY unpay INITIAL a
+  STATE a EXPOSED ON ASSERT {{ assert(FORWARD); }} ON EVENT go GOTO FORWARD
+  ON FORWARD route(send);
+TASK TYPE unpay INVOCATION: COMPENSATION INITIAL a
+  STATE a EXPOSED {undo} ON EVENT go GOTO FORWARD
+TASK TYPE send INVOCATION: AUTO INITIAL a
+  STATE a EXPOSED ON ASSERT {{ set(obj.sent, 'no'); assert(ABORT); }} ON EVENT go GOTO ABORT
+  ON ABORT {{ set(obj.seen, obj.state); route(tell); }}
+TASK TYPE tell INVOCATION: AUTO INITIAL a STATE a EXPOSED ON EVENT go GOTO COMMIT
+""")
+    said.put("g.pay", "<order/>")
+    (run,) = said.at_work("g.tell")
+    assert said.xml(said.states[run].object) == '<order state="undone" seen="undone"/>'
+
+
 def test_K47_what_an_event_brought_is_withdrawn_from_the_instance_that_has_it() -> None:
     said, run, case = brought()
     said.cancel(case)
