@@ -157,14 +157,14 @@ def begin_more(decision: ServerDecision) -> None:
             call_next(decision)
     elif definition.invocation == "auto" and not state.called:
         event = state.events.get(state.unserved.first or 0)
-        if event is not None:
+        if not (event is not None and event.object) and queue.next_object(decision):
+            call_next(decision)  # its instance answers the event too
+        elif event is not None:
             eid, case = event.object, event.case
             if eid:
                 decision.change(changes.CarriedTaken(decision.now, event.id, "an instance has it"))
                 tell_at(decision, eid, case, definition.full_name)
             call_instance(decision, eid, case, event.id)
-        elif queue.next_object(decision):
-            call_next(decision)
 
 
 BROKEN = frozenset({"internal-error", "unreadable"})
@@ -277,10 +277,16 @@ def serve(decision: ServerDecision, instance: int) -> None:
     for lines in (state.open, state.picky):
         waiting = lines.get(entry.state)
         for key in _walk(waiting):
-            if state.present.get(entry.state) is None:
-                return
             identifier, number = read_key(key)
+            if state.present.get(entry.state) is None and identifier != _acts_for(decision, instance):
+                return
             judge(decision, state.events[identifier], number)
+
+
+def _acts_for(decision: ServerDecision, instance: int) -> int:
+    """The event whose action an instance does; 0 if none."""
+    entry = decision.state.at_work.get(instance)
+    return read_key(entry.acting)[0] if entry is not None and entry.acting else 0
 
 
 def _walk(line: ArrivalLine[str] | None) -> Iterator[str]:

@@ -107,12 +107,17 @@ def _open(decision: ServerDecision, event: RaisedEvent, number: int, until: floa
 
 
 def receivers(decision: ServerDecision, event: RaisedEvent, state: str) -> Iterator[int]:
-    """The free instances in a state that may answer an event: idle ones first, then the oldest (KA8)."""
-    present = decision.state.present.get(state)
+    """The instances in a state that may answer an event: idle ones first, then the oldest (KA8), then one
+    that does an action for the same event (KA32).
+    """
+    at_work, present = decision.state.at_work, decision.state.present.get(state)
     for line in (present.idle, present.busy) if present is not None else ():
         for instance in line:
-            if is_meant(event, decision.state.at_work[instance]):
+            if is_meant(event, at_work[instance]):
                 yield instance
+    for rule in event.rules.values():
+        if rule.stage == "acting" and rule.receiver in at_work and at_work[rule.receiver].state == state:
+            yield rule.receiver
 
 
 def judge(decision: ServerDecision, event: RaisedEvent, number: int) -> None:

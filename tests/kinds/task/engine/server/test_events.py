@@ -256,6 +256,16 @@ def test_KA32_all_rules_of_a_state_are_run_and_the_gravest_result_counts() -> No
     assert hall.answer_to(signal)["result"] == "expired"
 
 
+def test_KA32_a_rule_is_judged_for_an_instance_that_does_the_action_of_another() -> None:
+    hall = Hall(task("check", state("busy", rule(), rule())))
+    event, checker = hall.raises("check"), hall.joins("check", "busy")
+    assert hall.events("check") == {event: "awaiting-action"}
+    hall.is_at("check", checker, "")  # it passes on before it hears of an action
+    hall.not_there()
+    hall.not_there()
+    assert hall.result("check") == [(event, "expired")]
+
+
 def test_K37_the_rule_of_the_receivers_state_counts() -> None:
     hall = Hall(task("check", state("busy", rule()), state("idle", rule(), rule())))
     checker = hall.joins("check", "idle")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.kinds.task.engine.server.hall import Hall, said, task
+from tests.kinds.task.engine.server.hall import Hall, before, rule, said, state, task
 
 
 def test_K57_objects_are_taken_in_order_of_arrival() -> None:
@@ -123,3 +123,13 @@ def test_K16_a_stopped_instance_gives_back_what_the_object_was() -> None:
     (call,) = hall.begun()
     assert (call.elements, hall.server("scan").given) == ((older,), {older: call.call})
     assert first not in hall.server("scan").objects
+
+
+def test_KA7_an_instance_begun_for_an_object_answers_the_event_that_waits() -> None:
+    hall = Hall(task("scan", state("busy", rule(before_condition=before(60))), invocation="auto"))
+    first, second = hall.put("scan"), hall.put("scan")
+    (call,) = hall.begun()
+    hall.raises("scan")
+    hall.answer(call)
+    (call,) = hall.begun()
+    assert call.elements == (second,), f"not without an object, after {first}"
