@@ -105,9 +105,9 @@ class Controls:
 
     def _put(self, name: str, added: tuple[int, ...], origin: Origin | None) -> None:
         """Put an object to a task: start the run that takes it."""
-        found = taking(self._transaction.agent.library, name)
-        if found is not None:
-            definition, run_kind = found
+        taken = taking(self._transaction.agent.library, name)
+        if taken is not None:
+            definition, run_kind = taken
             start_run(self._transaction, name, added, definition=definition, run_kind=run_kind, origin=origin)
 
     def _first_elements(self, root: etree._Element, of: str) -> tuple[list[bytes], tuple[str, str] | None]:
@@ -209,7 +209,7 @@ def _refusal(agent: AgentState, root: etree._Element) -> tuple[str, str] | None:
     """The reason why no run can start as an element says, if its target is loaded."""
     _, name = _target(root)
     if root.tag == TASK_OBJECT:
-        found = taking(agent.library, name)
-        return cannot_take(agent, found[0]) if found is not None else None
+        taken = taking(agent.library, name)
+        return cannot_take(agent, taken[0]) if taken is not None else None
     definition = runnable(agent.library, name)
     return cannot_start(agent, definition) if definition is not None else None

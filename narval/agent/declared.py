@@ -144,9 +144,9 @@ def _declare_memory(turn: Turn, elements: list[bytes]) -> bool:
     memory = turn.agent.memory
     dropped = [eid for key, eid in there.items() if key not in declared]
     before = {
-        known: eid
+        identified: eid
         for eid, element in zip(dropped, map(memory.element, dropped), strict=True)
-        if element is not None and (known := identity(element)) is not None
+        if element is not None and (identified := identity(element)) is not None
     }
     new = {key: xml for key, xml in declared.items() if key not in there}
     if over := turn.agent.excess_of_elements(new.values()):
@@ -155,8 +155,8 @@ def _declare_memory(turn: Turn, elements: list[bytes]) -> bool:
         return False
     has_start_gone = not set(memory.named(STARTING)).isdisjoint(dropped)
     for key, xml in new.items():
-        known = identity(Element(0, xml))
-        old = before.pop(known, None) if known is not None else None
+        identified = identity(Element(0, xml))
+        old = before.pop(identified, None) if identified is not None else None
         if old is None:
             turn.add(xml, declared=f"{MEMORY}:{key}")
         else:
@@ -294,5 +294,5 @@ def has_taken_nothing(agent: AgentState, run: Run) -> bool:
 
 def _tell(turn: Turn, run: Run, **arguments: Plain) -> None:
     """Notify a service run about its definition; the sender is the run: nothing else can send this."""
-    told = Signalled(0, 0.0, "", RELOAD, arguments={**arguments, "from": run.eid}, sender=run.eid)
-    turn.agent.queue.append((0, run.eid, told))
+    signal = Signalled(0, 0.0, "", RELOAD, arguments={**arguments, "from": run.eid}, sender=run.eid)
+    turn.agent.queue.append((0, run.eid, signal))

@@ -173,17 +173,17 @@ class IncidentRows:
 
     def put(self, element: Element) -> None:
         """Add an element that reports an incident; ignore any other."""
-        found = incident(self._agent, element)
-        if found is None or element.eid in self._row_of:
+        fresh = incident(self._agent, element)
+        if fresh is None or element.eid in self._row_of:
             return
-        row = self.rows.get(found.id)
+        row = self.rows.get(fresh.id)
         if row is None:
-            row = self.rows[found.id] = IncidentRow(found)
+            row = self.rows[fresh.id] = IncidentRow(fresh)
         elif element.eid > next(reversed(row.of)):  # they come in ascending or descending order
-            row.newest = found
-        run = element.origin.run if element.origin is not None and found.what == RUN else 0
-        row.of[element.eid], self._row_of[element.eid] = (element.added, run), found.id
-        if found.what == ERROR and _remedy(self._agent, element):
+            row.newest = fresh
+        run = element.origin.run if element.origin is not None and fresh.what == RUN else 0
+        row.of[element.eid], self._row_of[element.eid] = (element.added, run), fresh.id
+        if fresh.what == ERROR and _remedy(self._agent, element):
             self._of_parts.add(element.eid)
 
     def drop(self, eid: int) -> None:

@@ -86,21 +86,21 @@ class Lookup:
         if call.kind == PROGRAM:
             return (labels.PROGRAM,)
         if call.kind == FLOW:
-            told: Any = (event.value or {}).get("labels", ()) if isinstance(event, Returned) else ()
-            return tuple(told)
+            stated: Any = (event.value or {}).get("labels", ()) if isinstance(event, Returned) else ()
+            return tuple(stated)
         action = self.definition(run, call.kind, call.name) if call.kind == Action.kind else None
         if not isinstance(action, Action):
             return ()
         if not action.model:
             return (action.label,) if action.label else ()
-        given = {action.label} if action.label else set()
+        by_model = {action.label} if action.label else set()
         if action.model:
             models = dict(call.inputs).get(action.model, ())
             named = (element for element in map(memory.element, models) if element is not None)
             answered = {"_".join(element.attributes.get("model", "").split()) or "*" for element in named}
             answered.difference_update(self._home.now.trusted_models)
-            given |= {f"{MODEL}{name}" for name in answered} if models else {ANY_MODEL}
-        return given
+            by_model |= {f"{MODEL}{name}" for name in answered} if models else {ANY_MODEL}
+        return by_model
 
     def definition(self, run: Run | None, kind: str, name: str) -> Any:
         """The version that a run uses: that of its library, else the current one; or None.

@@ -79,9 +79,9 @@ def restoring_memory(agent: AgentState) -> Generator[Read, Any, None]:
     # Declared elements share the library's bytes, which exist once for all agents that follow it.
     shared = {definition.xml: definition.xml for definition in agent.library}
     elements = store.elements()
-    while kept := (yield partial(_some, elements)):
-        memory.fill(_noted(agent, kept, shared))
-        if len(kept) < PIECE:
+    while piece := (yield partial(_some, elements)):
+        memory.fill(_noted(agent, piece, shared))
+        if len(piece) < PIECE:
             break
     contexts = store.contexts()
     while held := (yield partial(_some, contexts)):

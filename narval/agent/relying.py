@@ -88,8 +88,8 @@ def relying_on(agent: AgentState, eids: Iterable[int], pending: Iterable[Advance
         makers = _makers_of(agent, agent.memory.descent.of(eid))
         for run in {*users, *agent.memory.contexts.holders(eid), *makers}:
             relied.setdefault(run, set()).add(eid)
-    for run, given in _given(agent, {*eids}):
-        relied.setdefault(run, set()).update(given)
+    for run, inputs in _given(agent, {*eids}):
+        relied.setdefault(run, set()).update(inputs)
     undone: dict[int, None] = {}
     reliances = []
     for eid in sorted(relied.keys() & agent.runs.keys()):
@@ -109,9 +109,9 @@ def _given(agent: AgentState, eids: set[int]) -> Iterator[tuple[int, set[int]]]:
     """The active runs that have given some of these elements to calls, each with those elements."""
     for run in agent.runs.active.values():
         for call in run.calls.values():
-            given = eids.intersection(chain(call.elements, *(inputs for _, inputs in call.inputs)))
-            if given:
-                yield run.eid, given
+            relied_on = eids.intersection(chain(call.elements, *(inputs for _, inputs in call.inputs)))
+            if relied_on:
+                yield run.eid, relied_on
 
 
 def _reliance(

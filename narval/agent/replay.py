@@ -61,10 +61,10 @@ def past(agent: AgentState, run: Run) -> tuple[tuple[str, ...], int]:
         return run.past
     state = run.state if run.state is not None else as_far_as_readable(agent, run)[1]
     again = resumed_from(run.engine, state) if state is not None else None
-    known = tuple(state.answerers) if state is not None else (), again[0] if again is not None else 0
+    earlier = tuple(state.answerers) if state is not None else (), again[0] if again is not None else 0
     if not run.active:
-        run.recall(known)
-    return known
+        run.recall(earlier)
+    return earlier
 
 
 def as_far_as_readable(agent: AgentState, run: Run) -> tuple[Any, Any]:

@@ -198,13 +198,13 @@ def _decide_held(transaction: Transaction, run: Run, caller: Caller, held: HeldC
 
 
 def refusal_of_gone(
-    memory: Memory, name: str, given: Iterable[int], but: Container[int] = ()
+    memory: Memory, name: str, eids: Iterable[int], but: Container[int] = ()
 ) -> Failure | None:
     """The reason why a call is refused: it is given withdrawn or doubtful elements. None if it is not.
 
     Elements in `but`, which were already doubtful when a person was asked, are ignored.
     """
-    for eid in given:
+    for eid in eids:
         why = ""
         if eid in memory.withdrawn:
             why = f"was withdrawn: {memory.withdrawn[eid]}"
@@ -224,8 +224,8 @@ def _gone(agent: AgentState, caller: Caller, held: HeldCalls, inputs: Inputs) ->
     memory, asking = agent.memory, agent.runs.get(caller.run)
     if not (memory.withdrawn or memory.doubtful) or (asking is not None and asking.kind in UNDOING):
         return None
-    given = (eid for _, eids in inputs for eid in eids)
-    return refusal_of_gone(memory, held.name, given, held.doubtful)
+    input_eids = (eid for _, eids in inputs for eid in eids)
+    return refusal_of_gone(memory, held.name, input_eids, held.doubtful)
 
 
 def withdraw_questions(transaction: Transaction, eids: tuple[int, ...]) -> None:

@@ -119,10 +119,10 @@ class Watches:
         """The watches to tell that this element was replaced or forgotten, in the order they were set,
         without those of wishes for which `is_told` is false.
         """
-        told = [self._sharing[wish] for wish in self._of_gone.wakes(tree) if is_told(wish)]
-        if len(told) == 1:
-            return tuple(told[0])
-        numbers = {key: number for sharing in told for key, number in sharing.items()}
+        watchers = [self._sharing[wish] for wish in self._of_gone.wakes(tree) if is_told(wish)]
+        if len(watchers) == 1:
+            return tuple(watchers[0])
+        numbers = {key: number for sharing in watchers for key, number in sharing.items()}
         return sorted(numbers, key=numbers.__getitem__)
 
     def watchers_of(self, eid: int) -> Iterable[WatchKey]:

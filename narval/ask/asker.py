@@ -94,17 +94,17 @@ class Asker(msgspec.Struct, frozen=True):
         """The same asker, asking another agent; "" is the home's own."""
         return replace(self, agent=agent) if agent != self.agent else self
 
-    def limited(self, given: Mapping[str, Any]) -> Asker:
+    def limited(self, limits: Mapping[str, Any]) -> Asker:
         """The same asker limited to one scope, `given` as `{"scope": …}`, for all later requests; once only.
 
         Raises RequestError.
         """
-        if given.keys() != {"scope"} or given["scope"] not in get_args(Scope):
+        if limits.keys() != {"scope"} or limits["scope"] not in get_args(Scope):
             scopes = ", ".join(get_args(Scope))
-            raise RequestError(f"limit takes a scope, one of {scopes}, got {dict(given)!r:.80}")
+            raise RequestError(f"limit takes a scope, one of {scopes}, got {dict(limits)!r:.80}")
         if self.scopes != SCOPES:
             raise RequestError(f"this connection is limited already, to {', '.join(sorted(self.scopes))}")
-        return replace(self, scopes=frozenset({given["scope"]}))
+        return replace(self, scopes=frozenset({limits["scope"]}))
 
     def acting_as(self, name: str, *, owner: int, session: str = "") -> Asker:
         """The same asker in the name of a person; allowed to the owner of the home, by user id, and to root.

@@ -98,10 +98,10 @@ def withheld_of_others(daemon: Daemon) -> list[dict[str, Any]]:
         {
             "agent": min(agents[key]),
             "others": len(agents[key]) - 1,
-            "withheld": [one.full_name for one in found],
+            "withheld": [one.full_name for one in withheld],
         }
         for key, library in libraries.items()
-        if library is not daemon.agent.library and (found := _withheld(library))
+        if library is not daemon.agent.library and (withheld := _withheld(library))
     ]
 
 

@@ -139,23 +139,23 @@ _MOMENTS = ("at", "since", "until", "succeeded")
 
 def run_in_full(
     agent: AgentState,
-    found: Run,
+    the_run: Run,
     definition: Any,
     state: Any,
     context: Collection[int],
     under_way: Iterable[Call] = (),
 ) -> Form:
     """A run with its parts, context and calls, and the run and step that it retries, if any."""
-    again = resumed_from(found.engine, state)
-    parts = found.engine.parts(definition, state)
+    again = resumed_from(the_run.engine, state)
+    parts = the_run.engine.parts(definition, state)
     for part in (part for listed in parts.values() for part in listed):
         part |= {key: moment(part[key]) for key in _MOMENTS if key in part}
     return {
-        **run(agent, found),
+        **run(agent, the_run),
         **parts,
         "context": list(context),
         "titles": titles(agent, context),
-        "calls": _calls(agent, found, context, under_way),
+        "calls": _calls(agent, the_run, context, under_way),
         "retry_of": {"run": again[0], "step": again[1]} if again is not None else None,
     }
 

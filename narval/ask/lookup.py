@@ -124,18 +124,18 @@ def find_definition(daemon: Daemon, name: str, kind: str | None) -> Definition:
     """
     library = daemon.agent.library
     if kind is not None:
-        found = library.get(definition_kind(kind), name)
-        if found is None:
+        definition = library.get(definition_kind(kind), name)
+        if definition is None:
             listed = f"`{command(daemon, 'definitions')}` lists what is loaded"
             raise RequestError(f"there is no {kind} {name}; {listed}")
-        return found
+        return definition
     if (begun := runnable(library, name)) is not None:
         return begun
-    several = [found for found in library if found.full_name == name]
+    several = [definition for definition in library if definition.full_name == name]
     if not several:
         raise no_definition(daemon, name)
     if len(several) > 1:
-        kinds = ", ".join(found.kind for found in several)
+        kinds = ", ".join(definition.kind for definition in several)
         raise RequestError(f"several definitions are called {name}; name the kind of one: {kinds}")
     return several[0]
 

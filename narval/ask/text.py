@@ -77,16 +77,16 @@ def root_attributes(xml: str) -> dict[str, str]:
     """The attributes of the root of an element of memory, parsing only its start tag."""
     from xml.parsers import expat  # here: only tables of elements need it
 
-    found: dict[str, str] = {}
+    collected: dict[str, str] = {}
     parser = expat.ParserCreate()
 
     def start(_: str, attributes: dict[str, str]) -> None:
-        found.update(attributes)
+        collected.update(attributes)
         parser.StartElementHandler = None
 
     parser.StartElementHandler = start
     parser.Parse(xml, True)
-    return found
+    return collected
 
 
 def json_bytes(value: Any, *, indent: int | None = 2) -> bytes:

@@ -61,9 +61,9 @@ async def why(daemon: Daemon, run: int, id: str | None = None, secrets: Secrets 
         if id is not None:
             raise RequestError(f"{run} is an element ({element.name}): it has no part {id!r:.80}")
         return relatives_told(daemon.agent, await story_of(daemon.agent, element), secrets)
-    found = find_run(daemon, run)
-    standing = standing_of(daemon) if found.active else {}
-    answer = await _explained(daemon, found, MOST_FOLLOWED if secrets is None else 0, id)
+    the_run = find_run(daemon, run)
+    standing = standing_of(daemon) if the_run.active else {}
+    answer = await _explained(daemon, the_run, MOST_FOLLOWED if secrets is None else 0, id)
     return {**waits_told(daemon.agent, answer, secrets), **standing}
 
 

@@ -210,8 +210,8 @@ class Approvals:
         """
         if call.agent or call.kind == SEND:
             return leaving(self._agent.memory, call)
-        found = self._action(run, call)
-        return [call] * (call.kind == PROGRAM if found is None else found.outside)
+        action = self._action(run, call)
+        return [call] * (call.kind == PROGRAM if action is None else action.outside)
 
     def _called(self, run: Run, call: Call) -> Called | None:
         """The version of a call's target, and where it runs; None if there is no such action."""
@@ -219,14 +219,14 @@ class Approvals:
             return Called("", ", ".join(one.agent for one in leaving(self._agent.memory, call)))
         if call.kind == PROGRAM:
             return Called(hashlib.sha256(msgspec.msgpack.encode(call.program)).hexdigest(), PROGRAM)
-        found = self._action(run, call)
-        return None if found is None else Called(found.digest, found.where)
+        action = self._action(run, call)
+        return None if action is None else Called(action.digest, action.where)
 
     def _action(self, run: Run, call: Call) -> Action | None:
         if call.kind != Action.kind or call.agent:
             return None
-        found = self._agent.lookup.definition(run, call.kind, call.name)
-        return found if isinstance(found, Action) else None
+        definition = self._agent.lookup.definition(run, call.kind, call.name)
+        return definition if isinstance(definition, Action) else None
 
     def ask(self, turn: Turn) -> None:
         """Offer the items for all calls that wait for one."""
@@ -242,8 +242,8 @@ class Approvals:
         for call in asked.values():
             if call.call in run.abandoned:
                 turn.tell(eid, Returned(0, 0.0, call.call, abandoned=True))
-        known = turn.agent.runs.by_call
-        calls = [call for call in asked.values() if call.call in run.calls and call.call not in known]
+        by_call = turn.agent.runs.by_call
+        calls = [call for call in asked.values() if call.call in run.calls and call.call not in by_call]
         for call in calls if run.kind not in UNDOING else ():  # they get only what was withdrawn
             memory = turn.agent.memory
             if (gone := refusal_of_gone(memory, name, given_to(call), memory.doubtful)) is not None:
@@ -296,8 +296,8 @@ class Approvals:
         """The texts for people about a call that rules ask about."""
         judged = list(self._judged(run, call))
         verdict = together(decide(*each) for each in judged)
-        given = elements_given(self._agent.memory, call)
-        always = [allowing_rules(decide(rules, facts), facts, given) for rules, facts in judged]
+        elements = elements_given(self._agent.memory, call)
+        always = [allowing_rules(decide(rules, facts), facts, elements) for rules, facts in judged]
         return Said(
             tuple(lines_about(self._agent, verdict)),
             tuple(one.part for one in verdict.judgements if one.then == "ask"),
@@ -309,16 +309,16 @@ def _fits(memory: Memory, rule: Approval, call: Call) -> bool:
     """True if a rule of the home applies to a call: it names the action, and an input matches."""
     if rule.action != call.name:
         return False
-    given = (memory.element(eid) for _, eids in call.inputs for eid in eids)
+    elements = (memory.element(eid) for _, eids in call.inputs for eid in eids)
     return rule.condition is None or any(
-        rule.condition.bind().test(memory.tree(element)) for element in given if element is not None
+        rule.condition.bind().test(memory.tree(element)) for element in elements if element is not None
     )
 
 
 def _listed(memory: Memory, calls: list[Call]) -> Iterator[list[Call]]:
     """The calls that each item lists: all in one, unless they are too many or too large to read."""
-    given = {eid for call in calls for eid in given_to(call)}
-    size = sum(len(element.xml) for element in map(memory.element, given) if element is not None)
+    eids = {eid for call in calls for eid in given_to(call)}
+    size = sum(len(element.xml) for element in map(memory.element, eids) if element is not None)
     if len(calls) <= MOST_CALLS and size <= MOST_BYTES:
         yield calls
     else:

@@ -374,15 +374,15 @@ async def fetch(
     traceparent = current.traceparent if current is not None else ""
     if traceparent and "traceparent" not in map(str.lower, headers or ()):  # an author's own header wins
         headers = {"traceparent": traceparent, **(headers or {})}
-    known = None
+    place = None
     if service is not None:
-        url, known = within(service.url, url), KnownPlace(service.url, service.credentials(home))
+        url, place = within(service.url, url), KnownPlace(service.url, service.credentials(home))
     return await fetched(
         url,
         method=method,
         headers=headers,
         body=body,
-        known=known,
+        known=place,
         allow=allow,
         granted=None if current is None else current.granted,
         most=most,

@@ -82,7 +82,10 @@ def parameter(input_id: str) -> str:
 
 def arguments(inputs: Inputs) -> dict[str, Element | list[Element] | None]:
     """The keyword arguments of a function, which may alter the lists."""
-    return {parameter(id): list(given) if isinstance(given, list) else given for id, given in inputs.items()}
+    return {
+        parameter(id): list(elements) if isinstance(elements, list) else elements
+        for id, elements in inputs.items()
+    }
 
 
 def answer_at_once(call: CallContext) -> Outcome:
@@ -165,12 +168,12 @@ def elements(result: object) -> list[OutputElement]:
     if isinstance(result, _WRITTEN):
         return [OutputElement(_element(result, ""))]
     if isinstance(result, dict):
-        found = [raw for output, value in result.items() for raw in _of_output(output, value)]
+        outputs = [raw for output, value in result.items() for raw in _of_output(output, value)]
     else:
-        found = [_output(thing, place) for place, thing in _things(result)]
-    if any(raw.to for raw in found):
-        found.sort(key=lambda raw: bool(raw.to))  # messages come last
-    return found
+        outputs = [_output(thing, place) for place, thing in _things(result)]
+    if any(raw.to for raw in outputs):
+        outputs.sort(key=lambda raw: bool(raw.to))  # messages come last
+    return outputs
 
 
 def _of_output(output: object, value: object) -> Iterator[OutputElement]:
@@ -261,11 +264,11 @@ def _is_final(error: BaseException) -> bool:
 def _traced(error: BaseException, file: str, home: Path | None) -> Iterator[str]:
     """The lines of an exception's traceback, then those of its causes and members."""
     yield from _lines(error.__traceback__, file, home)
-    told, waiting = {id(error)}, deque(_behind(error))
-    while waiting and len(told) <= _MOST_CAUSES:
+    seen, waiting = {id(error)}, deque(_behind(error))
+    while waiting and len(seen) <= _MOST_CAUSES:
         how, behind = waiting.popleft()
-        if id(behind) not in told:
-            told.add(id(behind))
+        if id(behind) not in seen:
+            seen.add(id(behind))
             yield f"{how} {_named(behind)}"
             yield from (f"  {line}" for line in _lines(behind.__traceback__, file, home))
             waiting.extend(_behind(behind))
@@ -290,10 +293,10 @@ def _named(error: BaseException) -> str:
 def _lines(trace: TracebackType | None, file: str, home: Path | None) -> list[str]:
     """Lines like `modules/mail.py:12 in send: server.send(mail)`, outermost first, a library's indented."""
     frames = [frame for frame in traceback.extract_tb(trace) if not frame.filename.startswith(_NARVAL)]
-    shown = [_line(frame, path) for frame in frames if (path := _own(frame.filename, file, home))]
+    lines = [_line(frame, path) for frame in frames if (path := _own(frame.filename, file, home))]
     if frames and not _own(frames[-1].filename, file, home):
-        shown.append(f"  {_line(frames[-1], _in_library(frames[-1].filename))}")
-    return shown[-_MOST_FRAMES:]
+        lines.append(f"  {_line(frames[-1], _in_library(frames[-1].filename))}")
+    return lines[-_MOST_FRAMES:]
 
 
 def _line(frame: traceback.FrameSummary, path: str) -> str:

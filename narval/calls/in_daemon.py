@@ -76,11 +76,11 @@ class SourceTroubles:
         """The ids of the calls of sources in trouble."""
         return self._of
 
-    def hear(self, call: CallContext, given: Sequence[OutputElement]) -> None:
+    def hear(self, call: CallContext, outputs: Sequence[OutputElement]) -> None:
         """Examine what a source yields. An error with a `key` is about one thing, not about the source: it is
         logged when it is recorded, which happens once.
         """
-        made = [Element(0, output.xml) for output in given]
+        made = [Element(0, output.xml) for output in outputs]
         errors = [element for element in made if element.name == "error"]
         of_one_thing = any(element.attributes.get("key") for element in errors)
         if made and len(errors) == len(made) and not of_one_thing:
@@ -207,10 +207,10 @@ class Coroutines(Backend):
             while (result := await _timed(anext(results, _END), record.call)) is not _END:
                 if record.verdict is not None:  # it swallowed the cancellation
                     break
-                given = elements(result)
-                self.troubles.hear(record.call, given)
+                outputs = elements(result)
+                self.troubles.hear(record.call, outputs)
                 # a source that keeps yielding nothing must not block the loop either
-                await (record.listener.produced(record, given) if given else asyncio.sleep(0))
+                await (record.listener.produced(record, outputs) if outputs else asyncio.sleep(0))
         finally:
             await generator.aclose()
 

@@ -83,11 +83,11 @@ def _remove_unnamed(home: Path, files: str, mentions: Mentions) -> None:
     """Remove the old files that nothing names. Raises OSError, StoreError."""
     folders = [*(home / files).glob("*"), *(home / files).glob("??/*")]
     old = {folder.name: folder for folder in folders if _is_old(folder)}
-    found = mentions(f"{files}/") if old else None
-    if found is None:
+    mentioned = mentions(f"{files}/") if old else None
+    if mentioned is None:
         return
     named = re.compile(re.escape(files).encode() + rb"/(?:[0-9a-f]{2}/)?([0-9a-f]{32,64})")
-    for value in found:
+    for value in mentioned:
         for digest in named.findall(value):
             old.pop(digest.decode(), None)
     for folder in old.values():

@@ -73,8 +73,8 @@ def _select(call: Call) -> str:
 
 def _selected(select: str, element: Element) -> str:
     expression, tree = compile_pattern(f"string({select})"), Tree(element)
-    found = "" if expression.outgrown_by(tree, None) else str(tree.context.xpath(expression.text)).strip()
-    if not found:
+    text = "" if expression.outgrown_by(tree, None) else str(tree.context.xpath(expression.text)).strip()
+    if not text:
         why = f"to-select gives no name of an agent of element {element.eid} ({element.name})"
         raise ActionError(why, "no-receiver", final=True)
-    return found
+    return text

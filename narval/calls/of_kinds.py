@@ -116,10 +116,10 @@ def begin_run(run: Run, call: Call, turn: Turn, held: HeldCalls | None = None) -
         return
     caller = Caller(run.eid, call.step, call.call, call.nearby, held=held)
     environment: Any = (call.payload or {}).get("environment")
-    given = {"kind": call.kind, "caller": caller, "environment": environment, "inputs": call.inputs}
+    arguments = {"kind": call.kind, "caller": caller, "environment": environment, "inputs": call.inputs}
     is_own = (call.kind, call.name) == (run.engine.definition_kind, run.name)  # one has begun, so another may
     begun = turn.start(
-        call.name, call.elements, run_kind=engine_of(call.kind).kind if is_own else "", **given
+        call.name, call.elements, run_kind=engine_of(call.kind).kind if is_own else "", **arguments
     )
     if begun is None:
         definition = turn.agent.lookup.definition(run, call.kind, call.name)

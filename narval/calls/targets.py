@@ -107,8 +107,8 @@ class CallTargets:
 
     def code_of(self, run: Run, definition: Definition) -> ModuleCode | None:
         """The module that declares some code, in the run's active version, for a worker; or None."""
-        found = importable(definition.group, self._modules_of(run, definition).texts)
-        parts = tuple((name, self._shown(source.path), source.data) for name, source in found)
+        sources = importable(definition.group, self._modules_of(run, definition).texts)
+        parts = tuple((name, self._shown(source.path), source.data) for name, source in sources)
         name = next((name for name, path, _ in parts if path == self.path_of(definition)), None)
         return ModuleCode(name, parts, _digest(parts)) if name is not None else None
 
@@ -118,7 +118,7 @@ class CallTargets:
 
     def inputs(self, call: Call, target: Target) -> dict[str, Element | list[Element] | None] | Failure:
         """The elements that a call is given, by input id; a Failure if one is gone."""
-        given: dict[str, Element | list[Element] | None] = {
+        inputs_of_call: dict[str, Element | list[Element] | None] = {
             input: [] if input in target.lists else None for input in target.inputs
         }
         for slot, eids in call.inputs:
@@ -129,8 +129,8 @@ class CallTargets:
                     return Failure("forgotten", f"element {eid} was forgotten", final=True)
                 elements.append(element)
             # A step may have narrowed a list to one element (N14): the function still gets a list.
-            given[slot] = elements if slot in call.listed or slot in target.lists else elements[0]
-        return given
+            inputs_of_call[slot] = elements if slot in call.listed or slot in target.lists else elements[0]
+        return inputs_of_call
 
     def _shown(self, path: str) -> str:
         return path if self.home is None or is_shipped(path) else str(self.home / path)

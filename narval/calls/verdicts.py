@@ -141,8 +141,8 @@ def _listed_places(places: Sequence[str]) -> str:
 
 def _said_to_tool(memory: Memory, call: Call) -> str:
     """The few words that tell a person what a tool is given; "" if attributes do not say it."""
-    given = (memory.element(eid) for _, eids in call.inputs for eid in eids)
-    attributes = (element.attributes.items() for element in given if element is not None)
+    elements = (memory.element(eid) for _, eids in call.inputs for eid in eids)
+    attributes = (element.attributes.items() for element in elements if element is not None)
     own = ({name: value for name, value in each if name != "eid" and name[0] != "{"} for each in attributes)
     return next(filter(None, (title_of(hide_secrets(each)) for each in own)), "")
 
@@ -174,8 +174,8 @@ def _said_at(
     """The values of a part in the elements that calls are given; with `own`, only in those that the owner has
     declared (True), or has not.
     """
-    given = (eid for call in calls for id, eids in call.inputs for eid in eids if id == slot)
-    for eid in given:
+    eids_there = (eid for call in calls for id, eids in call.inputs for eid in eids if id == slot)
+    for eid in eids_there:
         element = memory.element(eid)
         if element is not None and own in (None, eid in memory.declared):
             values = values_of(element.xml, path) if path else _all_said(element)

@@ -212,10 +212,10 @@ class Daemon:
         not be loaded yet. Raises RequestError.
         """
         library = self.agent.library
-        known = library.get("action", name) or library.get("node-type", name)
-        if known is None and name not in unloaded("action"):
-            wanted = "the name of an action, or of a type of nodes"
-            raise RequestError(f"expected {wanted}, got {name!r}, which is not loaded")
+        definition = library.get("action", name) or library.get("node-type", name)
+        if definition is None and name not in unloaded("action"):
+            expectation = "the name of an action, or of a type of nodes"
+            raise RequestError(f"expected {expectation}, got {name!r}, which is not loaded")
         self.host.dispatcher.targets.stub(name, function)
 
     def end_with(self, end: Callable[[], Awaitable[None]]) -> None:
@@ -350,9 +350,9 @@ def assemble(
     settings, own = CurrentSettings(began), store.of().identity()._replace(name=began.name)
     rows = AgentRows(own, settings, store, is_thin=not record_only)
     if began.name in rows:
-        wanted = "expected a name that no other agent of this home has"
+        expectation = "expected a name that no other agent of this home has"
         todo = "rename the home's own, or remove that one"
-        raise SettingsError(f"{FILE}: name: {wanted}, found {began.name!r}; {todo}")
+        raise SettingsError(f"{FILE}: name: {expectation}, found {began.name!r}; {todo}")
 
     leases = store.leases if store.leases is not None and store.leases.daemon else None
     gate = _gate(clock) if leases is not None else None

@@ -101,8 +101,8 @@ class FilesInForce:
     @property
     def always_active(self) -> frozenset[str]:
         """The agents that are never made passive."""
-        given = ((name, files.given or {}) for name, files in self.snapshot.agents.items())
-        return frozenset(name for name, said in given if said.get("always_active"))
+        settings_of = ((name, files.given or {}) for name, files in self.snapshot.agents.items())
+        return frozenset(name for name, said in settings_of if said.get("always_active"))
 
     def note_unread(self, *faults: Fault) -> None:
         """Record why files are not read; without a fault, that all are."""
@@ -280,9 +280,9 @@ class SettingsInForce:
 
     def use(self, settings: Settings) -> None:
         """Apply other settings, except those that take effect only at a start."""
-        kept = {name: getattr(self.now, name) for name in taken_at_start(Settings)}
-        later = [name for name in kept if getattr(settings, name) != kept[name]]
-        now, before = msgspec.structs.replace(settings, **kept), self.now
+        fixed = {name: getattr(self.now, name) for name in taken_at_start(Settings)}
+        later = [name for name in fixed if getattr(settings, name) != fixed[name]]
+        now, before = msgspec.structs.replace(settings, **fixed), self.now
         changed = [name for name in now.__struct_fields__ if getattr(now, name) != getattr(before, name)]
         self._current.use(now)
         self._calls.limit(now)

@@ -63,9 +63,9 @@ class Reloader:
         store.
         """
 
-    def want(self, wanted: WantedFiles) -> None:
+    def want(self, files: WantedFiles) -> None:
         """Read these collections of the store with the files of the home, from the next reading on."""
-        self._wanted = wanted
+        self._wanted = files
 
     async def load(self, text: str | Path | ModuleText) -> None:
         """Add the definitions of a file, or of a text, to the library. Raises DefinitionError."""
@@ -176,18 +176,20 @@ class Reloader:
 
     def _read(self, home: Home, before: Snapshot, first: Callable[[], None]) -> Snapshot:
         first()
-        reading, wanted = Reading(home.path, before), self._wanted
+        reading, files_to_follow = Reading(home.path, before), self._wanted
         files = reading.snapshot()
-        if wanted is None:
+        if files_to_follow is None:
             return files
         from narval.daemon.fleet.shared_files import with_shared
 
-        return with_shared(home.path, files, reading, before, wanted)
+        return with_shared(home.path, files, reading, before, files_to_follow)
 
     def _adopt(self, files: Snapshot, turn: Turn) -> None:
         """Activate the files that were read."""
-        kept = {loaded.follows: loaded.kept for loaded in self.files.snapshot.libraries}
-        files = files.with_libraries(lambda loaded: loaded.keeping(kept.get(loaded.follows, frozenset())))
+        groups_of = {loaded.follows: loaded.kept for loaded in self.files.snapshot.libraries}
+        files = files.with_libraries(
+            lambda loaded: loaded.keeping(groups_of.get(loaded.follows, frozenset()))
+        )
         own = with_added = files.own.loaded
         for text in self._added:
             with suppress(DefinitionError):

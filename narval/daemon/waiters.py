@@ -80,12 +80,12 @@ class News:
         if not first <= after < self._last:
             return lost
         runs, elements, faults, jobs = set[int](), False, False, False
-        for found in reversed(ring):
-            if found.turn <= after or len(runs) > MOST_RUNS:
+        for changes in reversed(ring):
+            if changes.turn <= after or len(runs) > MOST_RUNS:
                 break
-            runs.update(found.runs)
-            elements, faults = elements or found.elements, faults or found.faults
-            jobs = jobs or found.jobs
+            runs.update(changes.runs)
+            elements, faults = elements or changes.elements, faults or changes.faults
+            jobs = jobs or changes.jobs
         if len(runs) > MOST_RUNS:
             return lost
         return Changes(self._last, tuple(sorted(runs)), elements, faults=faults, jobs=jobs)

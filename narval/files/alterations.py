@@ -66,11 +66,11 @@ def compare(home: Home, name: str | None = None) -> list[ComparedFile]:
     Raises RequestError for an unknown name, SurroundingsError if a file cannot be read.
     """
     ours, theirs = _files(home.path), _files(shipped())
-    found = sorted(_compared(home.path, ours, theirs), key=lambda file: file.path)
+    files = sorted(_compared(home.path, ours, theirs), key=lambda file: file.path)
     if name is None:
-        return [file for file in found if file.state != "not there" or not _example(file.path)]
-    named = _named(name, found)
-    return [file for file in found if file.path in named]
+        return [file for file in files if file.state != "not there" or not _example(file.path)]
+    named = _named(name, files)
+    return [file for file in files if file.path in named]
 
 
 def example_files() -> dict[str, list[str]]:
@@ -104,20 +104,20 @@ def take(home: Home, *names: str, force: bool = False) -> list[str]:
 
 def _to_take(home: Home, name: str, *, force: bool) -> tuple[dict[str, list[str]], dict[str, str]]:
     """The files of a name, with what each replaces, and the files of tools by the path of the copy."""
-    known = sorted({_unit(path) for path in _files(shipped())})
-    wanted = (name, f"{MODULES}/{name}", f"{MODULES}/{name}.py")
-    named = [path for path in known if path in wanted or _example(path) == name]
+    units = sorted({_unit(path) for path in _files(shipped())})
+    paths_of_name = (name, f"{MODULES}/{name}", f"{MODULES}/{name}.py")
+    named = [path for path in units if path in paths_of_name or _example(path) == name]
     paths = [path for path in named if not is_of_server(path)]
     if not named:
         raise RequestError(f"nothing of the name {name!r} ships{closest(name, takable()) or _LISTED}")
     there = {path: [file for file in _rivals(path) if (home.path / file).exists()] for path in paths}
-    found = [file for files in there.values() for file in files]
-    if found and not force:
+    present = [file for files in there.values() for file in files]
+    if present and not force:
         raise RequestError(
-            f"{found[0]} is there already: narval diff {name} shows how it differs from what ships, "
+            f"{present[0]} is there already: narval diff {name} shows how it differs from what ships, "
             f"narval take {name} --force replaces it"
         )
-    needed = _transforms_of(paths, known) | needed_by(paths)
+    needed = _transforms_of(paths, units) | needed_by(paths)
     there |= {path: [] for path in sorted(needed) if not (home.path / path).exists()}
     return there, tools_to_take(home, named)
 
@@ -135,10 +135,10 @@ def tools_to_take(home: Home, paths: Iterable[str]) -> dict[str, str]:
     return {place: path for place, path in places.items() if not (home.path / place).exists()}
 
 
-def _transforms_of(paths: Iterable[str], known: Iterable[str]) -> set[str]:
+def _transforms_of(paths: Iterable[str], shipped_paths: Iterable[str]) -> set[str]:
     """The files of transforms, among the known ones, that shipped recipe files name as a target."""
     texts = [(shipped() / path).read_text("utf-8") for path in paths if path.endswith(".xml")]
-    transforms = {path for path in known if path.endswith(".xsl")}
+    transforms = {path for path in shipped_paths if path.endswith(".xsl")}
     return {path for path in transforms if any(f'target="{Path(path).stem}"' in text for text in texts)}
 
 
@@ -163,13 +163,13 @@ def _library_of(root: Path) -> Library:
 
 def _files(root: Path) -> Mapping[str, Path]:
     """The files of the parts that are compared, by path."""
-    found = {}
+    file_at = {}
     for part in PARTS:
         for at, folders, names in os.walk(root / part):
             folders[:] = [name for name in folders if is_ours(name)]
             files = (Path(at, name) for name in names if is_ours(name) or name == FIRST)
-            found.update({file.relative_to(root).as_posix(): file for file in files})
-    return found
+            file_at.update({file.relative_to(root).as_posix(): file for file in files})
+    return file_at
 
 
 def _unit(path: str) -> str:
@@ -233,14 +233,14 @@ def _diff(their: str | None, our: str, before: list[str], after: list[str]) -> s
     return "".join(line if line.endswith("\n") else f"{line}\n{_NO_NEWLINE}" for line in lines)
 
 
-def _named(name: str, found: list[ComparedFile]) -> set[str]:
+def _named(name: str, files: list[ComparedFile]) -> set[str]:
     path = name.rstrip("/")
-    named = {file.path for file in found if file.path == path or file.path.startswith(f"{path}/")}
-    named |= {file.path for file in found if path in (_group(file.path), _example(file.path))}
+    named = {file.path for file in files if file.path == path or file.path.startswith(f"{path}/")}
+    named |= {file.path for file in files if path in (_group(file.path), _example(file.path))}
     if not named:
-        known = _names(_unit(file.path) for file in found)
+        names = _names(_unit(file.path) for file in files)
         raise RequestError(
-            f"expected a file, a folder or a module, got {name!r}{closest(name, known) or _LISTED}"
+            f"expected a file, a folder or a module, got {name!r}{closest(name, names) or _LISTED}"
         )
     return named
 

@@ -57,15 +57,15 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     snapshot = reading.snapshot()
     settings, trust, loaded = snapshot.settings, snapshot.trust, snapshot.own.loaded
     by, faults = ways_served(settings), [*snapshot.faults, *faults_of_clients(home.path)]
-    libraries = tuple(found.library for found in reading.libraries(snapshot))
+    libraries = tuple(each.library for each in reading.libraries(snapshot))
     sources = sources_of(snapshot, libraries, clients_of(home.path))
-    for found in reading.libraries(snapshot):
-        faults += [*found.faults, *_warnings(found.library, found.library, people, by)]
-        faults += _unknown_agents(home, found.library)
-        faults += _without_a_cluster(found.library, settings) if is_known else ()
-        faults += _without_who_agrees(found.library)
-        faults += _unknown_sources(found.library, settings) if is_known else ()
-        faults += doubts_of_tools(home.path, found.library, settings.mcp, people) if is_known else ()
+    for each in reading.libraries(snapshot):
+        faults += [*each.faults, *_warnings(each.library, each.library, people, by)]
+        faults += _unknown_agents(home, each.library)
+        faults += _without_a_cluster(each.library, settings) if is_known else ()
+        faults += _without_who_agrees(each.library)
+        faults += _unknown_sources(each.library, settings) if is_known else ()
+        faults += doubts_of_tools(home.path, each.library, settings.mcp, people) if is_known else ()
     faults += refusals(sources)
     for follows in reading.unfollowed(snapshot):
         beneath = snapshot.own.schemas if len(follows) > 1 else Schemas(None)
@@ -83,19 +83,19 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     faults += _settings_without_effect(home, settings)
     faults += faults_of_templates(home.path)
     faults += _open_to_others(home.path)
-    wanted = [path.resolve() for path in paths]
-    if not wanted:
+    resolved = [path.resolve() for path in paths]
+    if not resolved:
         return sorted(set(faults), key=_causes_first)
-    root, kept = home.path.resolve(), list[Fault]()
-    outside = [path for path in wanted if not path.is_relative_to(root)]
-    kept += _faults_outside(loaded, outside, people, by, alone=False) if outside else ()
-    for path in wanted:
+    root, faults_of_paths = home.path.resolve(), list[Fault]()
+    outside = [path for path in resolved if not path.is_relative_to(root)]
+    faults_of_paths += _faults_outside(loaded, outside, people, by, alone=False) if outside else ()
+    for path in resolved:
         if path in outside:
             continue
-        kept += (fault for fault in faults if (root / fault.path).is_relative_to(path))
+        faults_of_paths += (fault for fault in faults if (root / fault.path).is_relative_to(path))
         if not path.exists():
-            kept.append(Fault(str(path), 1, 1, "there is no such file"))
-    return sorted(set(kept), key=_causes_first)
+            faults_of_paths.append(Fault(str(path), 1, 1, "there is no such file"))
+    return sorted(set(faults_of_paths), key=_causes_first)
 
 
 def _causes_first(fault: Fault) -> tuple[bool, Fault]:
@@ -177,10 +177,10 @@ def _without_a_cluster(library: Library, settings: Settings) -> Iterator[Fault]:
         why = f'{FILE} names none; write cluster = "local", or the address of a scheduler'
     elif not is_installed(CLUSTER_PACKAGE):
         why = f"the package {CLUSTER_PACKAGE} is not installed; install it: {install_command('cluster')}"
-    for found in library if why else ():
-        if isinstance(found, Action) and found.where == "cluster":
-            message = f"{found.name}: its calls wait for a cluster, and {why}"
-            yield Fault(found.path, found.line, 1, message, warning=True)
+    for definition in library if why else ():
+        if isinstance(definition, Action) and definition.where == "cluster":
+            message = f"{definition.name}: its calls wait for a cluster, and {why}"
+            yield Fault(definition.path, definition.line, 1, message, warning=True)
 
 
 def _unknown_sources(library: Library, settings: Settings) -> Iterator[Fault]:
@@ -271,8 +271,8 @@ _SPECIAL = ("memory.xml", "narval.toml")
 def _to_check(path: Path) -> list[Path]:
     """The file at a path; for a folder, its files with definitions, declarations or settings."""
     endings = (*suffixes(), ".py", *_SPECIAL)
-    found = files_of(path)
-    return [file for file in found if file == path or file.is_dir() or file.name.endswith(endings)]
+    files = files_of(path)
+    return [file for file in files if file == path or file.is_dir() or file.name.endswith(endings)]
 
 
 def _faults_declared(file: Path, library: Library, *, starts: bool) -> list[Fault]:
@@ -315,7 +315,11 @@ def _doubtful(
     about the people they ask, to whom a home can write `by` some ways.
     """
     now = time.time()
-    limiting = [(found, line) for found in definitions for line in getattr(found, "limits_processes", ())]
+    limiting = [
+        (limiting_definition, line)
+        for limiting_definition in definitions
+        for line in getattr(limiting_definition, "limits_processes", ())
+    ]
     unkept = f"processes: no daemon can keep this limit here: {obstacle()}" if limiting else ""
     limits = [
         Fault(definition.path, line, 1, f"{unkept}; what it limits ends with 126", warning=True)
@@ -342,10 +346,10 @@ def _doubtful(
 def _unknown_agents(home: Home, definitions: Iterable[Definition]) -> Iterator[Fault]:
     """Warnings about agents named by definitions that the home does not have yet (G27)."""
     named = [
-        (found.path, part)
-        for found in definitions
-        if isinstance(found, RunDefinition)
-        for part in found.addressed
+        (definition.path, part)
+        for definition in definitions
+        if isinstance(definition, RunDefinition)
+        for part in definition.addressed
     ]
     there = _agents(home) if named else set()
     peers = read_peers(home.path)[0] if named else None

@@ -75,23 +75,23 @@ def take_as(home: Home, name: str, group: str, *, force: bool = False) -> list[s
 
     Raises RequestError, SurroundingsError.
     """
-    known = alterations.example_files()
-    if name not in known:
-        raise RequestError(f"expected an example that ships, found {name!r}{closest(name, known)}")
+    examples = alterations.example_files()
+    if name not in examples:
+        raise RequestError(f"expected an example that ships, found {name!r}{closest(name, examples)}")
     if name == alterations.HOUSEHOLD:
         raise RequestError(f"{name} is of several agents, and not of one group: take it without --as")
     if not _GROUP.fullmatch(group) or group == EXAMPLES:
         raise RequestError(
             f"--as: expected a name for a group of your own, letters, digits, - and _, found {group!r}"
         )
-    paths = [path for path in known[name] if not alterations.is_of_server(path)]
+    paths = [path for path in examples[name] if not alterations.is_of_server(path)]
     renamed = _Renamed(paths, group)
     new = {renamed.path(path): path for path in paths}
     there = [path for path in new if (home.path / path).exists()]
     if there and not force:
         raise RequestError(f"{there[0]} is there already: choose another group, or replace it with --force")
     new |= {path: path for path in alterations.needed_by(paths) if not (home.path / path).exists()}
-    new |= alterations.tools_to_take(home, known[name])
+    new |= alterations.tools_to_take(home, examples[name])
     copies: dict[str, Path | str] = {path: shipped() / source for path, source in new.items()}
     copies |= {
         path: renamed.text((shipped() / source).read_text("utf-8"))
@@ -110,13 +110,13 @@ class _Renamed:
 
     def __init__(self, paths: list[str], group: str) -> None:
         self._group = group
-        found = [(each.kind, each.full_name) for each in alterations.shipped_library() if each.path in paths]
-        written = {(kind, name.removeprefix(f"{EXAMPLES}.")) for kind, name in found if _is_written(name)}
-        parts = {name.partition(".")[0] for _, name in found if not _is_written(name)}
-        of_files = {(kind, name.partition(".")[2]) for kind, name in found if not _is_written(name)}
+        named = [(each.kind, each.full_name) for each in alterations.shipped_library() if each.path in paths]
+        written = {(kind, name.removeprefix(f"{EXAMPLES}.")) for kind, name in named if _is_written(name)}
+        parts = {name.partition(".")[0] for _, name in named if not _is_written(name)}
+        of_files = {(kind, name.partition(".")[2]) for kind, name in named if not _is_written(name)}
         is_taken = bool(written & of_files)
         self._parts = {part: f"{group}-{part}" if is_taken else group for part in parts}
-        self._names = {name: self._renamed(name) for _, name in found}
+        self._names = {name: self._renamed(name) for _, name in named}
         self._paths = {path: self.path(path) for path in paths}
 
     def _renamed(self, name: str) -> str:
@@ -143,7 +143,7 @@ def _replaced(text: str, names: Mapping[str, str]) -> str:
     if not names:
         return text
     either = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
-    return re.sub(rf"(?<![\w/.-])({either})(?![\w/-]|\.\w)", lambda found: names[found[1]], text)
+    return re.sub(rf"(?<![\w/.-])({either})(?![\w/-]|\.\w)", lambda match: names[match[1]], text)
 
 
 def _is_written(name: str) -> bool:

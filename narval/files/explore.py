@@ -59,8 +59,8 @@ def explore_home(
     for library, definition in _chosen(home, libraries, [path.resolve() for path in paths]):
         began = time.monotonic()
         enough = _patience(definition.full_name, began + seconds, progress)
-        found, states, complete, walked = examine(definition, library, most, enough)
-        placed = tuple(_placed(found, home.path / definition.path))
+        findings, states, complete, walked = examine(definition, library, most, enough)
+        placed = tuple(_placed(findings, home.path / definition.path))
         lasted = time.monotonic() - began
         name, kind = definition.full_name, definition.kind
         yield ExplorationReport(name, kind, states, complete, lasted, placed, walked)
@@ -86,33 +86,37 @@ def _chosen(home: Home, libraries: list[Loaded], paths: list[Path]) -> Iterator[
     root = home.path.resolve()
     inside = [path for path in paths if path.is_relative_to(root)]
     seen = set[int]()
-    for library in (found.library for found in libraries):
+    for library in (explorable.library for explorable in libraries):
         for definition in _explorable(library):
             is_wanted = not paths or any((root / definition.path).is_relative_to(path) for path in inside)
             if is_wanted and id(definition) not in seen:
                 seen.add(id(definition))
                 yield library, definition
     loaded = libraries[0]
-    known = frozenset(map(id, loaded.library))
+    loaded_before = frozenset(map(id, loaded.library))
     for file in (file for path in paths if path not in inside for file in files_of(path)):
         with suppress(DefinitionError):  # `check` reports its faults
             added = loaded.with_definitions(file).library
-            yield from ((added, found) for found in _explorable(added) if id(found) not in known)
+            yield from (
+                (added, explorable)
+                for explorable in _explorable(added)
+                if id(explorable) not in loaded_before
+            )
 
 
 def _explorable(library: Library) -> Iterator[Definition]:
     return (definition for definition in library if is_explorable(definition))
 
 
-def _placed(found: Iterable[Finding], path: Path) -> Iterator[Finding]:
+def _placed(findings: Iterable[Finding], path: Path) -> Iterator[Finding]:
     """The findings with the columns of their parts in the file."""
     try:
         root = read_xml(read_source(path, str(path)))
     except (OSError, DefinitionError):
-        yield from found
+        yield from findings
         return
     columns = {(node.line, node.attributes.get("id", "")): node.column for node in root.walk()}
     tops = {node.line: node.column for node in reversed(list(root.walk())) if "name" in node.attributes}
-    for finding in found:
+    for finding in findings:
         column = columns.get((finding.line, finding.part), tops.get(finding.line, 1))
         yield msgspec.structs.replace(finding, column=column)

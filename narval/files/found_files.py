@@ -103,19 +103,19 @@ class ModuleText:
         """
         if not self.is_folder:
             return {self.group: self._only}
-        found: dict[str, Source] = {}
+        sources: dict[str, Source] = {}
         for name in sorted(self.files):
             folder, _, file = f"{self.group}/{name}".rpartition("/")
             stem = file.removesuffix(".py")
             if file != FIRST:
-                found[f"{folder}/{stem}".replace("/", ".")] = self.files[name]
+                sources[f"{folder}/{stem}".replace("/", ".")] = self.files[name]
             while folder:
                 inner = folder.removeprefix(self.group).lstrip("/")
                 first = f"{inner}/{FIRST}".lstrip("/")
                 empty = Source(f"{self.path}/{first}", b"")
-                found.setdefault(folder.replace("/", "."), self.files.get(first, empty))
+                sources.setdefault(folder.replace("/", "."), self.files.get(first, empty))
                 folder = folder.rpartition("/")[0]
-        return dict(sorted(found.items()))
+        return dict(sorted(sources.items()))
 
     @cached_property
     def siblings(self) -> frozenset[str]:
@@ -128,10 +128,10 @@ class ModuleText:
                 continue
             # a sibling of `mail.py` is one dot away, one of the folder `mail` two dots from a file in it
             dots = part.count(".") + (2 if is_package(source) else 1)
-            for found in _RELATIVE.finditer(source.data.decode("utf-8", "replace")):
-                if len(found[1]) == dots:
-                    names = _COMMENT.sub("", found[3]).strip("() \t\n").split(",")
-                    whole = found[2].partition(".")[0]
+            for match in _RELATIVE.finditer(source.data.decode("utf-8", "replace")):
+                if len(match[1]) == dots:
+                    names = _COMMENT.sub("", match[3]).strip("() \t\n").split(",")
+                    whole = match[2].partition(".")[0]
                     yield from [whole] if whole else [name.split()[0] for name in names if name.strip()]
 
 
@@ -170,12 +170,12 @@ def find_files(home: Path, within: str = "") -> FoundFiles:
         return read_file(path, shown, MOST_OF_CODE if path.suffix == ".py" else MAX_BYTES)
 
     paths = sorted(_walk(folder, lambda name: is_ours(name) and name.endswith(endings)))
-    found = [read(path, path.relative_to(home).as_posix()) for path in paths]
+    read_files = [read(path, path.relative_to(home).as_posix()) for path in paths]
     modules = modules_in(home / within / MODULES, f"{within}{MODULES}")
     return FoundFiles(
-        tuple(one for one in found if isinstance(one, Source)),
+        tuple(one for one in read_files if isinstance(one, Source)),
         tuple(read_module(path, shown, read) for path, shown in modules),
-        tuple(one for one in found if isinstance(one, Fault)),
+        tuple(one for one in read_files if isinstance(one, Fault)),
     )
 
 
@@ -198,12 +198,12 @@ _read_code = partial(read_file, most=MOST_OF_CODE)
 def read_module(path: Path, shown: str, read: Reader = _read_code) -> ModuleText:
     """The module in a file or a folder, with the faults of what cannot be read."""
     if path.suffix == ".py":
-        found = {"": read(path, shown)}
+        texts = {"": read(path, shown)}
     else:
         names = [file.relative_to(path).as_posix() for file in _files_in(path)]
-        found = {name: read(path / name, f"{shown}/{name}") for name in names}
-    faults = tuple(fault for fault in found.values() if isinstance(fault, Fault))
-    return ModuleText(shown, {name: file for name, file in found.items() if isinstance(file, Source)}, faults)
+        texts = {name: read(path / name, f"{shown}/{name}") for name in names}
+    faults = tuple(fault for fault in texts.values() if isinstance(fault, Fault))
+    return ModuleText(shown, {name: file for name, file in texts.items() if isinstance(file, Source)}, faults)
 
 
 def names_in(folder: Path) -> list[str]:
@@ -218,10 +218,10 @@ def files_of(path: Path) -> list[Path]:
     """The files in a folder, sorted, folders of modules as one; for a file, the file itself."""
     if not path.is_dir() or (path / FIRST).is_file():
         return [path]
-    found = sorted(file for file in path.rglob("*") if not file.is_dir())
-    modules = {file.parent for file in found if file.name == FIRST}
+    files = sorted(file for file in path.rglob("*") if not file.is_dir())
+    modules = {file.parent for file in files if file.name == FIRST}
     whole = [folder for folder in sorted(modules) if modules.isdisjoint(folder.parents)]
-    return [*whole, *(file for file in found if modules.isdisjoint(file.parents))]
+    return [*whole, *(file for file in files if modules.isdisjoint(file.parents))]
 
 
 def is_ours(name: str) -> bool:

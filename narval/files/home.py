@@ -146,13 +146,13 @@ class Home:
         """Make `var/`, for the owner alone. Raises OperatorError if it belongs to another user."""
         try:
             self.var.mkdir(mode=0o700, exist_ok=True)
-            found = self.var.stat()
-            if found.st_uid != os.getuid():
+            status = self.var.stat()
+            if status.st_uid != os.getuid():
                 raise OperatorError(
-                    f"{self.var} belongs to user {found.st_uid}, not to you ({os.getuid()}); "
+                    f"{self.var} belongs to user {status.st_uid}, not to you ({os.getuid()}); "
                     "run as its owner, or take it over with chown"
                 )
-            if stat.S_IMODE(found.st_mode) != 0o700:
+            if stat.S_IMODE(status.st_mode) != 0o700:
                 self.var.chmod(0o700)
         except OSError as error:
             raise OperatorError(f"expected a folder one may write in {self.var}: {error}") from error
@@ -249,9 +249,9 @@ class Home:
         """
         from pathlib import Path
 
-        known = self.known_socket()
-        if known is not None:
-            return Path(known)
+        path = self.known_socket()
+        if path is not None:
+            return Path(path)
         self.prepare()
         folder = _private_folder(environ)
         _note(self.var / "socket", f"{folder}\n{_identity(str(self.var))}")
@@ -341,14 +341,14 @@ def _note(path: Path, text: str) -> None:
 
 def _identity(folder: str) -> str:
     """The device and inode of a folder, which a copy of it does not share."""
-    found = os.stat(folder)
-    return f"{found.st_dev}:{found.st_ino}"
+    status = os.stat(folder)
+    return f"{status.st_dev}:{status.st_ino}"
 
 
 def _is_private(folder: str) -> bool:
     """True for a folder, not a link to one, that only this user may enter."""
-    found = os.lstat(folder)
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    status = os.lstat(folder)
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
 
 
 def _private_folder(environ: Mapping[str, str]) -> Path:

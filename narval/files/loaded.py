@@ -87,8 +87,8 @@ class Loaded(msgspec.Struct, frozen=True):
 
     def _fault_behind(self, name: str) -> Fault | None:
         group = name.partition(".")[0]
-        for wanted in (name, group):
-            paths = {path for (_, meant), path in self.broken.items() if meant == wanted}
+        for word in (name, group):
+            paths = {path for (_, meant), path in self.broken.items() if meant == word}
             if faults := [fault for fault in self.faults if fault.path in paths and not fault.warning]:
                 return min(faults)
         named = [
@@ -155,9 +155,9 @@ class Loaded(msgspec.Struct, frozen=True):
         references = [reference for _, one in parsed for reference in one.references]
         definitions = tuple(definition for _, one in parsed for definition in one.definitions)
         here = self.with_shipped(references)
-        known = here.library.replace(definitions)
+        library = here.library.replace(definitions)
         faults = [fault for _, one in parsed for fault in one.faults]
-        faults += check_targets(references, known, unloaded=unloaded)
+        faults += check_targets(references, library, unloaded=unloaded)
         if faults:
             raise DefinitionError(faults)
         return here._with(definitions, [source for source, _ in parsed])
@@ -173,17 +173,17 @@ class Loaded(msgspec.Struct, frozen=True):
         """The shipped modules of some groups without a module. Raises DefinitionError."""
         imported = shipped_modules().load(groups - self.texts.keys())
         if imported.faults:
-            raise DefinitionError([fault for found in imported.faults.values() for fault in found])
+            raise DefinitionError([fault for faults in imported.faults.values() for fault in faults])
         return imported.modules.values()
 
     def keeping(self, groups: frozenset[str]) -> Loaded:
         """The same with shipped modules, which stay whatever the files name later (N31)."""
         if groups <= self.kept:
             return self
-        kept = msgspec.structs.replace(self, kept=self.kept | groups)
+        with_groups = msgspec.structs.replace(self, kept=self.kept | groups)
         with suppress(DefinitionError):  # a call of a module that does not load reports it
-            return kept._with_imported(kept._shipped(groups))
-        return kept
+            return with_groups._with_imported(with_groups._shipped(groups))
+        return with_groups
 
     def with_modules(self, modules: Iterable[Module]) -> Loaded:
         """The same with modules added."""
@@ -203,7 +203,7 @@ class Loaded(msgspec.Struct, frozen=True):
         imported = package.load([text.group, *sorted(text.siblings & ships.names.keys())])
         if text.group in imported.faults:
             raise DefinitionError(imported.faults[text.group])
-        lent = (found for found in imported.modules.values() if is_shipped(found.text.path))
+        lent = (module for module in imported.modules.values() if is_shipped(module.text.path))
         return self._with_imported([*lent, imported.modules[text.group]])
 
     def _with_imported(self, modules: Iterable[Module]) -> Loaded:

@@ -87,25 +87,25 @@ def _over_limit(root: XmlNode, source: Source, limits: AgentSettings) -> Iterato
     sizes = [len(child.xml()) for child in root.children]
     for child, size in zip(root.children, sizes, strict=True):
         if size > limits.element_bytes:
-            found = f"expected an element of at most {limits.element_bytes:,} bytes, found one of {size:,}"
-            yield source.fault(f"{found}; divide it, or set element_bytes higher", child.line, child.column)
+            excess = f"expected an element of at most {limits.element_bytes:,} bytes, found one of {size:,}"
+            yield source.fault(f"{excess}; divide it, or set element_bytes higher", child.line, child.column)
     for what, count, most in (
         ("elements", len(sizes), limits.elements),
         ("bytes", sum(sizes), limits.bytes),
     ):
         if count > usable(most):
-            found = f"over-limit: expected at most {usable(most):,} {what}, found {count:,}"
-            yield source.fault(f"{found}; declare less, or set {what} higher", root.line, root.column)
+            excess = f"over-limit: expected at most {usable(most):,} {what}, found {count:,}"
+            yield source.fault(f"{excess}; declare less, or set {what} higher", root.line, root.column)
 
 
 def _doubles(root: XmlNode, source: Source) -> Iterator[Fault]:
     """Faults, at both places, of elements with the same root name and the same `key` or `name` (N4)."""
-    known: dict[tuple[str, str], list[XmlNode]] = {}
+    nodes_of: dict[tuple[str, str], list[XmlNode]] = {}
     for child in root.children:
         named = identity(Element(0, child.xml()))
         if named is not None:
-            known.setdefault(named, []).append(child)
-    for (name, key), nodes in known.items():
+            nodes_of.setdefault(named, []).append(child)
+    for (name, key), nodes in nodes_of.items():
         for node in nodes if len(nodes) > 1 else ():
             others = ", ".join(str(other.line) for other in nodes if other is not node)
             what = f"several {name} elements are known as {key!r} (line {others} too)"
@@ -123,14 +123,14 @@ def _ill_held(root: XmlNode, source: Source, library: Library) -> Iterator[Fault
     ]
     for child in root.children if inputs else ():
         tree = Tree(Element(0, child.xml()))
-        told = set[tuple[str, str]]()
+        reported = set[tuple[str, str]]()
         for slot in inputs:
             if slot.bound is None or not slot.bound.test(tree):
                 continue
             for name, held in slot.holds.items():
                 wrong = _wrong(child.attributes[name], held, root) if name in child.attributes else None
-                if wrong is not None and (name, wrong[0]) not in told:
-                    told.add((name, wrong[0]))
+                if wrong is not None and (name, wrong[0]) not in reported:
+                    reported.add((name, wrong[0]))
                     yield source.fault(f"{name}: {wrong[0]}", *child.place(name, wrong[1]))
 
 
@@ -145,17 +145,17 @@ def _wrong(value: str, held: str | tuple[str, ...], root: XmlNode) -> tuple[str,
     A named element must be declared beside it, under the same `root`.
     """
     if isinstance(held, tuple):
-        found = f"expected {' or '.join(held)}, found {value!r:.80}{closest(value, held)}"
-        return None if value in held else (found, 0)
+        message = f"expected {' or '.join(held)}, found {value!r:.80}{closest(value, held)}"
+        return None if value in held else (message, 0)
     if held.startswith(NAME_OF):
         of = held.removeprefix(NAME_OF)
-        known = [
+        there = [
             child.attributes["name"]
             for child in root.children
             if child.tag == of and "name" in child.attributes
         ]
-        wish = closest(value, known) or f'; add one, <{of} name="{value:.80}">'
-        return None if value in known else (f"there is no {of} of the name {value!r:.80}{wish}", 0)
+        wish = closest(value, there) or f'; add one, <{of} name="{value:.80}">'
+        return None if value in there else (f"there is no {of} of the name {value!r:.80}{wish}", 0)
     try:
         if held == "pattern":
             names = condition(value).variables
@@ -174,29 +174,29 @@ def _dangling(
     """Faults of elements that would start an unknown definition, with likely names."""
     for child in root.children:
         if child.tag in START_PLANS and runnable(library, child.attributes.get(TARGET, "")) is None:
-            known = [found.full_name for found in library if is_runnable(found.kind)]
-            yield source.fault(*_unknown(child, TARGET, "definition {} to start", known, broken))
+            names = [definition.full_name for definition in library if is_runnable(definition.kind)]
+            yield source.fault(*_unknown(child, TARGET, "definition {} to start", names, broken))
         elif child.tag == TASK_OBJECT and taking(library, child.attributes.get(TASK, "")) is None:
-            known = [name for found in library if taking(library, name := found.full_name)]
-            yield source.fault(*_unknown(child, TASK, "task {} to put an object to", known, broken))
+            names = [name for definition in library if taking(library, name := definition.full_name)]
+            yield source.fault(*_unknown(child, TASK, "task {} to put an object to", names, broken))
 
 
 def _unread(root: XmlNode, source: Source, library: Library) -> Iterator[Fault]:
     """Warnings about attributes that nothing reads."""
-    known = known_attributes(library)
-    for child in (each for each in root.children if each.tag in known):
-        for name, message in unread_attributes(known, child.tag, child.attributes):
+    attributes_of = known_attributes(library)
+    for child in (each for each in root.children if each.tag in attributes_of):
+        for name, message in unread_attributes(attributes_of, child.tag, child.attributes):
             yield source.fault(message, *child.place(name))._replace(warning=True)
 
 
 def _unknown(
-    child: XmlNode, attribute: str, what: str, known: list[str], broken: Mapping[tuple[str, str], str]
+    child: XmlNode, attribute: str, what: str, names: list[str], broken: Mapping[tuple[str, str], str]
 ) -> tuple[str, int, int]:
     """The message and the place of a fault: the attribute names nothing known, or is missing."""
     name = child.attributes.get(attribute)
     if name is not None:
         path = next((path for (_, meant), path in broken.items() if meant == name), "")
-        why = f", because {path} {SET_FIRST}" if path else closest(name, known)
+        why = f", because {path} {SET_FIRST}" if path else closest(name, names)
         return f"there is no {what.format(repr(name))}{why}", *child.place(attribute)
     meant = nearest(attribute, child.attributes)
     message = f"expected the attribute {attribute} with a name, found {meant or 'none'}"

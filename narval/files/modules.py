@@ -127,17 +127,21 @@ def without_doubles(
 ) -> Mapping[str, Module]:
     """Give a key that several modules use only to the first of them: some code is known by its bare name."""
     first: dict[str, ModuleDefinition] = {}
-    kept = {}
+    modules_left = {}
     for group in sorted(modules):
         module = modules[group]
-        doubles = [found for found in module.found if first.setdefault(key_of(found), found) is not found]
+        doubles = [
+            first_ones
+            for first_ones in module.found
+            if first.setdefault(key_of(first_ones), first_ones) is not first_ones
+        ]
         for double in doubles:
             faults[group] = (*faults.get(group, ()), _again(double, first[key_of(double)]))
-        found = tuple(declared for declared in module.found if declared not in doubles)
-        functions = {key_of(declared): module.functions[key_of(declared)] for declared in found}
-        whole = msgspec.structs.replace(module, found=found, functions=functions)
-        kept[group] = whole if doubles else module
-    return kept
+        first_ones = tuple(declared for declared in module.found if declared not in doubles)
+        functions = {key_of(declared): module.functions[key_of(declared)] for declared in first_ones}
+        whole = msgspec.structs.replace(module, found=first_ones, functions=functions)
+        modules_left[group] = whole if doubles else module
+    return modules_left
 
 
 def _again(double: ModuleDefinition, first: ModuleDefinition) -> Fault:
@@ -163,20 +167,22 @@ class _Trial:
 
     def take(self, module: ModuleType, source: Source) -> None:
         """Collect the declarations of an imported file."""
-        found, faults = parse_module(module, source, self.text.group)
+        definitions, faults = parse_module(module, source, self.text.group)
         self.faults += faults
-        for definition in found:
-            known = self._found.get(key_of(definition))
-            if known is not None and known[0].path != definition.path:
-                self.faults.append(_again(definition, known[0]))
+        for definition in definitions:
+            earlier = self._found.get(key_of(definition))
+            if earlier is not None and earlier[0].path != definition.path:
+                self.faults.append(_again(definition, earlier[0]))
             self._found[key_of(definition)] = definition, getattr(module, definition.function, None)
 
     def declared(self) -> tuple[tuple[ModuleDefinition, ...], dict[str, Any]]:
         """The definitions found, and their functions. Those of a folder include its digest in theirs."""
-        found = [definition for definition, _ in self._found.values()]
+        definitions = [definition for definition, _ in self._found.values()]
         if self.text.is_folder:
-            found = [msgspec.structs.replace(one, digest=_together(self.text, one)) for one in found]
-        return tuple(found), {key: function for key, (_, function) in self._found.items()}
+            definitions = [
+                msgspec.structs.replace(one, digest=_together(self.text, one)) for one in definitions
+            ]
+        return tuple(definitions), {key: function for key, (_, function) in self._found.items()}
 
 
 def _together(text: ModuleText, definition: Definition) -> str:
@@ -286,7 +292,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     def _run(self, module: ModuleType, inner: str, trial: _Trial) -> bool:
         """Run a file of a module and collect its declarations; False if it could not be run."""
         source = trial.text.parts[f"{trial.text.group}.{inner}" if inner else trial.text.group]
-        file, known = self._folder + source.path, len(trial.faults)
+        file, faults_before = self._folder + source.path, len(trial.faults)
         try:
             _prepare(module, source, file)
             exec(_named(self._compiled(source), file), module.__dict__)  # noqa: S102 - a module is code that its user put there to be run
@@ -302,7 +308,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
             if isinstance(error, _NotGoodError):
                 error = ImportError(*error.args).with_traceback(error.__traceback__)
             trial.faults.append(fault_of(error, file, source, beside))
-        return len(trial.faults) == known
+        return len(trial.faults) == faults_before
 
     def _beside(self, package: str, trial: _Trial, name: str) -> str:
         """The statement with which a file of a package imports one of this name beside it, or further out; ""

@@ -170,8 +170,8 @@ class HomeChoices(msgspec.Struct, frozen=True, kw_only=True):
     def address(self) -> str:
         """The sender address of answers: the user at the server, EMAIL, or the user on this machine."""
         login = pwd.getpwuid(os.getuid()).pw_name
-        found = (dict(self.mailbox or {}).get("user", ""), os.environ.get("EMAIL", ""))
-        return next(filter(_ADDRESS.fullmatch, found), f"{login}@{socket.getfqdn()}")
+        candidates = (dict(self.mailbox or {}).get("user", ""), os.environ.get("EMAIL", ""))
+        return next(filter(_ADDRESS.fullmatch, candidates), f"{login}@{socket.getfqdn()}")
 
 
 # --- what was given -----------------------------------------------------------------------------------------
@@ -189,12 +189,14 @@ def read_mail(said: str) -> Mailbox:
     try:
         if path.is_file() and _is_mbox(path):
             return {"name": "mail", "kind": "mbox", "path": str(path)}
-        found = "another folder" if path.is_dir() else "another file" if path.exists() else "not there"
+        what_is_there = (
+            "another folder" if path.is_dir() else "another file" if path.exists() else "not there"
+        )
     except OSError as error:
-        found = f"a file that cannot be read ({error.strerror})"
-    if _ADDRESS.fullmatch(said) and found == "not there":
-        found = f"an address: with its server it would be imaps://{said}@imap.example.org"
-    raise ValueError(f"expected {_MAIL}; {said!r:.200} is {found}")
+        what_is_there = f"a file that cannot be read ({error.strerror})"
+    if _ADDRESS.fullmatch(said) and what_is_there == "not there":
+        what_is_there = f"an address: with its server it would be imaps://{said}@imap.example.org"
+    raise ValueError(f"expected {_MAIL}; {said!r:.200} is {what_is_there}")
 
 
 def is_maildir(path: Path) -> bool:
@@ -314,37 +316,37 @@ def add_demo(home: Home) -> DemoAdded:
         with tempfile.TemporaryDirectory(prefix=".narval-init-", dir=home.path) as folder:
             made = Path(folder)
             copy_sample(shipped(), made, _PARTS)
-            known, new = _definitions(home.path), _definitions(made)
+            names, new = _definitions(home.path), _definitions(made)
             for path in sorted(made.rglob("*")):
-                shown = path.relative_to(made).as_posix()
-                if shown != SHOWN:
-                    doubles = [name for name, place in new.items() if place == shown and name in known]
-                    there = [f"{name} is in {known[name]}" for name in doubles if known[name] != shown]
-                    _put(path, home.path / shown, shown, result, there)
+                path_shown = path.relative_to(made).as_posix()
+                if path_shown != SHOWN:
+                    doubles = [name for name, place in new.items() if place == path_shown and name in names]
+                    there = [f"{name} is in {names[name]}" for name in doubles if names[name] != path_shown]
+                    _put(path, home.path / path_shown, path_shown, result, there)
             _declare(home.memory, (made / SHOWN).read_bytes(), result)
     except OSError as error:
         raise SurroundingsError(f"cannot add the demo to {home.path}: {error}") from error
     return result
 
 
-def _put(path: Path, target: Path, shown: str, result: DemoAdded, there: list[str]) -> None:
+def _put(path: Path, target: Path, place: str, result: DemoAdded, there: list[str]) -> None:
     """Put a file or folder of the demo at a free path, unless its definitions are `there` already."""
     if path.is_dir():
         if not target.exists():
             target.mkdir()
     elif target.exists():
         if target.is_dir() or target.read_bytes() != path.read_bytes():
-            result.left.append(LeftOut(shown, "there is another of this name"))
+            result.left.append(LeftOut(place, "there is another of this name"))
     elif there:
-        result.left.append(LeftOut(shown, there[0]))
+        result.left.append(LeftOut(place, there[0]))
     else:
         path.rename(target)
-        result.added.append(shown)
+        result.added.append(place)
 
 
 def _definitions(home: Path) -> dict[str, str]:
     """The file of each definition of a home, by its name."""
-    return {found.full_name: found.path for found in load(home).library if found.path}
+    return {definition.full_name: definition.path for definition in load(home).library if definition.path}
 
 
 def _declare(memory: Path, shipped: bytes, result: DemoAdded) -> None:
@@ -357,7 +359,7 @@ def _declare(memory: Path, shipped: bytes, result: DemoAdded) -> None:
     except (DefinitionError, UnicodeDecodeError):
         result.left.append(LeftOut(SHOWN, "it has faults: narval check"))
         return
-    known = {_identity(node.tag, node.attributes): node.attributes for node in declared}
+    attributes_of = {_identity(node.tag, node.attributes): node.attributes for node in declared}
     has_mail = not OF_MAIL.isdisjoint(node.tag for node in declared)
     pieces, comments = list[str](), list[str]()
     for node in etree.fromstring(shipped):
@@ -368,8 +370,8 @@ def _declare(memory: Path, shipped: bytes, result: DemoAdded) -> None:
         attributes = {str(name): str(value) for name, value in node.items()}
         identity = _identity(node.tag, attributes)
         what = " ".join(identity).strip()
-        if identity in known:
-            if attributes != known[identity]:
+        if identity in attributes_of:
+            if attributes != attributes_of[identity]:
                 result.left.append(LeftOut(what, f"{SHOWN} declares another"))
         elif has_mail and (node.tag in OF_MAIL or identity[1].startswith("mail.")):
             result.left.append(LeftOut(what, "this home has mail of its own"))

@@ -142,9 +142,9 @@ def sources_of(
 
 def _offers(snapshot: Snapshot) -> dict[str, tuple[str, ...]]:
     """The agents that may call definitions of any agent of a home."""
-    given = (files.given or {} for files in snapshot.agents.values())
+    settings_of = (files.given or {} for files in snapshot.agents.values())
     offers: dict[str, tuple[str, ...]] = {}
-    for each in (snapshot.settings.own.offers, *(one.get("offers", {}) for one in given)):
+    for each in (snapshot.settings.own.offers, *(one.get("offers", {}) for one in settings_of)):
         for name, whom in each.items():
             offers[name] = (*offers.get(name, ()), *whom)
     return offers

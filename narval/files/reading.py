@@ -75,7 +75,11 @@ class Reading:
         self._home, self._before, self._stored, self._starts = home, before, stored, starts
         self._now, self._servers = time.time(), frozenset[str]()
         self._old = {loaded.follows: loaded for loaded in reversed(before.libraries)}
-        self._known = {found.within: found for loaded in self._old.values() for found in loaded.collections}
+        self._known = {
+            collection.within: collection
+            for loaded in self._old.values()
+            for collection in loaded.collections
+        }
         self._collections: dict[str, Collection] = {}
         self._libraries: dict[tuple[str, ...], Loaded] = {}
         self._schemas: dict[str, Schemas] = {}
@@ -168,8 +172,8 @@ class Reading:
 
     def _collection(self, within: str) -> Collection:
         if within not in self._collections:
-            known = self._known.get(within, NO_FILES)
-            self._collections[within] = read_collection(self._home, within, known, self._stored)
+            earlier = self._known.get(within, NO_FILES)
+            self._collections[within] = read_collection(self._home, within, earlier, self._stored)
         return self._collections[within]
 
     def _schemas_over(self, beneath: Schemas, within: str, faults: set[Fault]) -> Schemas:
@@ -177,18 +181,18 @@ class Reading:
         if not (folder := self._home / within / SCHEMAS).is_dir():
             return beneath
         if within not in self._schemas:
-            shown = f"{within}{SCHEMAS}"
-            self._schemas[within] = Schemas(folder, self._before.schemas.get(within), shown=shown)
+            place = f"{within}{SCHEMAS}"
+            self._schemas[within] = Schemas(folder, self._before.schemas.get(within), shown=place)
         faults.update(self._schemas[within].faults())
         return self._schemas[within].over(beneath)
 
     def _declared(
         self, within: str, schemas: Schemas, loaded: Loaded, limits: AgentSettings, faults: set[Fault]
     ) -> list[bytes] | None:
-        shown = f"{within}{MEMORY}"
-        path = self._home / shown
+        place = f"{within}{MEMORY}"
+        path = self._home / place
         declared, wrong = read_memory(
-            path, schemas, loaded.library, limits, loaded.broken, starts=self._starts, shown=shown
+            path, schemas, loaded.library, limits, loaded.broken, starts=self._starts, shown=place
         )
         faults.update(wrong)
         return declared
@@ -208,19 +212,19 @@ class Reading:
 
     def _agent(self, name: str, schemas: Schemas, callers: Container[str]) -> AgentFiles:
         within, before = f"{AGENTS}/{name}/", self._before.agents.get(name)
-        shown, known = f"{within}{AGENT_FILE}", CollectionsOf(self._home)
-        given, faults = read_agent_file(self._home / shown, shown, known, callers)
-        if given is None and before is not None:
-            given = before.given or None  # an empty or missing file leaves nothing to continue with
-        settings = AgentSettings().with_given(given or {})
+        place, collections = f"{within}{AGENT_FILE}", CollectionsOf(self._home)
+        values, faults = read_agent_file(self._home / place, place, collections, callers)
+        if values is None and before is not None:
+            values = before.given or None  # an empty or missing file leaves nothing to continue with
+        settings = AgentSettings().with_given(values or {})
         followed = self.followed(paths_of(self._home, settings, name), schemas, settings)
         loaded, wrong = followed.loaded, {*faults, *followed.faults}
         schemas = self._schemas_over(followed.schemas, within, wrong)
         declared = self._declared(within, schemas, loaded, settings, wrong)
         if declared is not None:
             declared = [*followed.declared, *declared] if followed.declared is not None else None
-        wrong.update(too_many_definitions(loaded.library, settings, shown))
-        return AgentFiles(loaded, schemas, given, declared, tuple(sorted(wrong)))
+        wrong.update(too_many_definitions(loaded.library, settings, place))
+        return AgentFiles(loaded, schemas, values, declared, tuple(sorted(wrong)))
 
 
 def load(home: Path) -> Loaded:
@@ -257,14 +261,14 @@ def _added(loaded: Loaded, files: list[Path]) -> FoundDefinitions:
             if is_module(file):
                 before = frozenset(loaded.library)
                 loaded = loaded.with_definitions(file)
-                new = (found for found in loaded.library if found not in before)
-                added.update({(found.kind, found.full_name): found for found in new})
+                new = (each for each in loaded.library if each not in before)
+                added.update({(each.kind, each.full_name): each for each in new})
                 continue
             read = read_file(file, str(file))
             if isinstance(read, Fault):
                 raise DefinitionError([read])
             parsed = parse_file(read)
-            added.update({(found.kind, found.full_name): found for found in parsed.definitions})
+            added.update({(each.kind, each.full_name): each for each in parsed.definitions})
             references += parsed.references
             faults += parsed.faults
         except DefinitionError as error:

@@ -160,16 +160,16 @@ class Schemas:
     def _compiled(self, path: Path, text: bytes | Fault) -> Any:
         if isinstance(text, Fault):
             return text
-        shown = f"{self._shown}/{path.name}"
+        place = f"{self._shown}/{path.name}"
         try:
             excess = _TRIALS.excess((path.suffix, text), self._all_texts())
-            return Fault(shown, 1, 1, excess) if excess else compiled(path.suffix, text)
+            return Fault(place, 1, 1, excess) if excess else compiled(path.suffix, text)
         except ElementError as error:
-            return Fault(shown, max(error.line, 1), max(error.column, 1), error.message)
+            return Fault(place, max(error.line, 1), max(error.column, 1), error.message)
         except OSError as error:
-            return Fault(shown, 1, 1, f"cannot be tried in a program of its own: {error.strerror}")
+            return Fault(place, 1, 1, f"cannot be tried in a program of its own: {error.strerror}")
         except Exception as error:
-            return unexpected(shown, error)
+            return unexpected(place, error)
 
     def _all_texts(self) -> Iterator[SchemaText]:
         """The texts of all files, with the versions to fall back on."""
@@ -187,9 +187,9 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
                 yield name.removesuffix(suffix), folder / name
 
 
-def _text(path: Path, shown: str) -> bytes | Fault:
+def _text(path: Path, place: str) -> bytes | Fault:
     """The content of a file of the folder, or the fault that it cannot be read."""
-    read = read_file(path, shown, MAX_BYTES)
+    read = read_file(path, place, MAX_BYTES)
     return read if isinstance(read, Fault) else read.data
 
 
@@ -223,23 +223,23 @@ class SchemaTrials:
 
     def excess(self, schema: SchemaText, others: Iterable[SchemaText]) -> str:
         """The reason not to compile a schema, or an empty text; the same child tries `others`."""
-        wanted = _digest(schema)
-        if wanted not in self._outcomes:
+        digest = _digest(schema)
+        if digest not in self._outcomes:
             untried = {_digest(each): each for each in (schema, *others)}
             self._try({key: text for key, text in untried.items() if key not in self._outcomes})
-        self._outcomes.move_to_end(wanted)
-        return self._outcomes[wanted]
+        self._outcomes.move_to_end(digest)
+        return self._outcomes[digest]
 
     def _try(self, schemas: dict[str, SchemaText]) -> None:
         """Have children try the schemas in order: each child ends at the first that takes too much time."""
         left = list(schemas)
         while left:
             outcomes, status = tried_by_child([schemas[key] for key in left])
-            told = [_MEMORY if byte == ord(_TOO_LARGE) else "" for byte in outcomes]
-            if len(told) < len(left):
-                told.append(_TIME if status == -signal.SIGPROF else f"{_ENDED} (status {status}); {_CURE}")
-            self._outcomes.update(zip(left, told, strict=False))
-            left = left[len(told) :]
+            reasons = [_MEMORY if byte == ord(_TOO_LARGE) else "" for byte in outcomes]
+            if len(reasons) < len(left):
+                reasons.append(_TIME if status == -signal.SIGPROF else f"{_ENDED} (status {status}); {_CURE}")
+            self._outcomes.update(zip(left, reasons, strict=False))
+            left = left[len(reasons) :]
         while len(self._outcomes) > max(_MOST_REMEMBERED, len(schemas)):
             self._outcomes.popitem(last=False)
 

@@ -47,19 +47,19 @@ def settle(
     if old.collections and old.servers == servers and all(map(is_, old.collections, new)):
         return old
     read = {path: parsed for collection in new for path, parsed in collection.parsed.items()}
-    known = dict(old.good)
+    good = dict(old.good)
 
     def last_good(path: str) -> tuple[Definition, ...]:
-        if path not in known and (definitions := _parsed(path, stored(path))):
-            known[path] = GoodVersion(definitions, now)
-        return known[path].definitions if path in known else ()
+        if path not in good and (definitions := _parsed(path, stored(path))):
+            good[path] = GoodVersion(definitions, now)
+        return good[path].definitions if path in good else ()
 
     settlement, imported = _settle(old, read, joined(new), last_good, servers)
     modules = {text.path: text for collection in new for text in collection.files.modules}
     paths = {*read, *modules, *(module.text.path for module in imported.modules.values())}
     for path, version in _good(imported, read, settlement, now):
-        if path not in known or known[path].digests != version.digests:
-            known[path] = version
+        if path not in good or good[path].digests != version.digests:
+            good[path] = version
     of_files = {fault for text in modules.values() for fault in text.faults}
     faults = sorted(of_files.union(settlement.all_faults()))
     errors = {fault.path: str(fault) for fault in reversed(faults)}
@@ -67,22 +67,22 @@ def settle(
         settlement.library,
         faults=tuple(faults),
         files=tuple(
-            FileState(shown, digest, known[path].loaded if path in known else None, errors.get(shown))
-            for path, shown, digest in _files(new, imported)
+            FileState(place, digest, good[path].loaded if path in good else None, errors.get(place))
+            for path, place, digest in _files(new, imported)
         ),
         broken=settlement.broken_files(),
         collections=tuple(new),
-        good={path: version for path, version in known.items() if path in paths},
+        good={path: version for path, version in good.items() if path in paths},
         kept=old.kept,
         servers=servers,
     )
     return loaded.with_modules(imported.modules.values())
 
 
-def _parsed(path: str, kept: Iterable[bytes]) -> tuple[Definition, ...]:
+def _parsed(path: str, versions: Iterable[bytes]) -> tuple[Definition, ...]:
     """The definitions of a file in the store, without those that can no longer be read."""
     definitions = list[Definition]()
-    for data in kept:
+    for data in versions:
         with suppress(DefinitionError):
             definitions += parse(Source(path, data)).definitions[:1]
     return tuple(definitions)
@@ -97,7 +97,7 @@ def _settle(
 ) -> tuple[_Settlement, Imported]:
     """Settle the good files, with the named shipped modules of which the home has no good version."""
     ships, tried = shipped_modules(), frozenset(imported.modules)
-    names = old.kept | ships.named(found for parsed in read.values() for found in parsed.references)
+    names = old.kept | ships.named(each for parsed in read.values() for each in parsed.references)
     while True:
         imported, tried = ships.load(names - tried).joined(imported), tried | names
         settlement = _Settlement(imported, read, last_good, old.library, servers)
@@ -105,7 +105,9 @@ def _settle(
         if not settlement.faults and names <= tried:
             return settlement, imported
         # last good versions may name what their files no longer name
-        names |= ships.named(reference for known in settlement.library for reference in known.references)
+        names |= ships.named(
+            reference for definition in settlement.library for reference in definition.references
+        )
         if names <= tried:
             return settlement, imported
 
@@ -141,8 +143,8 @@ class _Settlement:
 
     def all_faults(self) -> Iterable[Fault]:
         """The faults of modules and of definitions."""
-        kept = (*self._module_faults.values(), *self.faults.values(), self._told)
-        return [fault for faults in kept for fault in faults]
+        groups = (*self._module_faults.values(), *self.faults.values(), self._told)
+        return [fault for faults in groups for fault in faults]
 
     def _settle(self) -> Library:
         self._refuse_doubles()
@@ -285,12 +287,12 @@ def _again(definition: Definition, other: Definition) -> Fault:
 def _reuse(library: Library, before: Library) -> Library:
     """The same, with the former definitions where composing would yield the same again."""
     same = [
-        known
+        earlier
         for definition in library
         if definition.draft is not None
-        and (known := before.get(definition.kind, definition.full_name)) is not None
-        and known.draft is definition.draft
-        and known.digest == definition.digest
+        and (earlier := before.get(definition.kind, definition.full_name)) is not None
+        and earlier.draft is definition.draft
+        and earlier.digest == definition.digest
     ]
     return library.replace(same) if same else library
 
@@ -312,7 +314,7 @@ def _good(
     """The current good versions; what they import is fixed before they are stored."""
     for path, parsed in read.items():
         if path not in settlement.faults:
-            pinned = tuple(_pinned(found, settlement.library) for found in parsed.definitions)
+            pinned = tuple(_pinned(definition, settlement.library) for definition in parsed.definitions)
             yield path, GoodVersion(pinned, now)
     for module in imported.modules.values():
         yield module.text.path, GoodVersion(module.found, now, module.text.digest)
@@ -320,5 +322,5 @@ def _good(
 
 def _pinned(definition: Definition, library: Library) -> Definition:
     """A definition as the library has composed it, independent of later changes of what it imports."""
-    found = library.get(definition.kind, definition.full_name)
-    return definition if found is None or found.draft is None else found.pinned()
+    settled = library.get(definition.kind, definition.full_name)
+    return definition if settled is None or settled.draft is None else settled.pinned()

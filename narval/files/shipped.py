@@ -45,8 +45,8 @@ class ShippedModules:
     @cached_property
     def names(self) -> Mapping[str, Path]:
         """The folders and files of the modules, by group."""
-        found = (path for path, _ in modules_in(self._folder, ""))
-        return {path.stem: path for path in found if path.stem not in OF_THE_EXAMPLES}
+        paths = (path for path, _ in modules_in(self._folder, ""))
+        return {path.stem: path for path in paths if path.stem not in OF_THE_EXAMPLES}
 
     @cached_property
     def actions(self) -> frozenset[str]:
@@ -68,18 +68,22 @@ class ShippedModules:
 
     def named(self, references: Iterable[Reference]) -> frozenset[str]:
         """The groups of shipped modules that references name."""
-        groups = {found.target.partition(".")[0] for found in references if found.kind in ("", "action")}
+        groups = {
+            reference.target.partition(".")[0] for reference in references if reference.kind in ("", "action")
+        }
         return frozenset(groups & self.names.keys()) if groups else frozenset()
 
     def load(self, groups: Iterable[str]) -> Imported:
         """These modules, imported, or their faults."""
-        wanted = set(groups)
+        asked_groups = set(groups)
         with self._lock:
-            if not wanted <= self._imported.modules.keys() | self._imported.faults.keys():
-                self._imported = self._package.load(sorted(wanted))
-        known = self._imported
-        modules = {group: module for group, module in known.modules.items() if group in wanted}
-        return Imported(modules, {group: found for group, found in known.faults.items() if group in wanted})
+            if not asked_groups <= self._imported.modules.keys() | self._imported.faults.keys():
+                self._imported = self._package.load(sorted(asked_groups))
+        imported = self._imported
+        modules = {group: module for group, module in imported.modules.items() if group in asked_groups}
+        return Imported(
+            modules, {group: faults for group, faults in imported.faults.items() if group in asked_groups}
+        )
 
     def lend(self, group: str) -> Module | None:
         """The module of a group for the modules of a home; None if no good one of that name ships."""
@@ -125,18 +129,18 @@ def importable(group: str, texts: Mapping[str, ModuleText]) -> Iterator[tuple[st
     Shipped files have names within a shipped module that no module of a home can have, since shipped modules
     import each other.
     """
-    wanted, seen = [texts.get(group)], set[str]()
-    while wanted:
-        text = wanted.pop()
+    to_visit, seen = [texts.get(group)], set[str]()
+    while to_visit:
+        text = to_visit.pop()
         if text is None or text.path in seen:
             continue
         seen.add(text.path)
         inside = f"{SHIPPED}." if is_shipped(text.path) else ""
         yield from ((inside + name, source) for name, source in text.parts.items())
-        known: Mapping[str, ModuleText] = {} if inside else texts
+        own_texts: Mapping[str, ModuleText] = {} if inside else texts
         ships = shipped_modules()
         for name in sorted(text.siblings):
-            wanted.append(known.get(name) or (ships.text(name) if name in ships.names else None))
+            to_visit.append(own_texts.get(name) or (ships.text(name) if name in ships.names else None))
 
 
 def unloaded(kind: str) -> Collection[str]:

@@ -182,7 +182,7 @@ def first_loaded(libraries: Iterable[Loaded]) -> Iterator[str]:
 
 def _loaded(libraries: list[Loaded], paths: list[str]) -> Iterator[str]:
     names: dict[str, dict[str, None]] = {path: {} for path in paths}
-    for definition in (found for loaded in libraries for found in loaded.library if found.path in names):
+    for definition in (each for loaded in libraries for each in loaded.library if each.path in names):
         names[definition.path][f"{definition.kind} {definition.full_name}"] = None
     for path in paths:
         yield f"loaded {path}: {', '.join(names[path]) or 'no definitions'}"

@@ -96,18 +96,18 @@ class TomlFile:
             self.faults.append(unexpected(source.path, error))
 
     @classmethod
-    def of(cls, path: Path, shown: str, *, was_there: bool = False) -> TomlFile:
+    def of(cls, path: Path, place: str, *, was_there: bool = False) -> TomlFile:
         """A file, or an empty text if there is none; a fault if it `was_there`."""
         try:
-            return cls(read_source(path, shown))
+            return cls(read_source(path, place))
         except FileNotFoundError:
-            file = cls(Source(shown, b""))
+            file = cls(Source(place, b""))
             file.is_missing = True
             if was_there:
-                file.faults.append(Fault(shown, 1, 1, GONE))
+                file.faults.append(Fault(place, 1, 1, GONE))
             return file
         except DefinitionError as error:
-            file = cls(Source(shown, b""))
+            file = cls(Source(place, b""))
             file.faults += error.faults
             return file
 
@@ -131,8 +131,8 @@ class TomlFile:
             except ValueError as error:
                 for each in error.errors if isinstance(error, MisfitsError) else [error]:
                     inner = each.at if isinstance(each, InnerError) else ()
-                    found = without_secrets(f"{_within(value, inner)!r}")[:80]
-                    self.note((*at, *inner), f"{_shown(at)}: expected {each}, found {found}", of_value=True)
+                    text = without_secrets(f"{_within(value, inner)!r}")[:80]
+                    self.note((*at, *inner), f"{_shown(at)}: expected {each}, found {text}", of_value=True)
         return values
 
     def named(
@@ -334,10 +334,10 @@ def count(most: int | None = None) -> Reader:
 
 def size(value: object) -> int:
     """Read a number of bytes: a text such as "512M" or "2G". Raises ValueError."""
-    found = re.fullmatch(r"([1-9][0-9]{0,5})([KMG])", value) if isinstance(value, str) else None
-    if found is None:
+    match = re.fullmatch(r"([1-9][0-9]{0,5})([KMG])", value) if isinstance(value, str) else None
+    if match is None:
         raise ValueError('a text such as "512M" or "2G"')
-    return int(found[1]) << 10 * (1 + "KMG".index(found[2]))
+    return int(match[1]) << 10 * (1 + "KMG".index(match[2]))
 
 
 def size_up_to(most: str) -> Reader:

@@ -92,14 +92,14 @@ def parse_trust(source: Source) -> tuple[Rules | None, list[Fault]]:
     return toml.outcome(toml.TomlFile(source), _rules)
 
 
-def doubts_of_trust(rules: Rules, library: Library, given: Iterable[str]) -> Iterator[Fault]:
+def doubts_of_trust(rules: Rules, library: Library, own_labels: Iterable[str]) -> Iterator[Fault]:
     """Warnings about rules: labels that nothing gives, actions and definitions that do not exist, and rules
     that ask where nothing can ask a person. `given` are the labels that settings and actions of the home
     give.
     """
     actions = [name for kind in _CALLED for name in library.of(kind)]
     names = [definition.full_name for definition in library]
-    labels = sorted({*FIXED, *given})
+    labels = sorted({*FIXED, *own_labels})
     for rule in rules.rules:
         for name in rule.origins:
             if not any(fits(name, label) for label in (*labels, ANY_MODEL)):

@@ -42,8 +42,8 @@ def is_untold(agent: AgentState, item: int) -> bool:
     rules, memory, run = agent.lookup.rules, agent.memory, agent.runs.get(item)
     if rules is None or run is None or not memory.labels.pages:
         return False
-    shown = ((TEXT, tuple(eid for eid in memory.contexts.of(item) if not memory.is_run(eid))),)
-    notice = Call("", NOTICE, run.name, "", inputs=shown)
+    inputs = ((TEXT, tuple(eid for eid in memory.contexts.of(item) if not memory.is_run(eid))),)
+    notice = Call("", NOTICE, run.name, "", inputs=inputs)
     return decide(rules, facts_of(agent, rules, run, notice, None)).then != "allow"
 
 

@@ -194,10 +194,10 @@ class Database(ReadTables):
 
 def _begin(driver: File, writer: Any, *, is_copy: bool) -> None:
     """Check, migrate, and mark as in use."""
-    version, known = version_of(driver, writer)
+    version, facts = version_of(driver, writer)
     lost = driver.lost_pages(writer)
     with closing(writer.cursor()) as cursor:
-        if known.get("clean") != "1":
+        if facts.get("clean") != "1":
             driver.look_through(writer)
         if version < tables.HEAD:
             from narval.store.migrate import keep_before, migrate

@@ -106,8 +106,8 @@ class DatabaseLetters(Letters):
     def __init__(self, read: Callable[..., list[Any]], name: str) -> None:
         self._read, self._name = read, name
 
-    def _typed(self, row: type[Row], query: str, *given: Any) -> list[Row]:
-        return typed(row, self._read(query, *given), query, self._name)
+    def _typed(self, row: type[Row], query: str, *values: Any) -> list[Row]:
+        return typed(row, self._read(query, *values), query, self._name)
 
     def waiting(self, at: float = 0.0) -> list[WaitingRow]:
         """The pairs with waiting messages."""
@@ -149,8 +149,8 @@ class DatabaseLetters(Letters):
         """The dead letters of an agent."""
         return self._typed(KeptLetter, "dead letters", sender)
 
-    def _highest(self, query: str, *given: int) -> int:
-        return max(found or 0 for (found,) in self._typed(LastRow, query, *given))
+    def _highest(self, query: str, *values: int) -> int:
+        return max(number or 0 for (number,) in self._typed(LastRow, query, *values))
 
 
 class VolatileLetters(Letters):
@@ -247,8 +247,8 @@ class VolatileLetters(Letters):
 
     def taken(self, receiver: int) -> list[TakenRow]:
         """The last message that an agent has taken from each sender."""
-        known = self._taken.items()
-        return [TakenRow(*pair, number) for pair, number in known if pair[0] == receiver]
+        taken_pairs = self._taken.items()
+        return [TakenRow(*pair, number) for pair, number in taken_pairs if pair[0] == receiver]
 
     def ids(self, receiver: int, sender: int) -> list[str]:
         """The ids of the waiting messages of a pair."""

@@ -194,7 +194,7 @@ class _AgentPage(AlwaysNew, _AgentLook):
     @cached_property
     def _of_files(self) -> dict[int, KeptElement]:
         rows = map(kept_element, self._typed(ElementRow, "elements of files"))
-        return {kept.element.eid: kept for kept in rows}
+        return {row.element.eid: row for row in rows}
 
     def runs(self) -> list[RunRow]:
         """The runs of the page, oldest first."""
@@ -202,10 +202,10 @@ class _AgentPage(AlwaysNew, _AgentLook):
 
     def elements(self) -> Iterator[KeptElement]:
         """The errors of these runs, and the elements compared with the files, oldest first."""
-        known = dict(self._of_files)
-        for eid in {row.error for row in self._shown if row.error is not None} - known.keys():
-            known.update((eid, kept_element(row)) for row in self._typed(ElementRow, "element", eid))
-        return (known[eid] for eid in sorted(known))
+        row_of = dict(self._of_files)
+        for eid in {row.error for row in self._shown if row.error is not None} - row_of.keys():
+            row_of.update((eid, kept_element(row)) for row in self._typed(ElementRow, "element", eid))
+        return (row_of[eid] for eid in sorted(row_of))
 
     def marks(self) -> Iterator[MarkRow]:
         """The uses of the elements compared with the files."""
@@ -215,9 +215,9 @@ class _AgentPage(AlwaysNew, _AgentLook):
     @property
     def meta(self) -> Mapping[str, str]:
         """Small facts about the agent; new numbers come after all existing ones."""
-        known, last = super().meta, self._typed(LastRow, "last eids", self.agent)
-        following = max(number(known, "next_eid", 1), *(1 + (row.eid or 0) for row in last))
-        return {**known, "next_eid": str(following)}
+        facts, last = super().meta, self._typed(LastRow, "last eids", self.agent)
+        following = max(number(facts, "next_eid", 1), *(1 + (row.eid or 0) for row in last))
+        return {**facts, "next_eid": str(following)}
 
 
 @contextmanager
@@ -291,8 +291,8 @@ def _in_place(file: File, is_held: Callable[[], bool], ends: ExitStack) -> Look 
     try:
         connection = _connect(file.path, "readonly_shm=1" if is_logged else "immutable=1")
         ends.callback(connection.close)
-        version, known = version_of(file, connection)
-        if version >= tables.HEAD and known.get("clean") != "1" and not is_held():
+        version, facts = version_of(file, connection)
+        if version >= tables.HEAD and facts.get("clean") != "1" and not is_held():
             file.look_through(connection)
     except sqlite3.OperationalError:
         return None

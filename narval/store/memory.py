@@ -223,17 +223,17 @@ class VolatileStore(Store):
     def of(self, agent: int | None = None) -> VolatileAgent:
         """The store as one agent sees it."""
         agent = self.own if agent is None else agent
-        known = self._agents.get(agent)
-        if known is None:
-            known = self._agents[agent] = VolatileAgent(agent, new_agent(agent, DEFAULT_NAME))
-            known.follow(self.own)
-        return known
+        agent_store = self._agents.get(agent)
+        if agent_store is None:
+            agent_store = self._agents[agent] = VolatileAgent(agent, new_agent(agent, DEFAULT_NAME))
+            agent_store.follow(self.own)
+        return agent_store
 
     def use_own(self, agent: int) -> None:
         """Make an agent the home's own from now on."""
         super().use_own(agent)
-        for known in self._agents.values():
-            known.follow(agent)
+        for agent_store in self._agents.values():
+            agent_store.follow(agent)
 
     def agents(self) -> Iterator[AgentRow]:
         """All requested agents, by number."""
@@ -245,8 +245,8 @@ class VolatileStore(Store):
 
     def facts(self, key: str) -> dict[str, str]:
         """A fact of agents, by their names."""
-        known = (self._agents[number] for number in sorted(self._agents))
-        return {agent.identity().name: agent.meta[key] for agent in known if key in agent.meta}
+        agent_stores = (self._agents[number] for number in sorted(self._agents))
+        return {agent.identity().name: agent.meta[key] for agent in agent_stores if key in agent.meta}
 
     def commit(self, *batches: Batch) -> None:
         """Keep the rows that are read later."""

@@ -57,23 +57,23 @@ class Tables:
         self._driver, self.name, self._sql = driver, driver.name, driver.statements
         self._reading = reading or driver.reading
 
-    def read(self, name: str, *given: Any) -> list[Any]:
+    def read(self, name: str, *values: Any) -> list[Any]:
         """The rows of a query. Raises StoreError."""
         try:
             with self._reading() as connection:
                 cursor = connection.cursor()
-                cursor.execute(self._sql[name], given)
+                cursor.execute(self._sql[name], values)
                 rows: list[Any] = cursor.fetchall()
                 cursor.close()
                 return rows
         except self._driver.errors as error:
             raise self._driver.trouble(error) from error
 
-    def stream(self, name: str, *given: Any) -> Generator[list[Any]]:
+    def stream(self, name: str, *values: Any) -> Generator[list[Any]]:
         """Rows on demand, `CHUNK` at a time. Raises StoreError."""
         try:
             with self._reading() as connection, closing(connection.cursor()) as cursor:
-                cursor.execute(self._sql[name], given)
+                cursor.execute(self._sql[name], values)
                 while rows := cursor.fetchmany(CHUNK):
                     yield rows
         except self._driver.errors as error:
@@ -126,17 +126,17 @@ class DatabaseAgent(AgentStore):
     def __init__(self, tables: Tables, agent: int, own: int) -> None:
         self.agent, self.own, self._tables = agent, own, tables
 
-    def _typed(self, row: type[Row], query: str, *given: Any) -> Iterator[Row]:
+    def _typed(self, row: type[Row], query: str, *values: Any) -> Iterator[Row]:
         """Rows on demand. Raises StoreError."""
-        for rows in self._tables.stream(query, self.agent, *given):
+        for rows in self._tables.stream(query, self.agent, *values):
             yield from typed(row, rows, query, self._tables.name)
 
     def _all(
-        self, row: type[Row], query: str, *given: Any, error: type[StoreError] = StoreError
+        self, row: type[Row], query: str, *values: Any, error: type[StoreError] = StoreError
     ) -> list[Row]:
         """All rows of a query. Raises StoreError, and `error` for a value of the wrong type."""
         tables = self._tables
-        return typed(row, tables.read(query, self.agent, *given), query, tables.name, error)
+        return typed(row, tables.read(query, self.agent, *values), query, tables.name, error)
 
     def identity(self) -> batch.AgentRow:
         """The agent as it is registered."""
@@ -200,10 +200,10 @@ class DatabaseAgent(AgentStore):
 
     def under_way(self, first: int, last: int) -> dict[int, RunHistory]:
         """The histories of active runs by eid, without those with a value of another type."""
-        given = self.agent, first, last
+        limits = self.agent, first, last
         try:
-            entries = self._all(batch.JournalRow, "entries under way", *given, error=UnreadableError)
-            snapshots = self._all(batch.SnapshotRow, "snapshots under way", *given, error=UnreadableError)
+            entries = self._all(batch.JournalRow, "entries under way", *limits, error=UnreadableError)
+            snapshots = self._all(batch.SnapshotRow, "snapshots under way", *limits, error=UnreadableError)
         except UnreadableError:
             return {}
         histories = {row.run: RunHistory(row, []) for row in snapshots}
@@ -247,12 +247,12 @@ class DatabaseAgent(AgentStore):
 def kept_element(row: ElementRow) -> batch.KeptElement:
     """An element from its row, with its origin if that can be read."""
     eid, name, xml, added, origin, declared, outdated, _ = row
-    known, fault = None, ""
+    decoded, fault = None, ""
     try:
-        known = decode_origin(origin)
+        decoded = decode_origin(origin)
     except UnreadableError as error:
         fault = str(error)
-    return batch.KeptElement(Element(eid, xml, added, known, name), declared, bool(outdated), fault)
+    return batch.KeptElement(Element(eid, xml, added, decoded, name), declared, bool(outdated), fault)
 
 
 def _definition(row: batch.DefinitionRow) -> batch.DefinitionRow:

@@ -60,22 +60,22 @@ def version_of(driver: Driver, connection: Any) -> tuple[int, dict[str, str]]:
             cursor.execute(f"SELECT CAST(version_num AS INTEGER) FROM {_OF_ALEMBIC}")  # noqa: S608
         versions = cursor.fetchall()
         cursor.execute(driver.statements["meta"], (STORE,))
-        known = dict(cursor.fetchall())
+        facts = dict(cursor.fetchall())
     version = versions[0][0] if versions else None
     if not (isinstance(version, int) and version > 0):
         raise StoreError(
             f"the store is damaged: {driver.name}: expected the version of its tables, such as "
             f"{tables.HEAD}, got {version!r:.40}; put back a backup (docs/reference/store.md)"
         )
-    if not can_work(known, version, tables.HEAD):
-        writer = known.get("narval", "?")
+    if not can_work(facts, version, tables.HEAD):
+        writer = facts.get("narval", "?")
         raise StoreError(
             f"{driver.name} was written by narval {writer} (schema {version}), which is newer than this one, "
             f"{__version__} (schema {tables.HEAD}); start it with that version or a later one, "
             f"or have that version take the tables back: python -m narval.store {driver.name} {tables.HEAD}"
         )
-    refuse_newer(driver.name, known.get(NEEDS, ""))
-    return version, known
+    refuse_newer(driver.name, facts.get(NEEDS, ""))
+    return version, facts
 
 
 def note_oldest(driver: Driver, cursor: Any, version: int) -> None:

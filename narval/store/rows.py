@@ -123,13 +123,13 @@ class FactRow(NamedTuple):
 
 
 def typed(
-    row: type[Row], found: Sequence[Any], table: str, store: str, error: type[StoreError] = StoreError
+    row: type[Row], rows: Sequence[Any], table: str, store: str, error: type[StoreError] = StoreError
 ) -> list[Row]:
     """Rows of a table as values of `row`. Raises `error` for one with a value of another type."""
     try:
-        return msgspec.convert(found, list[row], builtin_types=_KEPT)  # type: ignore[valid-type]
+        return msgspec.convert(rows, list[row], builtin_types=_KEPT)  # type: ignore[valid-type]
     except msgspec.ValidationError:
-        return [_typed(row, values, table, store, error) for values in found]
+        return [_typed(row, values, table, store, error) for values in rows]
 
 
 def _typed(row: type[Row], values: Any, table: str, store: str, error: type[StoreError]) -> Row:

@@ -279,7 +279,7 @@ def filled(batches: Iterable[Batch]) -> list[str]:
     return sorted(names, key=SLOTS.index)
 
 
-def by_field(told: Callable[[Slot], Any]) -> dict[str, list[tuple[RowsOf, Any]]]:
+def by_field(of_slot: Callable[[Slot], Any]) -> dict[str, list[tuple[RowsOf, Any]]]:
     """By field of a batch, the functions that make its rows, each with `told` applied to their slot."""
-    known = [(slot, told(slot)) for slot in WRITTEN]
-    return {field: [(slot.made[field], of) for slot, of in known if field in slot.made] for field in SLOTS}
+    pairs = [(slot, of_slot(slot)) for slot in WRITTEN]
+    return {field: [(slot.made[field], of) for slot, of in pairs if field in slot.made] for field in SLOTS}

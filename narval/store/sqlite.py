@@ -91,8 +91,8 @@ def trouble(name: str, error: BaseException, consequence: str) -> StoreError:
     for prefix, meaning, remedy in _TROUBLES:
         if code.startswith(prefix):
             what, advice = meaning, remedy
-    shown = ": ".join(part for part in (type(error).__name__ if not code else "", str(error)) if part)
-    return StoreError("; ".join(part for part in (f"{what}: {name} ({shown})", consequence, advice) if part))
+    cause = ": ".join(part for part in (type(error).__name__ if not code else "", str(error)) if part)
+    return StoreError("; ".join(part for part in (f"{what}: {name} ({cause})", consequence, advice) if part))
 
 
 class File:
@@ -225,8 +225,8 @@ class File:
         committed, folded = self._indexed
         if not committed:
             return 0
-        [(_, found, _)] = connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
-        return 0 if folded == committed and found == 0 else max(0, committed - found)
+        [(_, in_log, _)] = connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        return 0 if folded == committed and in_log == 0 else max(0, committed - in_log)
 
     def _make(self) -> None:
         """Make the file under another name until it is whole, so that an existing store is complete."""
@@ -269,15 +269,15 @@ class File:
 
     def tables(self, connection: sqlite3.Connection) -> set[str]:
         """The names of the existing tables."""
-        found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        return {name for (name,) in found}
+        cursor = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        return {name for (name,) in cursor}
 
     def look_through(self, connection: sqlite3.Connection) -> None:
         """Check the file after an unclean stop. Raises StoreError."""
-        found = [str(row[0]) for row in connection.execute("PRAGMA quick_check(3)")]
-        if found != ["ok"]:
+        lines = [str(row[0]) for row in connection.execute("PRAGMA quick_check(3)")]
+        if lines != ["ok"]:
             raise StoreError(
-                f"the store is damaged: {self.path} ({'; '.join(found)}); put back a backup "
+                f"the store is damaged: {self.path} ({'; '.join(lines)}); put back a backup "
                 "(docs/reference/store.md)"
             )
 

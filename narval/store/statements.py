@@ -174,18 +174,18 @@ _HAS = {
 
 def _as_read(table: Table) -> str:
     """A table with the columns of its row, and the bytes of the text that it refers to (G4)."""
-    shown = {
+    columns = {
         name: f'{table.name}."{name}"' for name in table.columns if name != "agent" or table.row_has_agent
     }
-    if "text" not in shown:
-        return f"{', '.join(shown.values())} FROM {table.name}"
-    text = shown["text"]
-    if "xml" in shown:
-        shown["xml"] = f"coalesce(texts.data, {shown['xml']})"
-        del shown["text"]
+    if "text" not in columns:
+        return f"{', '.join(columns.values())} FROM {table.name}"
+    text = columns["text"]
+    if "xml" in columns:
+        columns["xml"] = f"coalesce(texts.data, {columns['xml']})"
+        del columns["text"]
     else:
-        shown["text"] = "texts.data"
-    return f"{', '.join(shown.values())} FROM {table.name} LEFT JOIN texts ON texts.digest = {text}"
+        columns["text"] = "texts.data"
+    return f"{', '.join(columns.values())} FROM {table.name} LEFT JOIN texts ON texts.digest = {text}"
 
 
 def inserted(insert: Insert, source: str) -> str:
@@ -202,15 +202,15 @@ def inserted(insert: Insert, source: str) -> str:
     return text
 
 
-def make_schema(cursor: Any, known: Mapping[str, str]) -> None:
+def make_schema(cursor: Any, statements: Mapping[str, str]) -> None:
     """Make the tables of an empty database, with their version, so that nothing needs migration, and the
     home's own agent.
     """
-    for statement in known["schema"].split(";\n\n"):
+    for statement in statements["schema"].split(";\n\n"):
         cursor.execute(statement)
     cursor.execute(f"INSERT INTO version VALUES ({HEAD})")
-    cursor.executemany(known["put meta"], [(STORE, "narval", __version__), (STORE, "clean", "1")])
-    cursor.execute(known["put agent"], new_agent(HOME_AGENT, DEFAULT_NAME))
+    cursor.executemany(statements["put meta"], [(STORE, "narval", __version__), (STORE, "clean", "1")])
+    cursor.execute(statements["put agent"], new_agent(HOME_AGENT, DEFAULT_NAME))
 
 
 # --- SQLite's statements for each row ------------------------------------------------------------------
@@ -242,11 +242,11 @@ def _for_a_row(effect: Effect) -> str:
     return altered(effect)
 
 
-def altered(effect: Alter, given: str = "") -> str:
+def altered(effect: Alter, from_table: str = "") -> str:
     """The statement that alters or drops rows of a table, by those that are `given`."""
     table, condition = effect.table.name, effect.condition
     if effect.change:
-        source = f" FROM {given}" if given else ""
+        source = f" FROM {from_table}" if from_table else ""
         return f"UPDATE {table} AS old SET {effect.change}{source} WHERE {condition}"
-    source = f" USING {given}" if given else ""
+    source = f" USING {from_table}" if from_table else ""
     return f"DELETE FROM {table} AS old{source} WHERE {condition}"

@@ -273,22 +273,22 @@ async def _followed(
     raise FetchError(f"redirected more than {MAX_REDIRECTS} times", "bad-answer", was_sent=True)
 
 
-async def _asked(client: Any, url: str, wanted: _Request) -> Any:
+async def _asked(client: Any, url: str, fetch_request: _Request) -> Any:
     """The start of an answer, from the first address that accepts the connection."""
-    granted = wanted.known is not None and wanted.known.covers(url)
+    granted = fetch_request.known is not None and fetch_request.known.covers(url)
     httpx2 = importlib.import_module("httpx2")
     asked = httpx2.URL(url)
     host, port = _host_and_port(asked)
-    if wanted.granted is not None:
-        _check_redirect(_host_and_port(httpx2.URL(wanted.url)), (host, port), wanted.granted)
+    if fetch_request.granted is not None:
+        _check_redirect(_host_and_port(httpx2.URL(fetch_request.url)), (host, port), fetch_request.granted)
     failed: Exception | None = None
-    for address in await _checked(host.lower().rstrip("."), port, wanted.grants, granted=granted):
+    for address in await _checked(host.lower().rstrip("."), port, fetch_request.grants, granted=granted):
         # TLS requests and checks the name; the connection goes to the address.
         request = client.build_request(
-            wanted.method,
+            fetch_request.method,
             asked.copy_with(host=str(address)),
-            content=wanted.body,
-            headers={**wanted.headers_for(url), "Host": asked.netloc.decode("ascii")},
+            content=fetch_request.body,
+            headers={**fetch_request.headers_for(url), "Host": asked.netloc.decode("ascii")},
             extensions={"sni_hostname": host},
         )
         try:

@@ -221,18 +221,18 @@ def _kept(daemon: Daemon) -> Iterator[Form]:
     """The definitions that wait to start again, and are not loaded or cannot start. Those that a grant or a
     limit holds back are reported elsewhere.
     """
-    agent, kept = daemon.agent, dict[str, str]()
+    agent, reasons = daemon.agent, dict[str, str]()
     for job in agent.clockwork.held.values():
         definition = runnable(agent.library, job.name)
         refused = cannot_start(agent, definition) if definition is not None else ("", "")
         if refused is not None and refused[0] != NOT_GRANTED:
-            kept[job.name] = keeps_from_beginning(agent, job)
-    for name, why in islice(kept.items(), SHOWN):
+            reasons[job.name] = keeps_from_beginning(agent, job)
+    for name, why in islice(reasons.items(), SHOWN):
         no_more = command(daemon, f"cancel --name {name}")
         text = f"{name} waits to start again: {why}; to stop that: {no_more}"
         yield item("file", "high", text, {"page": "definitions"})
-    if len(kept) > SHOWN:
-        more = counted(len(kept) - SHOWN, "more definition")
+    if len(reasons) > SHOWN:
+        more = counted(len(reasons) - SHOWN, "more definition")
         yield item("file", "high", f"{more} start again as soon as they are loaded", {"page": "definitions"})
 
 

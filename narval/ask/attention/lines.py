@@ -75,7 +75,7 @@ def incident_lines(agent: AgentState, rows: dict[str, IncidentRow]) -> Iterator[
 
 def _of_one_cause(agent: AgentState, alike: list[tuple[str, IncidentRow]]) -> tuple[float, Form, str]:
     """The moment of the first incident of one cause, the link to the incidents, and a sentence."""
-    of = {eid: told for _, row in alike for eid, told in row.of.items()}
+    of = {eid: line for _, row in alike for eid, line in row.of.items()}
     _, latest = max(alike, key=lambda pair: max(pair[1].of))
     again = {run.retry_of: run.eid for run in agent.runs.retrying.values()}
     retries = [again[run] for _, run in of.values() if run in again]

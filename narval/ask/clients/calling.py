@@ -316,10 +316,10 @@ def followed_form(daemon: Daemon, run: Run, secrets: Collection[str], *, each_st
         answer |= _how_far(daemon, run)
     if not run.active:
         outputs = [one for eid in _given(daemon, run) if (one := agent.memory.element(eid)) is not None]
-        told = [one for one in outputs if not is_withheld(agent, one.eid, secrets)]
-        answer["elements"] = [json_forms.element(agent, one) for one in told]
-        if len(told) < len(outputs):
-            answer["withheld"] = len(outputs) - len(told)
+        visible = [one for one in outputs if not is_withheld(agent, one.eid, secrets)]
+        answer["elements"] = [json_forms.element(agent, one) for one in visible]
+        if len(visible) < len(outputs):
+            answer["withheld"] = len(outputs) - len(visible)
     return answer
 
 

@@ -90,8 +90,10 @@ async def take_hook(daemon: Daemon, name: str, element: bytes, key: str = "") ->
         raise RequestError(f"there is no webhook {name!r:.80} in etc/narval.toml{closest(name, there)}")
     check_key(key)
     xml = canonical_given(element)
-    if (found := Element(0, xml).name) != hook.element:
-        raise ElementError("invalid", f"the webhook {name} gives <{hook.element}>, not <{found:.80}>")
+    if (name_of_element := Element(0, xml).name) != hook.element:
+        raise ElementError(
+            "invalid", f"the webhook {name} gives <{hook.element}>, not <{name_of_element:.80}>"
+        )
 
     def work(turn: Turn) -> dict[str, Any]:
         fact, facts, keys = f"{HOOK_ORIGIN}{name}", turn.transaction.batch.meta, turn.agent.request_keys

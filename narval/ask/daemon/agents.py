@@ -101,10 +101,10 @@ async def _of_all_daemons(
         active[agent] += runs
     agents = (row for row in rows if row.agent != own and not stands_for_peer(row.name))
     names = sorted((row.name for row in agents if follows(row.name)), key=_place)
-    known, there = {row.name: row for row in rows}, daemon.agents.rows
+    row_of, there = {row.name: row for row in rows}, daemon.agents.rows
     forms = [_owned(form, owners.get(own)) for form in first]
     for name in names if limit is None else names[: limit - len(first)]:
-        row = there.get(name) or known[name]
+        row = there.get(name) or row_of[name]
         counts = (elements[row.agent], active[row.agent]) if limit is None else (None, None)
         form, owner = _form(daemon, row, counts), owners.get(row.agent)
         if row.state != SUSPENDED and (store.leases is None or name not in there):
@@ -231,8 +231,8 @@ def _limits(daemon: Daemon, host: AgentHost) -> list[dict[str, Any]]:
 async def suspend(daemon: Daemon, name: str, reason: str = "") -> dict[str, Any]:
     """Suspend an agent until it is resumed: what it is asked is recorded and waits."""
     row = await daemon.agents.here(name)
-    known = row.why if row.state == SUSPENDED and not is_held(row) else ""
-    return _form(daemon, await daemon.agents.suspend(name, reason or known or "as asked"))
+    present_reason = row.why if row.state == SUSPENDED and not is_held(row) else ""
+    return _form(daemon, await daemon.agents.suspend(name, reason or present_reason or "as asked"))
 
 
 @operation("write")

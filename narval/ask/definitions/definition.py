@@ -54,24 +54,25 @@ async def definition(daemon: Daemon, name: str, kind: str | None = None) -> dict
     `kind` chooses one if several kinds have the name; by default it is the one that `start` starts. Raises
     RequestError.
     """
-    found, agent = find_definition(daemon, name, kind), daemon.agent
-    of = (found.kind, found.full_name)
+    the_definition, agent = find_definition(daemon, name, kind), daemon.agent
+    of = (the_definition.kind, the_definition.full_name)
     runs = await endings(agent, of)
-    prototype = getattr(found, "prototype", None)
-    fields = set(found.__struct_fields__) - _EVERY
-    settings = {field: getattr(found, field) for field in sorted(fields)}
+    prototype = getattr(the_definition, "prototype", None)
+    fields = set(the_definition.__struct_fields__) - _EVERY
+    settings = {field: getattr(the_definition, field) for field in sorted(fields)}
     return {
-        **row_of(daemon, found, runs),
-        "source": text_of(found.kind, found.path, found.xml),
-        "file": await _file(daemon, found),
+        **row_of(daemon, the_definition, runs),
+        "source": text_of(the_definition.kind, the_definition.path, the_definition.xml),
+        "file": await _file(daemon, the_definition),
         "prototype": json_forms.prototype(prototype) if isinstance(prototype, Prototype) else None,
-        "takes": inputs_of(found, agent.library),
-        "has_environment": is_runnable(found.kind) and isinstance(engine_of(found.kind), HasEnvironment),
+        "takes": inputs_of(the_definition, agent.library),
+        "has_environment": is_runnable(the_definition.kind)
+        and isinstance(engine_of(the_definition.kind), HasEnvironment),
         "settings": {field: value for field, value in settings.items() if isinstance(value, _PLAIN)},
-        "calls": _distinct(_calls(agent.library, found)),
-        "called_by": _distinct([row async for row in _callers(agent.library, found)]),
+        "calls": _distinct(_calls(agent.library, the_definition)),
+        "called_by": _distinct([row async for row in _callers(agent.library, the_definition)]),
         "lately": [json_forms.run(agent, run) for run in runs.over.get(of, ())],
-        "dates": list(_dates(agent, found)) if is_runnable(found.kind) else [],
+        "dates": list(_dates(agent, the_definition)) if is_runnable(the_definition.kind) else [],
     }
 
 

@@ -87,8 +87,8 @@ class _Editing(NamedTuple):
         check_texts({PurePath(self.path).name: text})
         judgement = self._beside(text).judge(seconds=0)
         faults = [{**fault, "path": self.path} for fault in judgement.faults]
-        told = [{**row, "file": self.path} for row in judgement.sentences]
-        return msgspec.structs.replace(judgement, faults=faults, sentences=told)
+        sentences = [{**row, "file": self.path} for row in judgement.sentences]
+        return msgspec.structs.replace(judgement, faults=faults, sentences=sentences)
 
     def grants(self, text: str, by: str, at: float) -> tuple[Mapping[str, Grant], Mapping[str, Grant]]:
         """The current grants of the home; and the same, with exactly the needs of a text's definitions in

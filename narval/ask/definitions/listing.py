@@ -216,9 +216,9 @@ async def endings(agent: AgentState, only: Key | None = None) -> Endings:
         run = agent.runs.get(eid)
         if run is None or run.active or only not in (None, key(run)):
             continue
-        found = over[key(run)]
-        if len(found) < LAST:
-            found.append(run)
+        runs_of_one = over[key(run)]
+        if len(runs_of_one) < LAST:
+            runs_of_one.append(run)
         elif only is not None:
             break
     return Endings(active, dict(over))

@@ -66,14 +66,14 @@ async def difference(
 
 def _kept(daemon: Daemon, name: str, kind: str | None) -> list[DefinitionRow]:
     """The stored versions, newest first. Raises RequestError if there are none."""
-    store, found = daemon.agent.store, None
+    store, present = daemon.agent.store, None
     rows = store.definitions(None, name)
     kinds = {row.kind for row in rows if kind in (None, row.kind)}
     if len(kinds) != 1:
-        found = find_definition(daemon, name, kind)
-        kinds = {found.kind}
-    if isinstance(found, ModuleDefinition):
-        path = files_of(daemon).loaded.texts[found.group].path
+        present = find_definition(daemon, name, kind)
+        kinds = {present.kind}
+    if isinstance(present, ModuleDefinition):
+        path = files_of(daemon).loaded.texts[present.group].path
         rows, kinds = store.definitions(None, path), {MODULE}
     return sorted((row for row in rows if row.kind in kinds), key=lambda row: (-row.loaded, not row.current))
 

@@ -110,8 +110,8 @@ async def outdate(
 
     def work(turn: Turn) -> dict[str, Any]:
         outdated = turn.agent.memory.outdated
-        found = [outdatable(daemon, eid).eid for eid in dict.fromkeys(eids)]
-        fresh = tuple([eid for eid in found if eid not in outdated])
+        outdated_now = [outdatable(daemon, eid).eid for eid in dict.fromkeys(eids)]
+        fresh = tuple([eid for eid in outdated_now if eid not in outdated])
         note = outdate_elements(turn, fresh, reason, asker.origin()) if fresh else None
         return {"eids": list(fresh), "note": note}
 

@@ -174,10 +174,10 @@ class Makers:
         """
         element, inputs = self._agent.memory.element(eid), made_from(self._agent.memory, eid)
         begotten = [before for before in inputs if before in depths]
-        known = {"eid": eid, "depth": depths[eid], "from": begotten, "more": len(inputs) - len(begotten)}
+        place = {"eid": eid, "depth": depths[eid], "from": begotten, "more": len(inputs) - len(begotten)}
         if element is None:
             nothing = {"name": None, "title": ""}
-            return {**known, **nothing, "added": None, "origin": None, **self.maker(None)}
+            return {**place, **nothing, "added": None, "origin": None, **self.maker(None)}
         origin = json_forms.origin(element.origin)
         if origin is not None:
             origin.pop("inputs", None)
@@ -187,7 +187,7 @@ class Makers:
             "added": json_forms.moment(element.added),
             "origin": origin,
         }
-        return {**known, **row, **self.maker(element)}
+        return {**place, **row, **self.maker(element)}
 
     def maker(self, element: Element | None) -> Node:
         """The definition and state of the run that made an element, and the target of its step; None if the

@@ -150,13 +150,13 @@ async def cancel(
         starts = await daemon.host.submit(lambda turn: drop_starts(turn.transaction, name))
         if starts:
             return {"name": name, "starts": starts}
-    found = active_run(daemon, run) if run is not None else active_run_of(daemon, name or "")
-    if daemon.agent.signals.standing.get(found.name) == found.eid:
-        why = f"it lasts as long as {found.name} is loaded; to end it, remove that from its file"
-        raise RequestError(f"run {found.eid} of {found.name} cannot be cancelled: {why}")
-    daemon.host.post(Delivery(found.eid, Cancelled(0, 0.0, reason, **asker.recorded)))
+    the_run = active_run(daemon, run) if run is not None else active_run_of(daemon, name or "")
+    if daemon.agent.signals.standing.get(the_run.name) == the_run.eid:
+        why = f"it lasts as long as {the_run.name} is loaded; to end it, remove that from its file"
+        raise RequestError(f"run {the_run.eid} of {the_run.name} cannot be cancelled: {why}")
+    daemon.host.post(Delivery(the_run.eid, Cancelled(0, 0.0, reason, **asker.recorded)))
     await next_turn(daemon)
-    return json_forms.run(daemon.agent, found)
+    return json_forms.run(daemon.agent, the_run)
 
 
 @operation("write")
@@ -202,18 +202,18 @@ async def retry(
     `gave`, and the run continues after it. Raises RequestError while an earlier retry of it, or a retry of
     such a retry, is active: work would be done twice.
     """
-    found = find_run(daemon, run)
-    planned, kind = planner(daemon, found, step, done, gave), found.engine.definition_kind
+    the_run = find_run(daemon, run)
+    planned, kind = planner(daemon, the_run, step, done, gave), the_run.engine.definition_kind
 
     def work(turn: Turn) -> Run:
-        refuse_second_retry(turn.agent, found)
+        refuse_second_retry(turn.agent, the_run)
         _, resume = planned(turn.agent.library, turn.view.element)
         held = (eid for eid in turn.view.context(run) if eid in turn.agent.memory)
         context = tuple(dict.fromkeys((*held, *(gave or ()))))
         resume = replace(resume, context=context)
-        begun = partial(turn.start, kind=kind, run_kind=found.kind, origin=asker.origin())
-        started = begun(found.name, resume.elements, resume=resume)
-        assert started is not None, found.name
+        begun = partial(turn.start, kind=kind, run_kind=the_run.kind, origin=asker.origin())
+        started = begun(the_run.name, resume.elements, resume=resume)
+        assert started is not None, the_run.name
         return started
 
     return json_forms.run(daemon.agent, await daemon.host.submit(work))
@@ -224,9 +224,9 @@ async def wait(daemon: Daemon, run: int, timeout: float | None = None) -> dict[s
     """Wait until a run has ended, at most `timeout` seconds; it may then still be `active`, which is not an
     error. Without a timeout it waits indefinitely.
     """
-    found = find_run(daemon, run)
-    await daemon.host.ended(found, timeout)
-    return json_forms.run(daemon.agent, found)
+    the_run = find_run(daemon, run)
+    await daemon.host.ended(the_run, timeout)
+    return json_forms.run(daemon.agent, the_run)
 
 
 OWN = frozenset({"name", "run", "eid"})
@@ -244,7 +244,7 @@ async def signal(
     asker: Asker = PROGRAM,
 ) -> dict[str, Any]:
     """Send a named signal with elements and attributes to a run; returns its answer, once recorded."""
-    found = active_run(daemon, run)
+    the_run = active_run(daemon, run)
     if not (name.strip() and name.isprintable()):
         raise RequestError(f"expected the name of a signal, such as approve, got {name!r}")
     attributes = attributes_of(arguments or {})
@@ -253,14 +253,14 @@ async def signal(
 
     def work(turn: Turn) -> list[Answer]:
         raise_if_over_limit(turn, [element.xml for element in outputs])
-        return signal_in(turn, found.eid, event)
+        return signal_in(turn, the_run.eid, event)
 
     answers: list[Answer] = await daemon.host.submit(work)
     if not answers:
-        raise RequestError(f"run {run} of {found.name} was not told: it is {found.status}")
+        raise RequestError(f"run {run} of {the_run.name} was not told: it is {the_run.status}")
     problem, value = answers[0].problem, answers[0].value
     if problem is not None:
-        raise RequestError(f"run {run} of {found.name} did not take {name}: {problem.message}")
+        raise RequestError(f"run {run} of {the_run.name} did not take {name}: {problem.message}")
     return {"run": run, "signal": name, **(value or {})}
 
 

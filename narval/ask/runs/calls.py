@@ -42,14 +42,14 @@ async def timeline(daemon: Daemon, run: int, limit: int | None = None) -> dict[s
     `at_work` is the seconds in which a call of the run itself was active, without those in which it only
     waited or other runs worked for it.
     """
-    found = find_run(daemon, run)
-    rows = await tries_and_waits(daemon, found)
+    the_run = find_run(daemon, run)
+    rows = await tries_and_waits(daemon, the_run)
     cut = max(0, len(rows) - limit) if limit is not None else 0
     return {
         "run": run,
-        "started": moment(found.started),
-        "ended": moment(found.ended),
-        "at_work": seconds_at_work(rows, found.ended or daemon.rounds.clock.now()),
+        "started": moment(the_run.started),
+        "ended": moment(the_run.ended),
+        "at_work": seconds_at_work(rows, the_run.ended or daemon.rounds.clock.now()),
         "left_out": cut,
         "rows": [form(row) for row in rows[cut:]],
     }
@@ -203,8 +203,8 @@ async def part(daemon: Daemon, run: int, id: str) -> dict[str, Any]:
     it waits for, in the form of `why`, and the tries of its calls with their inputs and results. For calls
     that no part of the graph makes, only the tries.
     """
-    found = find_run(daemon, run)
-    graph = graph_of(found.engine, *definition_and_state(daemon, found))
+    the_run = find_run(daemon, run)
+    graph = graph_of(the_run.engine, *definition_and_state(daemon, the_run))
     nodes = {node.id: node for node in graph.parts if isinstance(node, GraphNode)}
     edges = [edge for edge in graph.parts if isinstance(edge, GraphEdge)]
     if id not in nodes:
@@ -213,10 +213,10 @@ async def part(daemon: Daemon, run: int, id: str) -> dict[str, Any]:
             ends = [part_row(nodes[end]) for end in (arc["from"], arc["to"])]
             words = arc["told"]
             return {"run": run, "arc": arc, "ends": ends, "reason": words or None, "said": [words]}
-    calls = [row for row in await tries_and_waits(daemon, found) if row["part"] == id]
+    calls = [row for row in await tries_and_waits(daemon, the_run) if row["part"] == id]
     is_call_alone = id not in nodes and any(row["call"] for row in calls)
     last = {row["call"]: row for row in calls}  # the results of a call belong to its last try
-    reasons = {**_UNTOLD, "state": found.status} if is_call_alone else await why(daemon, run, id)
+    reasons = {**_UNTOLD, "state": the_run.status} if is_call_alone else await why(daemon, run, id)
     return {
         "run": run,
         "state": reasons["state"],
@@ -226,12 +226,12 @@ async def part(daemon: Daemon, run: int, id: str) -> dict[str, Any]:
         "waiting": reasons["waiting"],
         "arcs": [row for row in arc_rows(edges) if id in (row["from"], row["to"])],
         "calls": [
-            _with_elements(daemon.agent, found, row, is_last=last[row["call"]] is row)
+            _with_elements(daemon.agent, the_run, row, is_last=last[row["call"]] is row)
             for row in calls[-TRIES:]
         ],
         "left_out": max(0, len(calls) - TRIES),
-        "retryable": not found.active
-        and isinstance(found.engine, Retryable)
+        "retryable": not the_run.active
+        and isinstance(the_run.engine, Retryable)
         and id in nodes
         and bool(nodes[id].target),
     }

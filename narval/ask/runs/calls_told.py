@@ -139,7 +139,7 @@ class CallsTold:
         kind = line["kind"]
         name = f"{line['name']} at agent {line['of']}" if line.get("of") else line["name"]
         eids = _given_to(line)
-        given = [" with ", *self._sentences.named(eids)] if eids else []
+        elements = [" with ", *self._sentences.named(eids)] if eids else []
         payload = line.get("payload") or {}
         said: Said
         match kind:
@@ -147,16 +147,16 @@ class CallsTold:
                 said = ["It sent ", *self._sentences.named(eids), f" to {name}"]
             case commands.SIGNAL:
                 to = [run_piece(payload["run"])] if payload.get("run") else [name]
-                said = [f"It signalled {payload.get('signal', '')} to ", *to, *given]
+                said = [f"It signalled {payload.get('signal', '')} to ", *to, *elements]
             case commands.PROGRAM:
                 words = (line.get("program") or {}).get("words") or [name]
-                said = [f"It ran {shortened(' '.join(words), LONGEST)}", *given]
+                said = [f"It ran {shortened(' '.join(words), LONGEST)}", *elements]
             case commands.FLOW:
-                said = ["It began", *given]
+                said = ["It began", *elements]
             case commands.NOTICE:
                 said = [f"{line['step']} is written to, by {name}"]
             case _:
-                said = [f"It {'asked people:' if kind in ASKS else 'called'} {name}", *given]
+                said = [f"It {'asked people:' if kind in ASKS else 'called'} {name}", *elements]
         if line.get("attempt", 1) > 1:
             said.append(f", try {line['attempt']}")
         return said

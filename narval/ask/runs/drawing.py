@@ -53,8 +53,8 @@ def _graph(
     if (run is None) == (definition is None):
         raise RequestError("expected the number of a run or the name of a definition, one of the two")
     if run is not None:
-        found = find_run(daemon, run)
-        return graph_of(found.engine, *definition_and_state(daemon, found, at))
+        the_run = find_run(daemon, run)
+        return graph_of(the_run.engine, *definition_and_state(daemon, the_run, at))
     if at is not None:
         raise RequestError("expected a run with `at`: a definition has no history")
     library = daemon.agent.library

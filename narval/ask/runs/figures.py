@@ -130,7 +130,7 @@ async def figures(
     dates = [today - timedelta(days=before) for before in reversed(range(days))]
     recent = series[_place(series, dates[0], zone) :]
     notices = (listed for key, listed in ends.of.items() if of in (None, key) and is_notice(key[1], "done"))
-    told = [end for listed in notices for end in listed[_place(listed, dates[0], zone) :]]
+    notice_ends = [end for listed in notices for end in listed[_place(listed, dates[0], zone) :]]
 
     def counted() -> tuple[list[dict[str, Any]], list[float]]:
         return _by_day(recent, dates, zone), sorted(end.took for end in recent if end.phase == "done")
@@ -147,7 +147,7 @@ async def figures(
             for end in islice(reversed(series), LAST)
         ],
         "more": ends.is_cut,
-        "notices": sum(end.phase != "failed" for end in told),
+        "notices": sum(end.phase != "failed" for end in notice_ends),
     }
 
 

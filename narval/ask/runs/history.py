@@ -41,19 +41,19 @@ async def history(
     With `limit` the newest, newest first; with `before` those of lower numbers. The cost of such a page
     does not depend on the length of the history (M86).
     """
-    found = find_run(daemon, run)
+    the_run = find_run(daemon, run)
     if limit is not None or before is not None:
         if after or (limit is not None and limit < 1):
             raise RequestError("expected limit to be 1 or more, and no after along with limit or before")
-        pages = newest(daemon.agent.store, found.eid, NEWEST if before is None else before)
-        return concealed(found, await gathered(pages, limit))
-    page = await gathered(lines(daemon.agent.store, found.eid, after), None)
-    while not page and wait > 0 and found.active:
-        entries = found.entries
+        pages = newest(daemon.agent.store, the_run.eid, NEWEST if before is None else before)
+        return concealed(the_run, await gathered(pages, limit))
+    page = await gathered(lines(daemon.agent.store, the_run.eid, after), None)
+    while not page and wait > 0 and the_run.active:
+        entries = the_run.entries
         wait = await daemon.host.turned(wait)
-        if found.entries != entries or not found.active:
-            page = await gathered(lines(daemon.agent.store, found.eid, after), None)
-    return concealed(found, page)
+        if the_run.entries != entries or not the_run.active:
+            page = await gathered(lines(daemon.agent.store, the_run.eid, after), None)
+    return concealed(the_run, page)
 
 
 def concealed(run: Run, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:

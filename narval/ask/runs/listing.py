@@ -116,11 +116,11 @@ async def runs_about(daemon: Daemon, runs: list[int]) -> dict[str, list[dict[str
     """
     if len(runs) > MOST_ABOUT:
         raise RequestError(f"expected at most {MOST_ABOUT:,} runs, got {len(runs):,}")
-    time_slice, told = TimeSlice(), dict[str, list[dict[str, Any]]]()
+    time_slice, titles = TimeSlice(), dict[str, list[dict[str, Any]]]()
     for eid in runs:
         await time_slice.yield_if_due()
-        told[str(eid)] = _about(daemon.agent, eid)
-    return told
+        titles[str(eid)] = _about(daemon.agent, eid)
+    return titles
 
 
 def _about(agent: AgentState, run: int) -> list[dict[str, Any]]:
@@ -158,17 +158,17 @@ async def show(daemon: Daemon, run: int, at: int | None = None, secrets: Secrets
     With `secrets`, a run that holds any other secret is returned as by `runs`. For an active dataflow, also
     what its operators have taken and emitted so far, and what it printed.
     """
-    found, agent = find_run(daemon, run), daemon.agent
+    the_run, agent = find_run(daemon, run), daemon.agent
     if secrets is not None and is_withheld(agent, run, secrets):
-        return run_told(agent, json_forms.run(agent, found), secrets)
+        return run_told(agent, json_forms.run(agent, the_run), secrets)
     if at is not None:
-        return json_forms.past(agent, found, past(agent, found, at))
-    definition, state = definition_and_state(daemon, found)
+        return json_forms.past(agent, the_run, past(agent, the_run, at))
+    definition, state = definition_and_state(daemon, the_run)
     context = tuple(agent.memory.contexts.of(run))
-    form = json_forms.run_in_full(agent, found, definition, state, context, found.calls.values())
-    if undoing := undoing_told(agent, found):
+    form = json_forms.run_in_full(agent, the_run, definition, state, context, the_run.calls.values())
+    if undoing := undoing_told(agent, the_run):
         form["undoing"] = undoing
-    if code := newer_code(agent, found):
+    if code := newer_code(agent, the_run):
         form["newer_code"] = code
     return form
 
@@ -176,10 +176,10 @@ async def show(daemon: Daemon, run: int, at: int | None = None, secrets: Secrets
 @operation("read")
 async def xml(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]:
     """One run as its element in memory, or as that was after line `at` of its history."""
-    found = find_run(daemon, run)
+    the_run = find_run(daemon, run)
     if at is not None:
-        before = past(daemon.agent, found, at)
-        rendered = found.engine.render(before.definition, before.state, before.context)
+        before = past(daemon.agent, the_run, at)
+        rendered = the_run.engine.render(before.definition, before.state, before.context)
         return {"xml": Element(run, rendered).with_eid().decode("utf-8")}
-    element = daemon.agent.memory.element(found.eid)
+    element = daemon.agent.memory.element(the_run.eid)
     return {"xml": element.with_eid().decode("utf-8") if element is not None else ""}

@@ -43,18 +43,18 @@ async def retry_plan(
     of the definition, with the differences of its text from the one before. Raises RequestError if `retry`
     does.
     """
-    found, agent = find_run(daemon, run), daemon.agent
-    refuse_second_retry(agent, found)
-    definition, resume = planner(daemon, found, step, done, gave)(agent.library, agent.memory.element)
+    the_run, agent = find_run(daemon, run), daemon.agent
+    refuse_second_retry(agent, the_run)
+    definition, resume = planner(daemon, the_run, step, done, gave)(agent.library, agent.memory.element)
     carried = {part.id: part for part in resume.kept}
     reached = [
         part["id"]
-        for part in form(graph_of(found.engine, definition, state_of(agent, found)))["parts"]
+        for part in form(graph_of(the_run.engine, definition, state_of(agent, the_run)))["parts"]
         if part["tone"] not in ("idle", "cancelled") or part["state"] == "given up"
     ]
     return {
         "run": run,
-        "name": found.name,
+        "name": the_run.name,
         "from": resume.part,
         "kept": [
             {"id": part.id, "state": part.state, "elements": list(part.eids)} for part in carried.values()
@@ -65,8 +65,8 @@ async def retry_plan(
             for part, slot, eids in dict.fromkeys((one.id, one.slot, tuple(one.eids)) for one in resume.again)
         ],
         "definition": definition.digest,
-        "before": found.digest,
-        "differences": _differences(daemon, found, definition.digest),
+        "before": the_run.digest,
+        "differences": _differences(daemon, the_run, definition.digest),
     }
 
 

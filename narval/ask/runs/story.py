@@ -50,8 +50,8 @@ async def story(
     texts, elements with their titles, runs, moments. `older` is the `before` for earlier entries, None if
     there are none; `last` is the `after` for later ones, and `more` says that there are some.
     """
-    found = find_run(daemon, run)
-    teller, groups = Teller(daemon.agent, found, SENTENCES), list[Form]()
+    the_run = find_run(daemon, run)
+    teller, groups = Teller(daemon.agent, the_run, SENTENCES), list[Form]()
     if limit < 1:
         raise RequestError(f"expected limit to be 1 or more, got {limit}")
     if after is not None and before is not None:
@@ -70,13 +70,13 @@ async def story(
     rows = rows[:most] if after is not None else rows[:most][::-1]
     for row in rows:
         await time_slice.yield_if_due()
-        event, *facts = concealed(found, lines_of(row))
+        event, *facts = concealed(the_run, lines_of(row))
         for sentence in teller.hear(row, event, facts):
             _add(groups, {"seq": row.seq, "at": event["at"], "said": sentence.said}, sentence)
         last = event["seq"] + len(facts)
     return {
         "run": run,
-        "name": found.name,
+        "name": the_run.name,
         "groups": groups,
         "older": rows[0].seq if rows and after is None and is_more else None,
         "last": last,
@@ -136,8 +136,8 @@ class Teller:
             case "Produced":
                 call = self._calls.find(event["call"])
                 name = call.name if call is not None else "A call"
-                given = self._sentences.named(self._calls.given(facts))
-                yield self._of_call(event["call"], [f"{name} gave ", *given, "."])
+                results = self._sentences.named(self._calls.given(facts))
+                yield self._of_call(event["call"], [f"{name} gave ", *results, "."])
                 return
             case "Started":
                 yield Sentence(self._beginning(event))
@@ -260,7 +260,7 @@ async def replay(daemon: Daemon, run: int, after: int = 0, limit: int = MOST) ->
     `first` on, which is its beginning if it is `whole`; `more` says that entries follow, `fault` why no more
     can be read.
     """
-    found = find_run(daemon, run)
+    the_run = find_run(daemon, run)
     if limit < 1:
         raise RequestError(f"expected limit to be 1 or more, got {limit}")
     answer: Form = {"run": run, "first": None, "whole": True, "more": False, "fault": None}
@@ -272,14 +272,14 @@ async def replay(daemon: Daemon, run: int, after: int = 0, limit: int = MOST) ->
         return moment_there(datetime.fromisoformat(moment).astimezone(zone).isoformat())
 
     try:
-        begun = snapshot_before(daemon.agent, found, after)
+        begun = snapshot_before(daemon.agent, the_run, after)
         answer |= {"first": begun.first, "whole": begun.whole}
         state, definition, is_told = begun.state, begun.definition, False
-        teller = Teller(daemon.agent, found, SAID, pairs=False)
-        for entry in replayed_entries(daemon.agent, found, begun.reached, after):
+        teller = Teller(daemon.agent, the_run, SAID, pairs=False)
+        for entry in replayed_entries(daemon.agent, the_run, begun.reached, after):
             await time_slice.yield_if_due()
             if entry.row is not None and not is_told:
-                base = then = graph_of(found.engine, definition, state).parts
+                base = then = graph_of(the_run.engine, definition, state).parts
                 is_told = True
             if len(entries) == min(limit, MOST):
                 answer["more"] = True
@@ -292,14 +292,14 @@ async def replay(daemon: Daemon, run: int, after: int = 0, limit: int = MOST) ->
             before = then
             if entry.changes:
                 await time_slice.yield_if_due()
-                then = graph_of(found.engine, definition, state).parts
-            event, *facts = concealed(found, lines_of(entry.row))
+                then = graph_of(the_run.engine, definition, state).parts
+            event, *facts = concealed(the_run, lines_of(entry.row))
             what = in_words(teller.hear(entry.row, event, facts), when)
             row = _summary(event, facts, what) | _differences(before, then)
             version = {} if entry.definition is None else {"version": entry.definition.digest}
             entries.append(row | version)
         if not is_told:
-            base = graph_of(found.engine, definition, state).parts
+            base = graph_of(the_run.engine, definition, state).parts
     except UnreadableError as error:
         answer["fault"] = str(error)
     return {**answer, **_differences((), base), "entries": entries}

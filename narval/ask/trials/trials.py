@@ -88,8 +88,8 @@ async def simulate(
     home, trials, files = home_options(daemon), _trials(daemon), files_of(daemon)
     if definition is not None and runnable(daemon.agent.library, definition) is None:
         raise no_definition(daemon, definition)
-    given = {"--at": start, "--until": duration, "--memory": memory if definition is not None else None}
-    options = [f"{option}={value}" for option, value in given.items() if value is not None]
+    values = {"--at": start, "--until": duration, "--memory": memory if definition is not None else None}
+    options = [f"{option}={value}" for option, value in values.items() if value is not None]
     with tempfile.TemporaryDirectory(prefix="narval-trial-") as folder:
         file = Path(folder) / "scenario.xml"
         if definition is not None:

@@ -159,8 +159,8 @@ class Cluster(QueuedBackend):
         if not bodies:
             return
         call, once = task.first.call, is_once(task.first)
-        kept = len(task.calls) == 1 and self._limits.cluster.address != LOCAL_CLUSTER
-        task.send(ClusterTask(task.key, bodies, call.target.resources, kept, once, call.has_begun))
+        is_kept = len(task.calls) == 1 and self._limits.cluster.address != LOCAL_CLUSTER
+        task.send(ClusterTask(task.key, bodies, call.target.resources, is_kept, once, call.has_begun))
         if not self._outbox:
             self._loop.call_soon(self._empty_outbox)
         self._outbox.append(task)

@@ -73,15 +73,15 @@ class FinishedTasks:
 
     def fitting(self, sizes: dict[str, int]) -> list[str]:
         """The keys of results that fit into the remaining room; the others stay finished."""
-        found, held = list[str](), sum(self._given.values())
+        keys, held = list[str](), sum(self._given.values())
         for key, size in sizes.items():
             if held and held + size > self._memory:
                 self._keys[key] = None
                 continue
             held += size
             self._given[key] = size
-            found.append(key)
-        return found
+            keys.append(key)
+        return keys
 
     def settle(self, key: str) -> None:
         """Forget a task."""
@@ -116,13 +116,13 @@ class ClusterClient:
         security = Security(
             tls_ca_file=authority, tls_client_cert=own, tls_client_key=key, require_encryption=True
         )
-        found = Client(
+        connection = Client(
             address, security=security, asynchronous=True, timeout=_CONNECTING, set_as_default=False
         )
-        await found
-        publisher = Publisher(found, await find_published(found))
-        made = cls(found, publisher, tell, topic, memory)
-        found.subscribe_topic(topic, made._heard)
+        await connection
+        publisher = Publisher(connection, await find_published(connection))
+        made = cls(connection, publisher, tell, topic, memory)
+        connection.subscribe_topic(topic, made._heard)
         return made
 
     async def serve(self) -> str:
@@ -152,11 +152,11 @@ class ClusterClient:
         asked = [task for task in asked if task.key in self._publisher or not task.only_found]
         by_resources = attrgetter("resources")
         for resources, group in groupby(sorted(asked, key=by_resources), key=by_resources):
-            found = list(group)
-            keys = [task.key for task in found]
-            given = ([key.encode() for key in keys], [joined(task.bodies) for task in found])
+            to_submit = list(group)
+            keys = [task.key for task in to_submit]
+            arguments = ([key.encode() for key in keys], [joined(task.bodies) for task in to_submit])
             futures = self._client.map(
-                remote.answer, *given, key=keys, pure=False, resources=dict(resources), topic=self._topic
+                remote.answer, *arguments, key=keys, pure=False, resources=dict(resources), topic=self._topic
             )
             self._futures.update(zip(keys, futures, strict=True))
         for task in asked:
@@ -240,20 +240,20 @@ class ClusterClient:
             well = [key for key in finished if key not in erred]
             sizes = {key: len(self._finished.results.get(key, b"")) for key in well}
             if unknown := [key for key, size in sizes.items() if not size]:
-                found = await self._client.nbytes(unknown, summary=False)
-                sizes.update((key, int(found.get(key) or 0)) for key in unknown)
+                sizes_there = await self._client.nbytes(unknown, summary=False)
+                sizes.update((key, int(sizes_there.get(key) or 0)) for key in unknown)
             if fitting := self._finished.fitting(sizes):
                 await self._give(fitting)
 
     async def _give(self, keys: list[str]) -> None:
         here = self._finished.results
         asked = {key: self._futures[key] for key in keys if key in self._futures}
-        found: dict[str, object] = {key: here.pop(key) for key in keys if key in here}
-        if far := {key: future for key, future in asked.items() if key not in found}:
-            found |= await self._client.gather(far, errors="skip")
+        results: dict[str, object] = {key: here.pop(key) for key in keys if key in here}
+        if far := {key: future for key, future in asked.items() if key not in results}:
+            results |= await self._client.gather(far, errors="skip")
         for key in asked:
-            if key in found:
-                self._reply(key, _replies(found[key]))
+            if key in results:
+                self._reply(key, _replies(results[key]))
             else:  # its worker was lost: it runs again
                 self._finished.settle(key)
                 self._begin(self._watch(key))
@@ -266,14 +266,14 @@ class ClusterClient:
 
     async def _follow_size(self) -> None:
         """Report the size of the cluster, at first and after each change."""
-        known: ClusterSize | None = None
+        last: ClusterSize | None = None
         while True:
-            found = await self._client.scheduler.identity(n_workers=-1)
-            workers = found["workers"].values()
+            identity = await self._client.scheduler.identity(n_workers=-1)
+            workers = identity["workers"].values()
             resources = tuple(tuple(sorted(worker["resources"].items())) for worker in workers)
             size = ClusterSize(sum(worker["nthreads"] for worker in workers), resources)
-            if size != known:
-                known = size
+            if size != last:
+                last = size
                 self._tell(methodcaller("joined", size))
             await asyncio.sleep(_LOOK)
 
@@ -295,10 +295,10 @@ def _failure(error: BaseException) -> Failure:
     return Failure("no-worker", f"the cluster could not make the call: {error!r:.500}; {where}")
 
 
-def _replies(found: object) -> list[ClusterReply] | Failure:
+def _replies(answer: object) -> list[ClusterReply] | Failure:
     """The replies that a task returned, checked."""
     try:
-        return [read_reply(body) for body in parted(found)]
+        return [read_reply(body) for body in parted(answer)]
     except FrameError as error:
         return Failure("no-worker", str(error))
 
@@ -337,8 +337,8 @@ class Publisher:
     `known` are the tasks that are published already.
     """
 
-    def __init__(self, client: Any, known: dict[str, PublishedTask]) -> None:
-        self._client, self._published = client, known
+    def __init__(self, client: Any, published: dict[str, PublishedTask]) -> None:
+        self._client, self._published = client, published
         self._coming: dict[str, Any] = {}
         self._going: list[str] = []
         self._some = asyncio.Event()
@@ -355,9 +355,9 @@ class Publisher:
 
     def drop(self, key: str) -> None:
         """Stop publishing a task."""
-        found = self._published.pop(key, None)
-        if found is not None and self._coming.pop(key, None) is None:
-            self._going.append(found.name)
+        task = self._published.pop(key, None)
+        if task is not None and self._coming.pop(key, None) is None:
+            self._going.append(task.name)
             self._some.set()
 
     async def run(self) -> None:
@@ -381,19 +381,19 @@ class Publisher:
 async def find_published(client: Any) -> dict[str, PublishedTask]:
     """The published tasks, by key. Drop those that ended a day ago and were not collected."""
     names = await client.list_datasets()
-    known = {found.key: found for name in names if (found := PublishedTask.of(name)) is not None}
-    old = [found for found in known.values() if found.at < time.time() - _DAY]
+    published = {task.key: task for name in names if (task := PublishedTask.of(name)) is not None}
+    old = [task for task in published.values() if task.at < time.time() - _DAY]
     if not old:
-        return known
-    states = await client.scheduler.get_task_status(keys=[found.key for found in old])
-    over = [found for found in old if states.get(found.key) in _NO_MORE]
+        return published
+    states = await client.scheduler.get_task_status(keys=[task.key for task in old])
+    over = [task for task in old if states.get(task.key) in _NO_MORE]
     now = int(time.time())
-    again = [found._replace(at=now, over=True) for found in over if not found.over]
+    again = [task._replace(at=now, over=True) for task in over if not task.over]
     if again:
-        futures: dict[str, Any] = {found.name: Future(found.key, client=client) for found in again}
+        futures: dict[str, Any] = {task.name: Future(task.key, client=client) for task in again}
         await client.publish_dataset(futures, override=True)
     if over:
-        await client.unpublish_dataset([found.name for found in over])
-    gone = {found.key for found in over if found.over}
-    known.update((found.key, found) for found in again)
-    return {key: found for key, found in known.items() if key not in gone}
+        await client.unpublish_dataset([task.name for task in over])
+    gone = {task.key for task in over if task.over}
+    published.update((task.key, task) for task in again)
+    return {key: task for key, task in published.items() if key not in gone}

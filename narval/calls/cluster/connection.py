@@ -351,10 +351,10 @@ class LocalCluster:
             await asyncio.wait([self._after])
         why = "the local cluster cannot be started"
         try:
-            with ExitStack() as kept:
+            with ExitStack() as cleanup:
                 folder = _made(above)
-                kept.callback(shutil.rmtree, folder, ignore_errors=True)
-                log = kept.enter_context(open(folder / _LOG, "w", encoding="utf-8"))
+                cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
+                log = cleanup.enter_context(open(folder / _LOG, "w", encoding="utf-8"))
                 words = [sys.executable, "-m", _PROGRAM, str(folder)]
                 words += [str(settings.workers), shown_resources(settings.resources)]
                 hear = partial(self._hear, folder, log)

@@ -68,8 +68,8 @@ class TaskUnderWay:
     def outcomes(self, replies: list[ClusterReply] | Failure) -> Iterator[tuple[CallRecord, Outcome, float]]:
         """The outcome and duration in seconds of each call that has not ended."""
         if not isinstance(replies, Failure) and len(replies) != len(self.calls):
-            wanted = f"expected {len(self.calls)} replies of the cluster, got {len(replies)}"
-            replies = Failure("no-worker", wanted)
+            message = f"expected {len(self.calls)} replies of the cluster, got {len(replies)}"
+            replies = Failure("no-worker", message)
         for number, record in enumerate(self.calls):
             if record is None:
                 continue

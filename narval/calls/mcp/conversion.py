@@ -134,9 +134,9 @@ def _kept(kind: str, mime_type: str, encoded: str, home: Path | None) -> dict[st
         why = f"expected the {xml_name(kind)} of a result in base64: {error}"
         raise ActionError(why, "bad-output", final=True) from None
     digest = hashlib.sha256(data).hexdigest()
-    told = {"size": str(len(data)), "sha256": digest}
+    about = {"size": str(len(data)), "sha256": digest}
     if home is None:
-        return told
+        return about
     ending = mimetypes.guess_extension(mime_type.partition(";")[0].strip()) or ".bin"
     path = f"{MCP_FILES}/{digest[:2]}/{digest}/{xml_name(kind)}{ending}"
     try:
@@ -144,7 +144,7 @@ def _kept(kind: str, mime_type: str, encoded: str, home: Path | None) -> dict[st
     except OSError as error:
         why = f"{path} cannot be written: {error.strerror}"
         raise ActionError(why, "unwritable-file", final=True) from None  # the tool has done its work
-    return told | {"file": path}
+    return about | {"file": path}
 
 
 def _too(what: str, most: str) -> ActionError:

@@ -327,7 +327,7 @@ def seen_by(call: CallContext, daemon: Mapping[str, str]) -> Mapping[str, str]:
 
 def environment_of(call: CallContext, program: Program, daemon: Mapping[str, str]) -> dict[str, str]:
     """The environment of a program: the daemon's, the zone of the home, and its own. Raises ValueError."""
-    found = {
+    environment = {
         **daemon,
         **call.zone_variable(),
         **dict(program.environment),
@@ -338,20 +338,20 @@ def environment_of(call: CallContext, program: Program, daemon: Mapping[str, str
         reaper.CALL: call.id,
     }
     if call.home is not None:
-        found["NARVAL_HOME"] = str(call.home)
+        environment["NARVAL_HOME"] = str(call.home)
     for name, expression in program.selects:
         element = call.inputs.get(name)
         if isinstance(element, Element):
-            found[name] = _text_of(name, element, expression)
-    return found
+            environment[name] = _text_of(name, element, expression)
+    return environment
 
 
 def standard_input(call: CallContext, program: Program) -> bytes:
     """The program's text, unchanged; or the elements it is given, within a `memory` (A13)."""
-    given = call.inputs.get("")
-    if not isinstance(given, list):
+    elements = call.inputs.get("")
+    if not isinstance(elements, list):
         return program.text.encode("utf-8")
-    return b"<memory>\n%b\n</memory>\n" % b"\n".join(element.with_eid() for element in given)
+    return b"<memory>\n%b\n</memory>\n" % b"\n".join(element.with_eid() for element in elements)
 
 
 def _text_of(name: str, element: Element, expression: str) -> str:

@@ -102,10 +102,10 @@ class ProcessGroup:
         """Open its standard input. Text that fits into a pipe is written before the program starts; the rest
         follows.
         """
-        given, feed = os.pipe()
+        reader, feed = os.pipe()
         self._input = PipeWriter(self._loop, feed)
         self._input.send(text, ends=True)
-        return given
+        return reader
 
     def _pipe(self, *, is_error: bool) -> int:
         ours, their = os.pipe()
@@ -273,18 +273,18 @@ class EndingGroups:
 
 def _end_carriers(marks: set[frozenset[bytes]]) -> set[frozenset[bytes]]:
     """Kill the programs that carry one of these marks; return the marks that were found."""
-    found: set[frozenset[bytes]] = set()
+    environments: set[frozenset[bytes]] = set()
     if not marks:
-        return found
+        return environments
 
     def is_owned(environment: frozenset[bytes]) -> bool:
         carried = [mark for mark in marks if mark <= environment]
-        found.update(carried)
+        environments.update(carried)
         return bool(carried)
 
     for program in reaper.carriers(is_owned):
         reaper.send(program, signal.SIGKILL)
-    return found
+    return environments
 
 
 # --- commands of actions --------------------------------------------------------------------------------

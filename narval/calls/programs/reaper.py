@@ -54,9 +54,9 @@ def end_carriers(is_owned: Callable[[frozenset[bytes]], bool]) -> None:
     """Kill all programs whose environment `is_owned` accepts; wait until none is left."""
     deadline, clean = time.monotonic() + GRACE, 0
     while clean < _LOOKS and time.monotonic() < deadline:
-        found = list(carriers(is_owned))
-        clean = 0 if found else clean + 1
-        for program in found:
+        programs = list(carriers(is_owned))
+        clean = 0 if programs else clean + 1
+        for program in programs:
             send(program, signal.SIGKILL)
         time.sleep(_PAUSE)
 
@@ -107,9 +107,9 @@ def remove_groups(folder: str, owner: str) -> None:
 def remove_group(path: str) -> None:
     """Remove a control group and its subgroups, unless a program is still in it."""
     with contextlib.suppress(OSError):
-        for found in os.scandir(path):
-            if found.is_dir(follow_symlinks=False):
-                remove_group(found.path)
+        for entry in os.scandir(path):
+            if entry.is_dir(follow_symlinks=False):
+                remove_group(entry.path)
         os.rmdir(path)
 
 
@@ -169,8 +169,8 @@ def main(owner: str, lock: str, folder: str) -> None:
                 (groups.add if line[:1] == b"+" else groups.discard)(int(line[1:]))
         time.sleep(_NAP)  # lines written during the nap wait in the pipe, and wake nothing
     end_groups(groups)
-    wanted = f"{OWNER}={owner}".encode()
-    end_carriers(lambda environment: wanted in environment)
+    marker = f"{OWNER}={owner}".encode()
+    end_carriers(lambda environment: marker in environment)
     if folder:
         remove_groups(folder, owner)
     if lock:

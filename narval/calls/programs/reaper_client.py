@@ -202,8 +202,8 @@ def store_of(agent: str, home: Home) -> str:
     """
     for path in (home.store, home.var):
         with contextlib.suppress(OSError):
-            found = path.stat()
-            return f"{agent}.{found.st_dev:x}.{found.st_ino:x}"
+            status = path.stat()
+            return f"{agent}.{status.st_dev:x}.{status.st_ino:x}"
     return agent
 
 

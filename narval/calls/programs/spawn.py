@@ -197,9 +197,9 @@ def _examine(name: str, path: str, directory: str) -> None:
 @lru_cache(maxsize=256)
 def _search(name: str, path: str) -> str | None:
     for mode in (os.F_OK | os.X_OK, os.F_OK):
-        found = shutil.which(name, mode, path)
-        if found is not None:
-            return os.path.abspath(found)
+        program = shutil.which(name, mode, path)
+        if program is not None:
+            return os.path.abspath(program)
     return None
 
 

@@ -212,9 +212,9 @@ def packed_input(value: Element | list[Element] | None) -> Given | None:
         return None
     listed = isinstance(value, list)
     elements = value if isinstance(value, list) else [value]
-    given = tuple((element.eid, element.xml, element.added) for element in elements)
+    packed = tuple((element.eid, element.xml, element.added) for element in elements)
     senders = tuple(element.sender for element in elements)
-    return Given(given, listed, senders if any(senders) else ())
+    return Given(packed, listed, senders if any(senders) else ())
 
 
 def unpacked_input(sent: Given | None) -> Element | list[Element] | None:

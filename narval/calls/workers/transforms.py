@@ -81,17 +81,17 @@ class Sheets:
     def sheet(self, path: str, text: bytes, folders: tuple[str, ...]) -> etree.XSLT:
         """The stylesheet, compiled. Raises TransformError."""
         key = (path, hashlib.sha256(text).hexdigest(), folders)
-        known = self._compiled.get(key)
-        if known is None:
+        compiled = self._compiled.get(key)
+        if compiled is None:
             resolver = _Folders(folders)
-            known = _compile(path, text, resolver)
+            compiled = _compile(path, text, resolver)
             if resolver.asked:
-                return known
-            self._compiled[key] = known
+                return compiled
+            self._compiled[key] = compiled
             if len(self._compiled) > _MOST_SHEETS:
                 self._compiled.popitem(last=False)
         self._compiled.move_to_end(key)
-        return known
+        return compiled
 
 
 _SHEETS = Sheets()
@@ -102,10 +102,10 @@ def answer(call: CallContext, load: object, allowance: Allowance) -> Outcome:
     path, source = call.target.module_path, call.target.source
     try:
         text = Path(path).read_bytes() if source is None else source
-        given = document(call.inputs)
+        tree = document(call.inputs)
         with bounded(allowance.memory):
             sheet = _SHEETS.sheet(path, text, allowance.folders)
-            return Outcome(_apply(sheet, given, path))
+            return Outcome(_apply(sheet, tree, path))
     except Exception as error:
         return Outcome(problem=conversion.failure(error, path, call.home))
 
@@ -117,8 +117,8 @@ def document(inputs: Inputs) -> etree._Element:
         if only is not None and not isinstance(only, list):
             return only.tree()
     root = etree.Element("elements")
-    for given in inputs.values():
-        listed = given if isinstance(given, list) else [given]
+    for value in inputs.values():
+        listed = value if isinstance(value, list) else [value]
         root.extend(element.tree() for element in listed if element is not None)
     return root
 

@@ -390,7 +390,7 @@ def _unknown(
     if place := written(reference):
         return f"{missing}; {place} has a function of that name: put @action() before it"
     group = target.partition(".")[0]
-    names = library.of(kind) if kind else {found.full_name: found for found in library}
+    names = library.of(kind) if kind else {each.full_name: each for each in library}
     broken = broken_files.get((kind, target))
     if reference.group is not None and "." not in target:
         names = {definition.name: definition for definition in names.values()}

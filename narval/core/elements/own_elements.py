@@ -43,8 +43,8 @@ def make_error(kind: str, message: str, detail: str = "", **where: str | int | N
 def read_error(element: Element) -> tuple[str, str, str]:
     """The type, message and step of an error element; one made by an action may lack any of them."""
     root = parse(element.xml)
-    found = root.find("message")
-    message = text_within(root if found is None else found) or root.get("message", "")
+    message_node = root.find("message")
+    message = text_within(root if message_node is None else message_node) or root.get("message", "")
     return root.get("type", "error"), " ".join(message.split()), root.get("step", "")
 
 

@@ -75,19 +75,19 @@ def uncontested(slots: Sequence[Slot], candidates: Sequence[Candidates]) -> Assi
     """Give each slot its nearest candidate, or a list the nearest rank that has any. This equals the result
     of the six passes if no two slots want the same candidate; None if two do.
     """
-    given: dict[str, tuple[int, ...]] = {}
+    eids_of: dict[str, tuple[int, ...]] = {}
     missing: list[str] = []
-    wanted: set[int] = set()
+    taken: set[int] = set()
     for slot, choices in zip(slots, candidates, strict=True):
         eids = choices.first(all_of_rank=slot.list)
-        if not wanted.isdisjoint(eids):
+        if not taken.isdisjoint(eids):
             return None
         if eids:
-            wanted.update(eids)
-            given[slot.id] = eids
+            taken.update(eids)
+            eids_of[slot.id] = eids
         elif not slot.optional:
             missing.append(slot.id)
-    return Assignment({}, tuple(missing)) if missing else Assignment(given)
+    return Assignment({}, tuple(missing)) if missing else Assignment(eids_of)
 
 
 def in_six_passes(slots: Sequence[Slot], candidates: Sequence[Candidates]) -> Assignment:
@@ -107,9 +107,9 @@ def in_six_passes(slots: Sequence[Slot], candidates: Sequence[Candidates]) -> As
     for index in lists:
         seating.settle(index)
     lists += [index for index, slot in enumerate(slots) if slot.optional and slot.list]
-    given = {index: seating.rest(index) for index in lists}
-    given.update((index, (eid,)) for index, eid in seating.held.items() if not slots[index].list)
-    return Assignment({slot.id: given[index] for index, slot in enumerate(slots) if given.get(index)})
+    eids_of = {index: seating.rest(index) for index in lists}
+    eids_of.update((index, (eid,)) for index, eid in seating.held.items() if not slots[index].list)
+    return Assignment({slot.id: eids_of[index] for index, slot in enumerate(slots) if eids_of.get(index)})
 
 
 class Candidates:
@@ -132,11 +132,11 @@ class Candidates:
 
     def within(self, last: float) -> Iterator[tuple[int, int]]:
         """The candidates of rank 1 to `last`; those beyond are not read."""
-        known, position = self._known, 0
-        while position < len(known) or self._read(last):
-            if known[position][0] > last:
+        ranked, position = self._known, 0
+        while position < len(ranked) or self._read(last):
+            if ranked[position][0] > last:
                 return
-            yield known[position]
+            yield ranked[position]
             position += 1
 
     def _read(self, last: float) -> bool:

@@ -75,17 +75,19 @@ class ComputedDates(NamedTuple):
 
 
 def compute(
-    appointments: Iterable[Appointment], since: float, known: Mapping[str, Eids], view: View
+    appointments: Iterable[Appointment], since: float, bindings: Mapping[str, Eids], view: View
 ) -> ComputedDates:
     """The moments of appointments, from the current versions of the elements in `known`.
 
     An appointment counted from elements that no longer count and have no replacement has no moment.
     """
-    now = {eid: view.current(eid) for eids in known.values() for eid in eids}
-    of = {name: tuple([eid for old in eids if (eid := now[old]) is not None]) for name, eids in known.items()}
+    now = {eid: view.current(eid) for eids in bindings.values() for eid in eids}
+    of = {
+        name: tuple([eid for old in eids if (eid := now[old]) is not None]) for name, eids in bindings.items()
+    }
     made, fault = [], ""
     for appointment in appointments:
-        if any(known[name] and not of[name] for name in appointment.variables):
+        if any(bindings[name] and not of[name] for name in appointment.variables):
             continue
         try:
             begun = since if appointment.at is None else _date(appointment.at, of, view)
@@ -108,9 +110,9 @@ def _date(expression: Pattern, of: Mapping[str, Eids], view: View) -> float:
         return read_date(text, view.zone)
     except ValueError:
         expectation = "a date and time such as 2026-11-25T10:00+01:00 or 2026-11-25T10:00, or a date"
-        given = "; ".join(f"${name} is {_named(of[name])}" for name in names)
+        named = "; ".join(f"${name} is {_named(of[name])}" for name in names)
         raise ValueError(
-            f"expected {expression.text} to give {expectation}, got {text!r:.80}; {given}"
+            f"expected {expression.text} to give {expectation}, got {text!r:.80}; {named}"
         ) from None
 
 

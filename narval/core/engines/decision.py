@@ -199,8 +199,8 @@ class Decision(msgspec.Struct, Generic[Followed, State, Change], eq=False):
 
         `counts` is the number of elements of each condition, if not one.
         """
-        for scope, given in used(conditions, eids, counts):
-            self.command(commands.MarkUsed(scope, given))
+        for scope, elements in used(conditions, eids, counts):
+            self.command(commands.MarkUsed(scope, elements))
         self.add_to_context(tuple(dict.fromkeys(eids)))
 
     def watch(self, watch: str, conditions: Wanted, *, or_outdated: bool = False) -> None:

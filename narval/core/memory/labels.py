@@ -102,10 +102,12 @@ class LabelSets:
 
     def number(self, names: Iterable[str]) -> int:
         """The number of a set of labels; a new number if the set is new."""
-        if type(names) is tuple and (known := self._numbers.get(names)) is not None:
-            return known
-        given = {*names}
-        ordered = tuple(sorted(name for name in given if name[:-1] not in given or name[-1:] != WHETHER))
+        if type(names) is tuple and (earlier := self._numbers.get(names)) is not None:
+            return earlier
+        distinct = {*names}
+        ordered = tuple(
+            sorted(name for name in distinct if name[:-1] not in distinct or name[-1:] != WHETHER)
+        )
         number = self._numbers.get(ordered)
         if number is None:
             parts = _parts_in(ordered)

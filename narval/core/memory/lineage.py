@@ -48,14 +48,14 @@ def in_force(memory: Memory, eid: int) -> list[int]:
     if element is None or eid not in memory.outdated:
         return [] if element is None else [eid]
     younger = list(takewhile(lambda other: other > eid, memory.index.newest_named([element.name])))
-    versions, found = {eid}, []
+    versions, versions_in_force = {eid}, []
     for other in reversed(younger):
         if not versions.isdisjoint(made_from(memory, other)):
             if other in memory.outdated:
                 versions.add(other)
             else:
-                found.append(other)
-    return found
+                versions_in_force.append(other)
+    return versions_in_force
 
 
 def current(memory: Memory, eid: int) -> int | None:

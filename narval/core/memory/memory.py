@@ -117,12 +117,12 @@ class Memory:
             candidates = self._candidates(bound)
             result_set = index.new_result_set(bound, candidates, self._current)
             if result_set is None:
-                found = index.newest(bound) if newest_first else candidates
-                return self.among(index.unaddressed(found), bound, scope)
+                candidate_eids = index.newest(bound) if newest_first else candidates
+                return self.among(index.unaddressed(candidate_eids), bound, scope)
         used = self.marks.get(scope, ()) if scope is not None else ()
         unused = result_set.unused(scope, used)
-        found = index.unaddressed(unused.descending() if newest_first else unused)
-        return (eid for eid in found if eid not in self.reserved)
+        candidate_eids = index.unaddressed(unused.descending() if newest_first else unused)
+        return (eid for eid in candidate_eids if eid not in self.reserved)
 
     def select(self, bound: Bound) -> Iterator[int]:
         """All elements that match, including replaced, doubtful and reserved ones, oldest first."""

@@ -49,8 +49,8 @@ class _PathTarget(NamedTuple):
 
 def clauses(source: ShapeSource, tree: syntax.Expression) -> tuple[Clause, ...]:
     """The alternatives of a shape; none if no element can match."""
-    found = _Analysis(source).holds(tree, at_root=False)
-    return tuple(inexact(found) if source.xpath3 else found)
+    clauses_of_root = _Analysis(source).holds(tree, at_root=False)
+    return tuple(inexact(clauses_of_root) if source.xpath3 else clauses_of_root)
 
 
 class _Analysis:

@@ -97,10 +97,10 @@ def limits(text: str, tree: Expression | None) -> Limits:
     """The limits of an element for an XPath 1.0 expression, and its tree, if it could be parsed."""
     looks = degree(text)
     nodes = LOOKED_ONCE if looks == 1 else int(LOOKS ** (1.0 / looks))
-    found = joins(tree) if tree is not None else Joins.NODES
-    if found is Joins.NODES:
+    joined = joins(tree) if tree is not None else Joins.NODES
+    if joined is Joins.NODES:
         nodes = min(nodes, int(JOINED ** (1.0 / (looks + 2))))
-    elif found is Joins.PARENTS:
+    elif joined is Joins.PARENTS:
         nodes = min(nodes, int(PARENTS ** (1.0 / (looks + 1))))
     if tree is None or searches_text_in_text(tree):
         return Limits(nodes, TEXT_IN_TEXT)

@@ -35,12 +35,12 @@ def _without_variables(patterns: tuple[Pattern, ...]) -> Demands:
 @lru_cache(maxsize=4096)
 def contradictory(asked: Demands) -> bool:
     """True if no element can meet all demands; nothing is known about patterns with variables (N10)."""
-    known = tuple(
+    exact = tuple(
         sorted((pattern for pattern, _ in asked if not pattern.variables), key=lambda pattern: pattern.text)
     )
-    if not known:
+    if not exact:
         return False
-    keys = Bound(known).keys
+    keys = Bound(exact).keys
     return keys is not None and not any(map(_consistent, keys))
 
 

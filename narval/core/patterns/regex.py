@@ -208,12 +208,12 @@ class _Translation:
 
     def _escape(self) -> None:
         """Translate an escape outside brackets."""
-        start, found = self._at, self._escaped()
-        if len(found) == 2 and found[1] in _SINGLE:
-            letter = found[1]
-            self._take(0, found if letter in "nrt" else re2.escape(letter), "a")
+        start, escaped = self._at, self._escaped()
+        if len(escaped) == 2 and escaped[1] in _SINGLE:
+            letter = escaped[1]
+            self._take(0, escaped if letter in "nrt" else re2.escape(letter), "a")
         else:
-            self._emit_class(_class_of(found, start))
+            self._emit_class(_class_of(escaped, start))
 
     def _escaped(self) -> str:
         """Skip an escape, and return it."""

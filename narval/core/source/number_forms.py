@@ -68,8 +68,8 @@ def form_of(text: str) -> NumberForm:
     elif separators[-1] not in separators[:-1] and not (len(separators) == 1 and tail == separators[0]):
         decimal, thousands = separators[-1], "".join(dict.fromkeys(separators[:-1]))
     elif len(separators) == 1 and separators[0] in ".,":
-        wanted = "an example that shows thousands and decimals, such as 1.234,56 or 1,234.56"
-        raise ValueError(wanted)
+        message = "an example that shows thousands and decimals, such as 1.234,56 or 1,234.56"
+        raise ValueError(message)
     else:
         decimal, thousands = "", separators[0]
     around = parts["before"].strip(" +−-"), parts["after"].strip()

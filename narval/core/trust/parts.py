@@ -108,7 +108,7 @@ def parts_of(
             continue
         declared = where_in(slot, says_where)
         parts += _of_input(memory, slot, eids, declared)
-    eids = tuple(eid for _, given in inputs_of(call) for eid in given)
+    eids = tuple(eid for _, inputs in inputs_of(call) for eid in inputs)
     decided = _decided(labels, deciding, eids)
     return (*parts, decided) if decided.labels else tuple(parts)
 

@@ -49,8 +49,8 @@ def ways_out(definition: Definition, flow: Flow, home: KnownHome) -> Iterator[Ca
         yield CallFlow(" and ".join(ways), NOTICE, definition.full_name, definition.line, inputs=shows)
     for receiver in home.offers.get(definition.full_name, ()):
         if AT in receiver:
-            given = tuple(map(Taken, flow.gives))
-            yield CallFlow(ANSWER, AWAY, receiver, definition.line, inputs={ANSWER: given})
+            sources = tuple(map(Taken, flow.gives))
+            yield CallFlow(ANSWER, AWAY, receiver, definition.line, inputs={ANSWER: sources})
 
 
 def says_receiver(call: CallFlow) -> tuple[SlotPath, ...] | None:

@@ -59,8 +59,8 @@ class AgentRows:
         return name in self._rows
 
     def __getitem__(self, name: str) -> AgentRow:
-        known = self._rows[name]
-        return known if isinstance(known, AgentRow) else self._store.of(known).identity()
+        row = self._rows[name]
+        return row if isinstance(row, AgentRow) else self._store.of(row).identity()
 
     def own_name(self) -> str:
         """The present name of the home's own agent."""
@@ -80,10 +80,13 @@ class AgentRows:
 
     def with_peers(self) -> list[AgentRow]:
         """All rows besides that of the home's own agent, by number."""
-        thin = self._is_thin and any(isinstance(known, int) for known in self._rows.values())
+        thin = self._is_thin and any(isinstance(row_or_number, int) for row_or_number in self._rows.values())
         stored = {row.name: row for row in self._store.agents()} if thin else {}
-        rows = ((name, known) for name, known in self._rows.items())
-        return sorted(known if isinstance(known, AgentRow) else stored[name] for name, known in rows)
+        rows = ((name, row_or_number) for name, row_or_number in self._rows.items())
+        return sorted(
+            row_or_number if isinstance(row_or_number, AgentRow) else stored[name]
+            for name, row_or_number in rows
+        )
 
     def names(self) -> Iterator[str]:
         """The names of the agents besides the home's own."""
@@ -95,21 +98,21 @@ class AgentRows:
 
     def numbers(self) -> Iterator[tuple[str, int]]:
         """The rows besides that of the home's own agent, by name and number."""
-        return ((name, _number(known)) for name, known in self._rows.items())
+        return ((name, _number(row)) for name, row in self._rows.items())
 
     def number(self, name: str) -> int | None:
         """The number of an agent besides the home's own; None if there is none of that name."""
-        known = self._rows.get(name)
-        return None if known is None else _number(known)
+        row = self._rows.get(name)
+        return None if row is None else _number(row)
 
     def is_suspended(self, name: str) -> bool:
         """True for an agent that does nothing until it is resumed."""
-        known = self._rows.get(name)
-        return isinstance(known, AgentRow) and known.state == SUSPENDED
+        row = self._rows.get(name)
+        return isinstance(row, AgentRow) and row.state == SUSPENDED
 
     def in_full(self) -> list[AgentRow]:
         """The rows that are in memory whole: active, active when the last daemon ended, or suspended."""
-        return [known for known in self._rows.values() if isinstance(known, AgentRow)]
+        return [row for row in self._rows.values() if isinstance(row, AgentRow)]
 
     def address(self, name: str) -> AgentRow | None:
         """An agent by name, including the home's own. For an agent of a peer, the peer's row with the agent's
@@ -122,9 +125,9 @@ class AgentRows:
 
     def find(self, name: str) -> AgentRow:
         """An agent besides the home's own. Raises RequestError if there is none of that name."""
-        found = self.get(name)
-        if found is not None and not stands_for_peer(name):
-            return found
+        row = self.get(name)
+        if row is not None and not stands_for_peer(name):
+            return row
         own = self.own_name()
         if name == own:
             raise RequestError(f"{own} is the home's own agent, which is always active")
@@ -146,8 +149,8 @@ class AgentRows:
         self._peers.discard(name)
 
 
-def _number(known: AgentRow | int) -> int:
-    return known if isinstance(known, int) else known.agent
+def _number(row: AgentRow | int) -> int:
+    return row if isinstance(row, int) else row.agent
 
 
 def register(row: AgentRow, turn: Turn) -> None:

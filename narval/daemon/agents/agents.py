@@ -98,10 +98,10 @@ class Agents:
         """
         if not reads:
             self._check_stays(name)
-        if self._store.leases is not None and (found := await self._elsewhere(name)) is not None:
+        if self._store.leases is not None and (elsewhere := await self._elsewhere(name)) is not None:
             if not reads:
-                raise found[1]
-            yield await self.supervisor.shown(*found)
+                raise elsewhere[1]
+            yield await self.supervisor.shown(*elsewhere)
             return
         try:
             host = await self.supervisor.activated(name)
@@ -120,8 +120,8 @@ class Agents:
 
         Raises ElsewhereError, and RequestError if there is none of that name.
         """
-        if self._store.leases is not None and (found := await self._elsewhere(name)) is not None:
-            raise found[1]
+        if self._store.leases is not None and (elsewhere := await self._elsewhere(name)) is not None:
+            raise elsewhere[1]
         return self.rows.find(name)
 
     async def pinned(self, name: str) -> AgentRow | None:
@@ -130,8 +130,8 @@ class Agents:
         ElsewhereError.
         """
         leases = self._store.leases
-        if leases is not None and (found := await self._elsewhere(name)) is not None:
-            raise found[1]
+        if leases is not None and (elsewhere := await self._elsewhere(name)) is not None:
+            raise elsewhere[1]
         if (row := self.rows.get(name)) is not None and leases is not None:
             home = name if stands_for_peer(name) else self.rows.own_name()
             await asyncio.to_thread(leases.pin, row.agent, home)
@@ -143,12 +143,12 @@ class Agents:
 
         leases = self._store.leases
         while leases is not None and name not in self.rows and name != self.rows.own_name():
-            found = await asyncio.to_thread(look_for, leases, name)
-            if not isinstance(found, AgentRow):
-                return found
+            place = await asyncio.to_thread(look_for, leases, name)
+            if not isinstance(place, AgentRow):
+                return place
             if name not in self.rows:  # else it was taken for another reason by now
-                self.rows.note(found)
-                self._go_on([found])
+                self.rows.note(place)
+                self._go_on([place])
         return None
 
     def state_of(self, row: AgentRow) -> str:

@@ -82,13 +82,13 @@ class FolderAgents:
             self._known = frozenset(self._agents.own.agent.facts.get(RECORDED, "").split())
         if not folders and not self._known:
             return
-        known = self._known or frozenset()
-        left = sorted(known - folders.keys())
+        before = self._known or frozenset()
+        left = sorted(before - folders.keys())
         for name in left if takes == "all" else ():
             with suppress(RequestError):  # by now another home's, or removed
                 await self._agents.here(name)
         await self._note((*folders, *(name for name in left if name in rows or takes == "asked")))
-        for name in folders if takes != "asked" else folders.keys() - known:
+        for name in folders if takes != "asked" else folders.keys() - before:
             await self._bring_in_line(name)
         for name in left:
             if name in rows and rows[name].state != SUSPENDED:
@@ -143,7 +143,7 @@ def stored_files(store: Store, path: str) -> Sequence[bytes]:
         return store.of().stored_files(path)
     owner = folder.removeprefix(f"{AGENTS}/").rstrip("/") if folder.startswith(AGENTS) else ""
     numbers = (row.agent for row in store.agents() if owner in ("", row.name))
-    return next((found for number in numbers if (found := store.of(number).stored_files(path))), ())
+    return next((files for number in numbers if (files := store.of(number).stored_files(path))), ())
 
 
 NAMED, LEFT = "peers", "peers left"
@@ -240,4 +240,8 @@ def _naming(store: Store, leases: Leases, peer: str, own: str) -> list[str]:
     homes = [home for home, names in store.facts(NAMED).items() if home != own and peer in names.split()]
     holders = ((home, leases.find(home)) for home in homes)
     now = leases.latest.at if leases.latest is not None else 0.0
-    return [home for home, found in holders if found and found[1] is not None and found[1].until > now]
+    return [
+        home
+        for home, row_and_holder in holders
+        if row_and_holder and row_and_holder[1] is not None and row_and_holder[1].until > now
+    ]

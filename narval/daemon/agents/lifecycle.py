@@ -306,7 +306,7 @@ def _note_need(life: Life, event: Event) -> Next:
 def _begin(life: Life, event: Restored) -> Next:
     is_careful = bool(life.failures) and life.failures[-1] > event.at - WITHIN
     often = Counter(life.suspected if is_careful else ())
-    suspected = frozenset(told for told, times in often.items() if times >= TWICE)
+    suspected = frozenset(file for file, times in often.items() if times >= TWICE)
     return life, (Begin(life.is_start, is_careful, suspected),)
 
 

@@ -95,7 +95,7 @@ def standing(home: Path) -> Standing:
         elif not os.access(refused, os.W_OK | os.X_OK):
             stuck = f"{FOLDER}/{REFUSED} cannot be written to; it must be yours"
     claims = filter(None, map(_CLAIM.fullmatch, names_in(home / FOLDER / TAKEN)))
-    taken = [_shown(f"{FOLDER}/{found[2]}") for found in claims]
+    taken = [_shown(f"{FOLDER}/{claim[2]}") for claim in claims]
     aside = [] if stuck else [name for name in names_in(refused) if not name.endswith(REASON)]
     return Standing(stuck, taken, len(aside))
 
@@ -152,8 +152,8 @@ class DropFolder:
     def left_over(self) -> list[Claim]:
         """The files claimed but not added when the last daemon ended; those that were added are removed."""
         claims = []
-        for found in filter(None, map(_CLAIM.fullmatch, names_in(self._folder / TAKEN))):
-            claim = Claim(int(found[1]), found[2], self._folder / TAKEN / found[0], self._shown)
+        for match in filter(None, map(_CLAIM.fullmatch, names_in(self._folder / TAKEN))):
+            claim = Claim(int(match[1]), match[2], self._folder / TAKEN / match[0], self._shown)
             if claim.number <= self._recorded:
                 _remove(claim.path)
             else:

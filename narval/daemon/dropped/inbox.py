@@ -179,10 +179,10 @@ class Inboxes(Collector):
         except (NotSetAsideError, StoreError, OSError) as error:
             await self._tell(name, str(error))
         except Exception as error:
-            known = isinstance(error, NarvalError)
+            is_expected = isinstance(error, NarvalError)
             whose = (f"the inbox of {name}" if "/" not in name else name) if name else "the inbox"
             left = f"{whose} is left alone until the daemon starts again"
-            log.error("%s: %s", left, error, exc_info=None if known else error)
+            log.error("%s: %s", left, error, exc_info=None if is_expected else error)
             self._left_alone.add(name)
             await self._add_error(name, f"{left}: {error!r}")
         self.note_untaken(name, untaken)

@@ -69,11 +69,11 @@ class WorkFolders(Collector):
 
     async def _heed_turns(self) -> None:
         """Scan again after each turn in which an item or the directory has changed."""
-        known = self._version()
+        before = self._version()
         while True:
             await self._host.turned(3600.0)
-            if self._version() != known:
-                known = self._version()
+            if self._version() != before:
+                before = self._version()
                 self._settling.notice()
 
     def _version(self) -> tuple[int, str]:
@@ -110,11 +110,13 @@ class WorkFolders(Collector):
     async def _take(self, person: Person, folder: DropFolder, claim: Claim) -> None:
         """Deliver the answer in a file, and remove the file; or set it aside with the reason (P57)."""
         try:
-            found = await asyncio.to_thread(contents, claim, files.MOST_BYTES_OF_ANSWER)
-            if found is not None:
-                owner = files.owner_of(found[1], person, self._home.stat())
-                told = await asyncio.to_thread(files.read_answer, found[0])
-                refused = await self._host.submit(lambda turn: _take_answer(turn, person, owner, claim, told))
+            content = await asyncio.to_thread(contents, claim, files.MOST_BYTES_OF_ANSWER)
+            if content is not None:
+                owner = files.owner_of(content[1], person, self._home.stat())
+                answer = await asyncio.to_thread(files.read_answer, content[0])
+                refused = await self._host.submit(
+                    lambda turn: _take_answer(turn, person, owner, claim, answer)
+                )
                 if refused is not None:
                     raise refused
         except ElementError as refusal:
@@ -128,16 +130,16 @@ class WorkFolders(Collector):
         """Write the files of the items that a person may answer this way, and remove those of other items."""
         view, at = self._host.loop.view, self._clock.now()
         asked = files.items_asked(self._host.listings.of, self._host.agent, view, at, person.name)
-        wanted = {files.name_of(run): run for run in asked}
+        run_of = {files.name_of(run): run for run in asked}
         there = await asyncio.to_thread(names_in, folder)
-        known = self._host.agent.runs
+        runs = self._host.agent.runs
         for name in there:
-            if (found := _OFFERED.fullmatch(name)) and name not in wanted:
-                run = known.get(int(found[1]))
+            if (match := _OFFERED.fullmatch(name)) and name not in run_of:
+                run = runs.get(int(match[1]))
                 if run is not None and name == files.name_of(run):
                     await asyncio.to_thread(_remove_offered, folder / name)
-        for name in wanted.keys() - set(there):
-            run = wanted[name]
+        for name in run_of.keys() - set(there):
+            run = run_of[name]
             shown = text_shown(self._host.agent.store, run.eid)
             text = files.offered_file(run, person.name, shown, view.element)
             await asyncio.to_thread(files.write_offered, folder, name, text)
@@ -149,10 +151,10 @@ def _recorded(person: Person) -> str:
 
 
 def _take_answer(
-    turn: Turn, person: Person, owner: str, claim: Claim, told: files.FiledAnswer
+    turn: Turn, person: Person, owner: str, claim: Claim, answer: files.FiledAnswer
 ) -> ElementError | None:
     """Deliver an answer, and note the file's number in the same commit; return why it is refused, if so."""
-    refused = files.deliver_answer(turn, person, owner, claim.shown, told)
+    refused = files.deliver_answer(turn, person, owner, claim.shown, answer)
     if refused is None:
         turn.transaction.batch.meta.append((_recorded(person), str(claim.number)))
     return refused

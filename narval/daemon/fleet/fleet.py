@@ -208,9 +208,9 @@ class FleetMail:
     async def _bring_in(self) -> None:
         try:
             while True:
-                told, self._told = self._told, set()
-                await self._bring(told - {STORE})
-                if STORE in told:
+                agents, self._told = self._told, set()
+                await self._bring(agents - {STORE})
+                if STORE in agents:
                     await self._bury(await self._in_thread(self._strays))
                 if not self._told:
                     break
@@ -222,14 +222,14 @@ class FleetMail:
             self._task = None
             self._wake()
 
-    async def _bring(self, told: set[int]) -> None:
+    async def _bring(self, agents: set[int]) -> None:
         """Deliver new messages to active agents, and wake the others that have some."""
         office = self._office
         office.room.begin_recount()
         waiting: list[WaitingRow] = await self._in_thread(self._store.letters.waiting)
         at_work = ((office.receivers.get(row.agent), row) for row in waiting)
         fresh = {row.agent for to, row in at_work if to is not None and to.reached(row.sender) < row.last}
-        asleep = told - office.receivers.keys()
+        asleep = agents - office.receivers.keys()
         rows, held = await self._in_thread(partial(self._read, fresh, asleep))
         for row in office.came(rows):
             log.error("message %d of %s is missing: those after it wait", row.number - 1, sender_of(row))

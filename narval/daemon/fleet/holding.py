@@ -166,9 +166,9 @@ def look_for(leases: Leases, name: str) -> AgentRow | tuple[AgentRow, ElsewhereE
     for _ in range(ATTEMPTS):
         if (taken := leases.claim(name)) is not None:
             return taken.row
-        if (found := leases.find(name)) is None:
+        if (row_and_holder := leases.find(name)) is None:
             return None
-        row, holder = found
+        row, holder = row_and_holder
         if holder is not None and holder.daemon != leases.daemon:
             break
         if row.agent in leases.held():

@@ -64,8 +64,8 @@ async def join(leases: Leases, settings: Settings, people: Directory, *, standby
             weight = settings.fleet_weight
             return await asyncio.to_thread(leases.join, name, address, __version__, digest, weight)
         except ElsewhereError:
-            found = await asyncio.to_thread(leases.find, name)
-            holder = found[1] if found is not None else None
+            row_and_holder = await asyncio.to_thread(leases.find, name)
+            holder = row_and_holder[1] if row_and_holder is not None else None
             if holder is not None and before is not None and holder.daemon == before.daemon:
                 renewals += holder.until > before.until
             if renewals > RENEWALS_UNDER_WAY and not standby:
@@ -127,8 +127,8 @@ def _leave(leases: Leases, renewer: RenewerClient | None) -> None:
 
 def digest_of(settings: Settings, people: Directory) -> str:
     """The digest of settings and people, which must be the same for all daemons of a store."""
-    known = msgspec.structs.asdict(settings).items()
-    said = {name: value for name, value in known if name not in OF_THE_MACHINE}
+    values = msgspec.structs.asdict(settings).items()
+    said = {name: value for name, value in values if name not in OF_THE_MACHINE}
     plain = msgspec.json.encode((said, people.digest), order="sorted", enc_hook=dict)
     return hashlib.sha256(plain).hexdigest()
 

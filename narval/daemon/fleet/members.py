@@ -206,13 +206,13 @@ class Members:
         sent = self.gate.monotonic()
         beat = await self._renewed(draining=draining)
         free = 0 if self.clocks.are_far_apart or self._agents.takes != "all" else beat.free
-        known = sum(row.agents for row in beat.daemons) + beat.free
+        number = sum(row.agents for row in beat.daemons) + beat.free
         held = len(self._leases.held())
         return protocol.Prolonged(
             self.gate.monotonic(),
             sent,
             held,
-            known,
+            number,
             free,
             _others(beat, self._leases.daemon),
             weight=next((row.weight for row in beat.daemons if row.daemon == self._leases.daemon), WEIGHT),

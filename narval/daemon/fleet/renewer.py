@@ -57,8 +57,8 @@ def main(daemon: str) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)  # it ends with the daemon, which may still give agents away
     os.set_blocking(1, False)  # a stopped daemon reads nothing
-    with open(0, "rb", buffering=0, closefd=False) as given:
-        url = given.readline().decode().strip()
+    with open(0, "rb", buffering=0, closefd=False) as stream:
+        url = stream.readline().decode().strip()
     prolonging, rest = Prolonging(url, int(daemon)), b""
     alive = due = 0.0
     while True:

@@ -70,15 +70,15 @@ class RoamingAgents:
         """Check that a text is valid as the settings of an agent. Raises DefinitionError with all its faults,
         RequestError if it names a collection that is not published, StoreError.
         """
-        given, faults = parse_stored_settings(text)
-        if given is None:
+        settings, faults = parse_stored_settings(text)
+        if settings is None:
             raise DefinitionError(faults)
         there = {row.name for row in await asyncio.to_thread(self._published.all)}
-        for name in given.get("collections", ()):
+        for name in settings.get("collections", ()):
             if name not in there and name not in (HOME_COLLECTION, OWN):
-                known = f"those there are: {', '.join(sorted(there)) or 'none'}"
+                collections = f"those there are: {', '.join(sorted(there)) or 'none'}"
                 todo = f"publish it first: narval collection publish collections/{name}"
-                raise RequestError(f"there is no published collection {name}; {known}; {todo}")
+                raise RequestError(f"there is no published collection {name}; {collections}; {todo}")
 
     def record(self, host: AgentHost, text: str, turn: Turn) -> None:
         """Record a text as the settings of an agent, which applies them within the same turn."""
@@ -118,9 +118,9 @@ class RoamingAgents:
         if self._files.snapshot.published != self._wanted.published:
             self._fetching.begin()
 
-    def _want(self, wanted: WantedFiles) -> None:
-        self._wanted = wanted
-        self._reloader.want(wanted)
+    def _want(self, files: WantedFiles) -> None:
+        self._wanted = files
+        self._reloader.want(files)
 
     # --- fetching -------------------------------------------------------------------------------------
 
@@ -173,9 +173,9 @@ class RoamingAgents:
             remove_published(self._home, name)
 
     def _write_folder(self, name: str) -> None:
-        if (found := self._published.get(name)) is None:
+        if (collection := self._published.get(name)) is None:
             return  # the next heartbeat reports that it was withdrawn
-        digest, data = found
+        digest, data = collection
         write_published(self._home, name, digest, unpack(data, digest))
         log.info("the collection %s was fetched: %.12s", name, digest)
 
@@ -230,8 +230,10 @@ def publishing(
     a login. Raises RequestError if no other home could follow.
     """
     if store.published is None:
-        wanted = "a store that homes share, such as postgresql://… in etc/narval.toml"
-        raise RequestError(f"--follow publishes what is saved in this home: expected {wanted}, found SQLite")
+        expectation = "a store that homes share, such as postgresql://… in etc/narval.toml"
+        raise RequestError(
+            f"--follow publishes what is saved in this home: expected {expectation}, found SQLite"
+        )
     return partial(_publish_changes, home, store.published, files, by)
 
 
@@ -264,14 +266,14 @@ def _publish(home: Path, published: Published, by: str, tried: str) -> str:
     digest = pack(home, declares=False)[0].digest
     if digest == tried:
         return tried
-    known = next((row.digest for row in published.all() if row.name == HOME_COLLECTION), "")
+    before = next((row.digest for row in published.all() if row.name == HOME_COLLECTION), "")
     try:
         packed = packed_and_checked(home, HOME_COLLECTION, {})
     except DefinitionError as error:
-        kept = f"version {known[:12]} stays" if known else "nothing is published"
-        log.error("this home is not published, %s, for it has faults: %s", kept, error)
+        what_stays = f"version {before[:12]} stays" if before else "nothing is published"
+        log.error("this home is not published, %s, for it has faults: %s", what_stays, error)
         return digest
-    if packed.digest != known:
+    if packed.digest != before:
         published.put(HOME_COLLECTION, packed.digest, packed.data, by)
         log.info("this home was published: %d files, version %.12s", len(packed.files), packed.digest)
     return packed.digest

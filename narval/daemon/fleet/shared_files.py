@@ -51,13 +51,13 @@ def with_shared(
     instead = f"{COLLECTIONS}/{HOME_COLLECTION}/" if HOME_COLLECTION in there else ""
     beneath, followed = Schemas(None) if instead else files.own.schemas, dict[tuple[str, ...], AgentFiles]()
     for names in {*wanted.followed, AgentSettings().collections} if instead else wanted.followed:
-        known = before.followed.get(names)
+        earlier = before.followed.get(names)
         if lacking(home, names, wanted.published, there) is None:
             limits = msgspec.structs.replace(files.settings.usual, collections=names)
             read = reading.followed(paths_of(home, limits, home_collection=instead), beneath, limits)
-            followed[names] = known if known is not None and known.state == read.state else read
-        elif known is not None:
-            followed[names] = known
+            followed[names] = earlier if earlier is not None and earlier.state == read.state else read
+        elif earlier is not None:
+            followed[names] = earlier
     own = msgspec.structs.replace(files.own, faults=tuple(faults))
     return msgspec.structs.replace(files, own=own, published=there, followed=followed)
 
@@ -94,10 +94,10 @@ class StoredSettings:
         if self._rows.number(name) is None and name not in self._coming:
             return {}
         if name not in self._given:
-            given, faults = parse_stored_settings(self._text(name))
+            settings, faults = parse_stored_settings(self._text(name))
             for fault in faults:
                 log.error("the settings of agent %s are not active: %s", name, fault)
-            self._given[name] = given or {}
+            self._given[name] = settings or {}
         return self._given[name]
 
     def forget(self, name: str) -> None:

@@ -147,8 +147,8 @@ class PassingOn:
 
     def _notify(self, turn: Turn, to: AgentRow, id: str, difference: Difference, notice: bytes) -> None:
         message_id = f"{id}.{PEER_RESTORED}-{difference.first}-{difference.last}"
-        told = Outgoing(UNDELIVERED, message_id, self._outbox.envelope(), notice)
-        self._outbox.send(turn, to, told)
+        message = Outgoing(UNDELIVERED, message_id, self._outbox.envelope(), notice)
+        self._outbox.send(turn, to, message)
 
     def _refusal(self, message: Message) -> Refusal | None:
         """The reason why a message that is not an answer is not forwarded."""
@@ -173,8 +173,8 @@ class PassingOn:
         letter = given_back(row, message.to, of, str(refusal))
         back = replace(self._outbox.envelope(of.run, of.step), letter=letter)
         notice = undelivered_notice(message.to, of, refusal)
-        told = Outgoing(UNDELIVERED, message.id, back, notice)
-        self._outbox.send(turn, self._there(message.sender), told)
+        message_back = Outgoing(UNDELIVERED, message.id, back, notice)
+        self._outbox.send(turn, self._there(message.sender), message_back)
 
     def _there(self, name: str) -> AgentRow:
         """The row for writing to an agent of the peer."""

@@ -93,18 +93,19 @@ class AgentMail:
 
     def why_not(self, envelope: Envelope, name: str) -> Refusal | None:
         """The reason why this agent may not be sent elements of a name (G29); None if it may be."""
-        rules, shown = self._settings.receives, local_name(name) or name
-        given = [rule.elements for rule in rules or () if is_meant(rule.sender, envelope.sender)]
-        if any(shown in elements for elements in given):
+        rules, local = self._settings.receives, local_name(name) or name
+        accepted = [rule.elements for rule in rules or () if is_meant(rule.sender, envelope.sender)]
+        if any(local in elements for elements in accepted):
             return None
         if name in self._declared[1]:
-            why = f"{self.identity.name} declares its {shown} itself, in data/memory.xml"
+            why = f"{self.identity.name} declares its {local} itself, in data/memory.xml"
         elif name not in CONTROLS and (
-            any(EVERYBODY in elements for elements in given) or (rules is None and AT not in envelope.sender)
+            any(EVERYBODY in elements for elements in accepted)
+            or (rules is None and AT not in envelope.sender)
         ):
             return None
         else:
-            refused = f"{self.identity.name} takes no {shown} from {envelope.sender}"
+            refused = f"{self.identity.name} takes no {local} from {envelope.sender}"
             why = f"{refused}: no rule of its `receives` names it"
         return Refusal("not-granted", why)
 
@@ -329,16 +330,16 @@ def send_outputs(mail: AgentMail, turn: Turn, run: Run, event: Returned | Produc
     """Deliver a call's result to its run, and send its messages to other agents (G28); False if that had no
     effect, or if it is retried when there is room (G31).
     """
-    kept = tuple([output for output in event.elements if not output.to])
-    sent = event.elements[len(kept) :]
+    outputs_here = tuple([output for output in event.elements if not output.to])
+    sent = event.elements[len(outputs_here) :]
     lacking = mail.lacking(turn, ((output.to, output.xml) for output in sent))
     if lacking is not None:
         mail.wait(*lacking, event.call, partial(mail.post, Delivery(run.eid, event)))
         return False
     call = run.calls.get(event.call)
-    given = dict.fromkeys(eid for _, eids in call.inputs for eid in eids) if call else ()
-    made_from = tuple([eid for eid in given if is_source(turn.agent.memory, eid)])
-    if not turn.tell(run.eid, replace(event, elements=kept)):
+    inputs = dict.fromkeys(eid for _, eids in call.inputs for eid in eids) if call else ()
+    made_from = tuple([eid for eid in inputs if is_source(turn.agent.memory, eid)])
+    if not turn.tell(run.eid, replace(event, elements=outputs_here)):
         return False
     by, actor = _by(turn, run)
     envelope = replace(mail.outbox.envelope(run.eid, by=by, actor=actor), made_from=made_from)

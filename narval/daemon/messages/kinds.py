@@ -116,8 +116,12 @@ def take_notice(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envel
     """
     if peer := peer_of(envelope.sender):
         row = row._replace(data=notice_of_peer(row.data, peer))
-    found = receiver.calls.waiting(row.id)
-    if found is not None and found[1].agent and take_undelivered(receiver, turn, row, envelope.sender):
+    run_and_call = receiver.calls.waiting(row.id)
+    if (
+        run_and_call is not None
+        and run_and_call[1].agent
+        and take_undelivered(receiver, turn, row, envelope.sender)
+    ):
         return None
     origin = Origin(by=envelope.by, actor=envelope.actor, agent=envelope.sender, message=row.id)
     turn.add(row.data, origin)
@@ -231,8 +235,8 @@ def _cannot_begin(turn: Turn, asked: RunAsked) -> Failure | None:
 
 def _refused(receiver: Receiver, envelope: Envelope, elements: tuple[bytes, ...]) -> Failure | None:
     """The reason why an agent may not be sent the elements of a call (G29); None if there is none."""
-    found = (receiver.why_not(envelope, Element(0, xml).name) for xml in elements)
-    refusal = next((refusal for refusal in found if refusal is not None), None)
+    refusals = (receiver.why_not(envelope, Element(0, xml).name) for xml in elements)
+    refusal = next((refusal for refusal in refusals if refusal is not None), None)
     return None if refusal is None else Failure(refusal.kind, refusal.message, final=True)
 
 

@@ -38,8 +38,8 @@ class OtherDaemons:
 
     def forget(self, name: str) -> None:
         """Forget an agent, so that it is looked up in the store again."""
-        if (known := self._known.pop(name, None)) is not None:
-            self._numbers.discard(known.agent)
+        if (row := self._known.pop(name, None)) is not None:
+            self._numbers.discard(row.agent)
 
     def forget_all(self) -> None:
         """Forget all agents, so that they are looked up in the store again: some may have another holder."""
@@ -47,8 +47,8 @@ class OtherDaemons:
         self._numbers.clear()
 
     def _find(self, name: str) -> AgentRow | None:
-        known = self._known.get(name)
-        if known is None and (found := self._leases.find(name)) is not None:
-            known = self._known[name] = found[0]
-            self._numbers.add(known.agent)
-        return known
+        row = self._known.get(name)
+        if row is None and (row_and_holder := self._leases.find(name)) is not None:
+            row = self._known[name] = row_and_holder[0]
+            self._numbers.add(row.agent)
+        return row

@@ -46,22 +46,22 @@ class Addresses:
 
     def find(self, name: str) -> AgentRow | None:
         """An agent by its name, regardless of the asker. Raises StoreError."""
-        found = self._here(name)
+        row = self._here(name)
         if self.elsewhere is not None:
-            if found is None:
+            if row is None:
                 return self.elsewhere.find(name)
             self.elsewhere.forget(name)
-        return found or (AgentRow(STORE, "", name) if self._are_any else None)
+        return row or (AgentRow(STORE, "", name) if self._are_any else None)
 
     def find_same(self, name: str, id: str) -> AgentRow | None:
         """An agent by its name, if it still is the one with that id (G1)."""
-        found = self.find(name)
+        row = self.find(name)
         if AT in name:
-            return found  # only the other home knows whether it is still the same agent
-        if found is not None and found.id != id and self.elsewhere is not None:
+            return row  # only the other home knows whether it is still the same agent
+        if row is not None and row.id != id and self.elsewhere is not None:
             self.elsewhere.forget(name)
-            found = self.find(name)
-        return found if found is not None and found.id == id else None
+            row = self.find(name)
+        return row if row is not None and row.id == id else None
 
     def may_write(self, agent: str, peer: str) -> bool:
         """True if an agent of this home and those of a peer may write to one another."""

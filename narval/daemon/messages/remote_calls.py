@@ -135,7 +135,7 @@ class RemoteCalls:
         runs = self._agent.runs.active
         asked = runs.get(run)
         if asked is None or name not in asked.calls:
-            asked = next((found for found in runs.values() if name in found.calls), None)
+            asked = next((caller for caller in runs.values() if name in caller.calls), None)
         if asked is None or str(asked.calls[name].attempt) != (attempt or "1"):
             return None
         return asked, asked.calls[name]
@@ -151,12 +151,12 @@ class RemoteCalls:
         """Deliver the result of a call to its run; `add` adds it to memory. It is dropped if no run waits for
         it, or if it comes from a home that was not asked.
         """
-        found = self.waiting(id, run)
-        if found is None or peer_of(found[1].agent) != peer_of(sender):
+        run_and_call = self.waiting(id, run)
+        if run_and_call is None or peer_of(run_and_call[1].agent) != peer_of(sender):
             self.dropped += 1
             log.info("the result of call %s was dropped: no run waits for it any more", id)
             return
-        asked, call = found
+        asked, call = run_and_call
         eids, problem = add(asked, call)
         turn.transaction.label(asked.eid, turn.transaction.comes_with)  # the failure may quote it
         given_up = call.call in asked.abandoned
@@ -172,7 +172,7 @@ class RemoteCalls:
 
     def _call(self, turn: Turn, run: Run, call: Call) -> None:
         receiver = self._office.addresses.find_for(self._identity.name, call.agent)
-        eids, elements = self._there((*call.elements, *(eid for _, given in call.inputs for eid in given)))
+        eids, elements = self._there((*call.elements, *(eid for _, values in call.inputs for eid in values)))
         depth = self._depth(run) + 1
         problem = None
         if receiver is None:
@@ -191,10 +191,10 @@ class RemoteCalls:
             return
         environment = (call.payload or {}).get("environment")
         until = turn.at + limit_of_remote(call.timeout)
-        given = dict(environment) if isinstance(environment, dict) else {}
+        values = dict(environment) if isinstance(environment, dict) else {}
         traced = self._agent.samples is not None
         trace = trace_of(self._agent, self._identity.id, run) if traced else ""
-        asked = RunAsked(call.kind, call.name, until, depth, elements, given, trace)
+        asked = RunAsked(call.kind, call.name, until, depth, elements, values, trace)
         envelope = self._outbox.envelope(run.eid, call.step, eids, run.by, run.actor)
         self._outbox.send(turn, receiver, Outgoing(CALL, self.id_of(call), envelope, seal(asked)))
 
@@ -265,8 +265,8 @@ class RemoteCalls:
             id = key.partition(AT)[0]
             caller = self._office.addresses.find_same(waiting, id.partition(".")[0])
             if caller is not None:
-                told = Outgoing(UNDELIVERED, id, self._outbox.envelope(), notice)
-                self._outbox.send(turn, caller, told)
+                message = Outgoing(UNDELIVERED, id, self._outbox.envelope(), notice)
+                self._outbox.send(turn, caller, message)
 
     def _answer(self, turn: Turn, run: Run, end: Finish | Failure) -> None:
         caller = _caller_of(run)

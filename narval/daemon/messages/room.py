@@ -109,20 +109,20 @@ class MailboxRoom:
         """Begin a recount from the store; messages recorded in the meantime are added."""
         self._added = []
 
-    def recount(self, rows: Iterable[WaitingRow], known: Container[int]) -> None:
+    def recount(self, rows: Iterable[WaitingRow], numbers: Container[int]) -> None:
         """Count what waits in the store for all receivers but the `known` ones; retry calls that wait for the
         room of one that has taken messages.
         """
         added, self._added = self._added or [], None
         before = dict(self._of)
-        self._clear(lambda number: number not in known)
+        self._clear(lambda number: number not in numbers)
         for waiting in rows:
             self.load(waiting)
         for row in added:
-            if row.agent not in known:
+            if row.agent not in numbers:
                 self.add(row)
         for receiver in list(self._waiting):
-            if receiver not in known and self._of[receiver] < before.get(receiver, 1):
+            if receiver not in numbers and self._of[receiver] < before.get(receiver, 1):
                 for retry in self._waiting.pop(receiver).values():
                     retry()
 

@@ -73,9 +73,11 @@ def made_of(
     """A collection of these files. Those that differ from `before` are parsed or imported; `stored` has
     earlier good versions.
     """
-    known = {source.path: source for source in before.files.sources}
+    source_at = {source.path: source for source in before.files.sources}
     parsed = {
-        source.path: before.parsed[source.path] if known.get(source.path) == source else parse_file(source)
+        source.path: before.parsed[source.path]
+        if source_at.get(source.path) == source
+        else parse_file(source)
         for source in files.sources
     }
     parsed |= {fault.path: Parsed((), faults=(fault,)) for fault in files.faults}

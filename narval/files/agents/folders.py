@@ -55,7 +55,7 @@ def make_folder(home: Path, name: str, text: str) -> None:
 
     Raises RequestError if that is not allowed, SurroundingsError if the folder cannot be written.
     """
-    shown = f"{AGENTS}/{name}"
+    relative = f"{AGENTS}/{name}"
     try:
         agent_name(name)
     except ValueError as error:
@@ -64,12 +64,12 @@ def make_folder(home: Path, name: str, text: str) -> None:
     if faults:
         raise RequestError(faults[0].message)
     try:
-        (home / shown).mkdir(parents=True)
-        (home / shown / AGENT_FILE).write_text(text, "utf-8")
+        (home / relative).mkdir(parents=True)
+        (home / relative / AGENT_FILE).write_text(text, "utf-8")
     except FileExistsError:
-        raise RequestError(f"there is a folder {shown} already") from None
+        raise RequestError(f"there is a folder {relative} already") from None
     except OSError as error:
-        raise SurroundingsError(f"expected to make the folder {shown}: {error}") from error
+        raise SurroundingsError(f"expected to make the folder {relative}: {error}") from error
 
 
 def collections_text(collections: list[str]) -> str:
@@ -83,28 +83,28 @@ def settings_without_effect(home: Path, stored: Mapping[str, str]) -> list[Fault
     """
     faults = []
     for name in sorted(stored.keys() - {*folder_names(home)}):
-        given, _ = parse_stored_settings(stored[name])
-        names = (given or {}).get("collections", ())
+        settings, _ = parse_stored_settings(stored[name])
+        names = (settings or {}).get("collections", ())
         folders = CollectionsOf(home)
         missing = [one for one in names if one not in (HOME_COLLECTION, OWN) and one not in folders]
         text = f"{name} has settings that count only in a store on PostgreSQL ({stored[name].strip()})"
         copy = ", ".join(f"{COLLECTIONS}/{one}/" for one in missing)
         missed = f", and copy {copy} from a home that has it" if missing else ""
-        shown = f"{AGENTS}/{name}/{AGENT_FILE}"
-        faults.append(Fault(shown, 1, 1, f"{text}: write them into this file{missed}"))
+        place = f"{AGENTS}/{name}/{AGENT_FILE}"
+        faults.append(Fault(place, 1, 1, f"{text}: write them into this file{missed}"))
     return faults
 
 
-def too_many_definitions(library: Library, settings: AgentSettings, shown: str) -> list[Fault]:
+def too_many_definitions(library: Library, settings: AgentSettings, place: str) -> list[Fault]:
     """The fault of an agent that follows more definitions than allowed (G16), in its settings file."""
     count, most = len(library), settings.definitions
     if count <= most:
         return []
-    found = (
+    excess = (
         f"over-limit: expected at most {most:,} definitions, found {count:,}, which are loaded all the same"
     )
-    where = "definitions" if shown.endswith(AGENT_FILE) else "definitions below [agent]"
-    return [Fault(shown, 1, 1, f"{found}; follow fewer collections, or set {where} higher")]
+    where = "definitions" if place.endswith(AGENT_FILE) else "definitions below [agent]"
+    return [Fault(place, 1, 1, f"{excess}; follow fewer collections, or set {where} higher")]
 
 
 def paths_of(

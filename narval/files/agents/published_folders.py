@@ -44,8 +44,8 @@ def packed_and_checked(folder: Path, name: str, home: Mapping[str, bytes]) -> Pa
     packed, faults = pack(folder, declares=not is_home(folder))
     faults = faults or faults_of(packed, name, home)
     if not faults and not packed.files:
-        wanted = "recipes/, modules/, etc/schemas/ or data/memory.xml with something in it"
-        faults = [Fault(str(folder), 1, 1, f"expected a folder with {wanted}, found none of that")]
+        expectation = "recipes/, modules/, etc/schemas/ or data/memory.xml with something in it"
+        faults = [Fault(str(folder), 1, 1, f"expected a folder with {expectation}, found none of that")]
     if faults:
         raise DefinitionError(faults)
     return packed
@@ -61,13 +61,13 @@ def faults_of(packed: PackedCollection, name: str, home: Mapping[str, bytes]) ->
     with tempfile.TemporaryDirectory(prefix="narval-publish-") as scratch:
         place, within = Path(scratch), f"{COLLECTIONS}/{name}/"
         write_published(place, name, packed.digest, packed.files)
-        found = _faults(place, (within,))
-        if found and name != HOME_COLLECTION:
+        faults = _faults(place, (within,))
+        if faults and name != HOME_COLLECTION:
             for path, data in home.items():
                 (place / path).parent.mkdir(parents=True, exist_ok=True)
                 (place / path).write_bytes(data)
-            found = _faults(place, ("", within))
-    own = (fault for fault in found if fault.path.startswith(within) and not fault.warning)
+            faults = _faults(place, ("", within))
+    own = (fault for fault in faults if fault.path.startswith(within) and not fault.warning)
     return sorted(fault._replace(path=fault.path.removeprefix(within)) for fault in own)
 
 
@@ -106,20 +106,20 @@ def pack(folder: Path, *, declares: bool = True) -> tuple[PackedCollection, list
 
     Without `declares`, its `data/memory.xml` is left out.
     """
-    found, faults = dict[str, bytes](), list[Fault]()
+    data_of, faults = dict[str, bytes](), list[Fault]()
     for read in _files(folder, declares):
         if isinstance(read, Fault):
             faults.append(read)
         elif (wrong := wrong_path(read.path)) is not None:
-            shown = read.path.encode("utf-8", "backslashreplace").decode()
-            faults.append(Fault(shown[:200], 1, 1, wrong))
+            path = read.path.encode("utf-8", "backslashreplace").decode()
+            faults.append(Fault(path[:200], 1, 1, wrong))
         else:
-            found[read.path] = read.data
-    data = msgspec.msgpack.encode(sorted(found.items()))
-    if len(found) > MOST_FILES or len(data) > MOST_BYTES:
-        wanted = f"expected at most {MOST_FILES:,} files and {MOST_BYTES:,} bytes of a collection"
-        faults.append(Fault(RECIPES, 1, 1, f"{wanted}, found {len(found):,} and {len(data):,}"))
-    return PackedCollection(hashlib.sha256(data).hexdigest(), data, found), sorted(faults)
+            data_of[read.path] = read.data
+    data = msgspec.msgpack.encode(sorted(data_of.items()))
+    if len(data_of) > MOST_FILES or len(data) > MOST_BYTES:
+        expectation = f"expected at most {MOST_FILES:,} files and {MOST_BYTES:,} bytes of a collection"
+        faults.append(Fault(RECIPES, 1, 1, f"{expectation}, found {len(data_of):,} and {len(data):,}"))
+    return PackedCollection(hashlib.sha256(data).hexdigest(), data, data_of), sorted(faults)
 
 
 def unpack(data: bytes, digest: str) -> Mapping[str, bytes]:
@@ -129,8 +129,8 @@ def unpack(data: bytes, digest: str) -> Mapping[str, bytes]:
     """
     if len(data) > MOST_BYTES:
         raise UnreadableError(f"expected at most {MOST_BYTES:,} bytes of a collection, found {len(data):,}")
-    if (found := hashlib.sha256(data).hexdigest()) != digest:
-        raise UnreadableError(f"expected a collection with the SHA-256 {digest:.80}, found {found}")
+    if (digest_of_data := hashlib.sha256(data).hexdigest()) != digest:
+        raise UnreadableError(f"expected a collection with the SHA-256 {digest:.80}, found {digest_of_data}")
     try:
         files = _read.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -174,10 +174,10 @@ def _is_within(path: str, paths: set[str]) -> bool:
 
 def _files(folder: Path, declares: bool) -> Iterator[Source | Fault]:
     """The effective files of a folder, with their paths in it, and the faults of unreadable ones."""
-    found = find_files(folder)
-    yield from found.faults
-    yield from found.sources
-    for module in found.modules:
+    home_files = find_files(folder)
+    yield from home_files.faults
+    yield from home_files.sources
+    for module in home_files.modules:
         yield from module.faults
         yield from module.files.values()
     inside = folder.resolve()
@@ -205,8 +205,8 @@ _NOTE = "written by narval from its store; what is changed here is written over:
 def check_name(name: str) -> None:
     """Refuse the name of a collection that cannot be published. Raises RequestError."""
     if NAME.fullmatch(name) is None or name == OWN:
-        wanted = f"expected the name of a collection, a lower-case letter and up to 62 more, not {OWN!r}"
-        raise RequestError(f"{wanted}, got {name!r:.80}")
+        expectation = f"expected the name of a collection, a lower-case letter and up to 62 more, not {OWN!r}"
+        raise RequestError(f"{expectation}, got {name!r:.80}")
 
 
 def published_here(home: Path) -> frozenset[str]:

@@ -113,24 +113,24 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The agents that may call each definition; `*` is any of this home, `*@office` any of that peer,
     `http:NAME` a program of `[callers]`."""
 
-    def with_given(self, given: Given) -> AgentSettings:
+    def with_given(self, values: Given) -> AgentSettings:
         """The same settings, with those of a file."""
-        return msgspec.structs.replace(self, **given) if given else self
+        return msgspec.structs.replace(self, **values) if values else self
 
 
 def read_agent_file(
-    path: Path, shown: str, known: Container[str], callers: Container[str]
+    path: Path, place: str, collections: Container[str], callers: Container[str]
 ) -> tuple[Given | None, list[Fault]]:
     """The settings in a file, or all its faults; the file may be missing.
 
     `known` are the existing collections, `callers` the programs that call over HTTP.
     """
-    return toml.outcome(toml.TomlFile.of(path, shown), partial(_given, known, callers))
+    return toml.outcome(toml.TomlFile.of(path, place), partial(_given, collections, callers))
 
 
-def parse_agent_file(source: Source, known: Container[str]) -> tuple[Given | None, list[Fault]]:
+def parse_agent_file(source: Source, collections: Container[str]) -> tuple[Given | None, list[Fault]]:
     """The settings in a text of TOML, or all its faults."""
-    return toml.outcome(toml.TomlFile(source), partial(_given, known, AnyName()))
+    return toml.outcome(toml.TomlFile(source), partial(_given, collections, AnyName()))
 
 
 def parse_stored_settings(text: str) -> tuple[Given | None, list[Fault]]:
@@ -142,20 +142,20 @@ def parse_stored_settings(text: str) -> tuple[Given | None, list[Fault]]:
     )
 
 
-def _given(known: Container[str], callers: Container[str], file: toml.TomlFile) -> Given:
-    return file.read(readers_among(known, callers))
+def _given(collections: Container[str], callers: Container[str], file: toml.TomlFile) -> Given:
+    return file.read(readers_among(collections, callers))
 
 
-def readers_among(known: Container[str], callers: Container[str]) -> Mapping[str, toml.Reader]:
+def readers_among(collections: Container[str], callers: Container[str]) -> Mapping[str, toml.Reader]:
     """The readers of the settings of an agent in a home that has these collections and callers."""
-    among = {"collections": _collections_among(known), "offers": _offers_among(callers)}
+    among = {"collections": _collections_among(collections), "offers": _offers_among(callers)}
     return {**AGENT_READERS, **among}
 
 
-def _collections_among(known: Container[str]) -> toml.Reader:
+def _collections_among(collections: Container[str]) -> toml.Reader:
 
     def read(value: str) -> str:
-        if _collection(value) not in (HOME_COLLECTION, OWN) and value not in known:
+        if _collection(value) not in (HOME_COLLECTION, OWN) and value not in collections:
             raise ValueError(f"a collection that is there (collections/{value}/)")
         return value
 

@@ -92,9 +92,13 @@ async def _load(daemon: Daemon, file: Path) -> str:
     except OSError as error:
         raise DefinitionError([Fault(str(file), 1, 1, f"cannot be read: {error.strerror}")]) from None
     parsed = parse(source, read_xml(source))
-    once = (replace(found, restart=False) for found in parsed.definitions if isinstance(found, Automaton))
-    (found,) = await daemon.reloader.load_parsed(source, parsed._replace(definitions=tuple(once)))
-    return found.full_name
+    once = (
+        replace(definition, restart=False)
+        for definition in parsed.definitions
+        if isinstance(definition, Automaton)
+    )
+    (definition,) = await daemon.reloader.load_parsed(source, parsed._replace(definitions=tuple(once)))
+    return definition.full_name
 
 
 def _printing(output: int | None) -> Any:

@@ -184,8 +184,8 @@ class Table(ResultLines):
         from narval.kinds.dataflow.engine.network.batches import text_of
 
         rows = [[clean(text_of(value)) for value in row] for row in batch.rows]
-        known = self._widths.get(output)
-        if known is None or known[0] != batch.schema:
+        layout = self._widths.get(output)
+        if layout is None or layout[0] != batch.schema:
             columns = zip(batch.schema, *rows, strict=True)
             widths = [min(max(map(len, column)), 60) for column in columns]
             self._widths[output] = (batch.schema, widths)
@@ -299,25 +299,25 @@ def remembered(
     Without NAME, these are the names given to the operator `remember`; with NAME, its items, latest first.
     KEY is the values of the key attributes of one item, in order.
     """
-    wanted = list(key) or None
+    keys = list(key) or None
     if forget or forget_all:
-        if not name or forget == forget_all or forget == (wanted is None):
+        if not name or forget == forget_all or forget == (keys is None):
             raise click.UsageError("expected NAME KEY --forget, or NAME --forget-all")
-        answer = session.ask("forget_remembered", name=name, key=wanted)
-        session.give(answer, lambda found: click.echo(f"forgotten: {found['forgotten']:,} of {name}"))
+        answer = session.ask("forget_remembered", name=name, key=keys)
+        session.give(answer, lambda answer: click.echo(f"forgotten: {answer['forgotten']:,} of {name}"))
         return
-    rows = session.ask("remembered", name=name, key=wanted, limit=limit, skip=skip)
-    session.give(rows, lambda found: _listed(found, name))
+    rows = session.ask("remembered", name=name, key=keys, limit=limit, skip=skip)
+    session.give(rows, lambda answer: _listed(answer, name))
 
 
 def _listed(rows: list[dict[str, Any]], name: str) -> None:
     from narval.surfaces.cli.render.tables import REMEMBERED, REMEMBERED_NAMES, listing
 
     if name:
-        shown = [
+        lines = [
             {**row, "key": " ".join(row["key"]), "tuple": json.dumps(row["tuple"], ensure_ascii=False)}
             for row in rows
         ]
-        listing(REMEMBERED, shown, f"nothing is remembered as {name}")
+        listing(REMEMBERED, lines, f"nothing is remembered as {name}")
     else:
         listing(REMEMBERED_NAMES, rows, "no dataflow remembers anything (the operator remember)")

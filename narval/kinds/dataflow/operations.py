@@ -134,9 +134,9 @@ def _outliving(scope: str) -> str:
     """Return a scope, if it outlives sessions. Raises RequestError."""
     from narval.kinds.dataflow.calls.results import LABELS_OF, REMEMBERED, TOLD
 
-    known = (REMEMBERED, TOLD, LABELS_OF)
-    if not scope.startswith(known):
-        expectation = ", ".join(map(repr, known))
+    prefixes = (REMEMBERED, TOLD, LABELS_OF)
+    if not scope.startswith(prefixes):
+        expectation = ", ".join(map(repr, prefixes))
         raise RequestError(f"expected a scope that begins with one of {expectation}, got {scope!r:.80}")
     return scope
 
@@ -159,10 +159,10 @@ def _rows(store: AgentStore, name: str, key: list[str] | None, limit: int | None
 
 def _refuse(store: AgentStore, name: str, key: list[str] | None) -> None:
     """Raise RequestError for an unknown name, or an unknown key of it."""
-    names = [found for found, _ in _names(store)]
+    names = [each for each, _ in _names(store)]
     if name not in names:
-        known = f"; there are {', '.join(names)}" if names else "; none remembers anything yet"
-        raise RequestError(f"no dataflow remembers {name!r:.80}{closest(name[:80], names) or known}")
+        hint = f"; there are {', '.join(names)}" if names else "; none remembers anything yet"
+        raise RequestError(f"no dataflow remembers {name!r:.80}{closest(name[:80], names) or hint}")
     keys = [json.loads(row.key) for row in _rows(store, name, None, 1)]
     example = " ".join(keys[0]) if keys else ""
     raise RequestError(

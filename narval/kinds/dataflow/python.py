@@ -58,20 +58,20 @@ def run_dataflow(
     Raises DefinitionError, RequestError for inputs and limits, and ActionError if it fails.
     """
     flow = load_dataflow(Path(file), plan)
-    known = {datum.name: datum for datum in flow.definition.inputs}
+    datum_of = {datum.name: datum for datum in flow.definition.inputs}
     values = dict(inputs or {})
-    if other := next((name for name in values if name not in known), None):
-        there = ", ".join(known) or "none"
+    if other := next((name for name in values if name not in datum_of), None):
+        there = ", ".join(datum_of) or "none"
         raise RequestError(f"expected an input of {flow.definition.full_name} ({there}), found {other!r:.80}")
-    if lacking := [name for name in known if name not in values]:
+    if lacking := [name for name in datum_of if name not in values]:
         example = f"inputs={{{lacking[0]!r}: …}}"
         raise RequestError(f"expected the input {', '.join(lacking)}; give it by {example}")
     outcome = _Outputs()
     try:
         asked = _limits(limits or {})
-        given = {name: _input(known[name], value) for name, value in values.items()}
+        values_of = {name: _input(datum_of[name], value) for name, value in values.items()}
         listener = None if listen is None else _listener(listen)
-        work = run_sessions(flow, [given], [outcome], print, _warn, asked, listener=listener)
+        work = run_sessions(flow, [values_of], [outcome], print, _warn, asked, listener=listener)
         (over,) = asyncio.run(work)
     except (FlowError, ValueError) as error:
         raise RequestError(f"{file}: {error}") from None

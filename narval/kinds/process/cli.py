@@ -253,12 +253,12 @@ def environment(
     else:
         answer = session.ask("environment", **place)
     if name and not sign:
-        found = answer["environment"].get(name)
-        if found is None:
+        value_found = answer["environment"].get(name)
+        if value_found is None:
             from narval.core.definitions.suggestions import closest
 
             raise RequestError(f"run {run} has no attribute {name}{closest(name, answer['environment'])}")
-        session.give({"name": name, "value": found}, lambda answer: click.echo(answer["value"]))
+        session.give({"name": name, "value": value_found}, lambda answer: click.echo(answer["value"]))
         return
     rows = [{"name": key, "value": text} for key, text in answer["environment"].items()]
     session.give(answer, lambda _: listing(ATTRIBUTES, rows, "no attributes"))

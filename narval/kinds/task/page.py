@@ -52,10 +52,10 @@ def _listing(
     """The page of a list, with `query` in its address. If there are more rows than it shows, it links to the
     next page, with the `key` of the last row as the parameter `turn`.
     """
-    shown = rows[:LISTED]
-    older = visit.url(view, **query, **{turn: shown[-1][key]}) if len(rows) > LISTED else ""
+    listed = rows[:LISTED]
+    older = visit.url(view, **query, **{turn: listed[-1][key]}) if len(rows) > LISTED else ""
     shared = {
-        "rows": shown,
+        "rows": listed,
         "older": older,
         "newest": visit.url(view) if visit.query.get("before") or visit.query.get("after") else "",
         "views": VIEWS,
@@ -66,7 +66,7 @@ def _listing(
         **query,
     }
     links = {"next": older} if older else {}
-    return Shown(template, shared | values, shown, links=links, follows=Follows(runs=True, faults=True))
+    return Shown(template, shared | values, listed, links=links, follows=Follows(runs=True, faults=True))
 
 
 @page("/a/{agent}/tasks", command="narval task types", options={"after": "--after"})

@@ -59,13 +59,13 @@ def hash_of(token: str) -> str:
 
 def notice_of(key: bytes, agent: str, state: WorkState, token: str) -> str | None:
     """The notice of an item that a token belongs to, by its call; compared in constant time."""
-    found = None
+    latest = None
     for call, notice in state.notices.items():
         if notice.until is not None:
             due = token_of(key, agent, state.eid, notice.to, f"{agent}.{call}", state.shown, notice.until)
             if hmac.compare_digest(due.encode(), token.encode()):
-                found = call
-    return found
+                latest = call
+    return latest
 
 
 def last_token(text: str) -> list[str]:

@@ -106,8 +106,8 @@ def agent_named(rows: Collection[AgentRow], name: str) -> AgentRow:
     for row in rows:
         if row.name == name:
             return row
-    known = ", ".join([row.name for row in rows][:20])
-    raise RequestError(f"there is no agent {name!r:.80} in the store; it has {known}")
+    names = ", ".join([row.name for row in rows][:20])
+    raise RequestError(f"there is no agent {name!r:.80} in the store; it has {names}")
 
 
 # --- copying --------------------------------------------------------------------------------------------
@@ -148,8 +148,8 @@ class Copying:
         cursor = target.cursor()
         for table in tables:
             named, marks = quoted(table.columns), ", ".join([mark] * len(table.columns))
-            known = " ON CONFLICT DO NOTHING" if table is TEXTS else ""
-            insert = f"INSERT INTO {table.name} ({named}) VALUES ({marks}){known}"  # noqa: S608
+            on_conflict = " ON CONFLICT DO NOTHING" if table is TEXTS else ""
+            insert = f"INSERT INTO {table.name} ({named}) VALUES ({marks}){on_conflict}"  # noqa: S608
             for rows in self._read(table, named):
                 cursor.executemany(insert, self._fitted(rows, table))
                 self.rows += len(rows)
@@ -162,9 +162,9 @@ class Copying:
         driver, connection = self._source.driver, self._source.connection
         try:
             named = () if isinstance(driver, File) else ("copied",)  # a server sends only fetched rows
-            with closing(connection.cursor(*named)) as found:
-                found.execute(query)
-                while rows := found.fetchmany(AT_ONCE):
+            with closing(connection.cursor(*named)) as cursor:
+                cursor.execute(query)
+                while rows := cursor.fetchmany(AT_ONCE):
                     yield rows
         except driver.errors as error:
             raise driver.trouble(error) from error
@@ -262,8 +262,8 @@ def _seal_of(connection: sqlite3.Connection) -> str:
     digest = hashlib.sha256()
     for table in COPIED:
         but = f" WHERE {_BUT_SEAL}" if table is META else ""
-        with closing(connection.execute(f"SELECT * FROM {table.name}{but}")) as found:  # noqa: S608
+        with closing(connection.execute(f"SELECT * FROM {table.name}{but}")) as cursor:  # noqa: S608
             digest.update(table.name.encode())
-            while rows := found.fetchmany(AT_ONCE):
+            while rows := cursor.fetchmany(AT_ONCE):
                 digest.update(msgspec.msgpack.encode(rows))
     return f"{HEAD}:{digest.hexdigest()}"

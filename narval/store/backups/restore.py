@@ -76,8 +76,8 @@ def restore_all(where: Path | str, source: Look, told: Told, *, force: bool) -> 
     """
     rows = list(source.agents())
     if all(row.agent != HOME_AGENT for row in rows):
-        known = ", ".join(row.name for row in rows)
-        raise RequestError(f"expected a backup of a whole home, found {known}; restore one: --agent")
+        names = ", ".join(row.name for row in rows)
+        raise RequestError(f"expected a backup of a whole home, found {names}; restore one: --agent")
     driver = driver_of(where, "crash", PATIENCE)
     copying = Copying(source, told)
     aside = None
@@ -170,14 +170,14 @@ def _fill(driver: Server, where: Path | str, copying: Copying) -> None:
 
 def _replace_file(store: Path, copying: Copying, *, force: bool) -> Path | None:
     """Put a new file in the place of a store; return the path of the former one, if there was one."""
-    known = [path for path in (store, *_beside(store)) if path.exists()]
-    if known and not force:
-        raise RequestError(f"expected no store yet, found {known[0]}; --force moves it aside")
+    files = [path for path in (store, *_beside(store)) if path.exists()]
+    if files and not force:
+        raise RequestError(f"expected no store yet, found {files[0]}; --force moves it aside")
     store.parent.mkdir(mode=0o700, exist_ok=True)
     with TemporaryDirectory(prefix=f".{store.name}.", dir=store.parent) as folder:
         new = Path(folder) / store.name
         write_store(new, copying, finish=lambda target: _set_apart(target, "?"))
-        aside = _set_aside(store) if known else None
+        aside = _set_aside(store) if files else None
         new.replace(store)
         sync(store.parent)
     return aside
@@ -207,9 +207,9 @@ def _set_aside(store: Path) -> Path:
     aside = store.with_name(next(name for name in names if name not in taken))
     with suppress(sqlite3.Error, StoreError), closing(File(store, "crash", PATIENCE).connect()) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    for beside, kept in zip(_beside(store), _beside(aside), strict=True):
+    for beside, aside_file in zip(_beside(store), _beside(aside), strict=True):
         if beside.exists():  # the store is damaged: its log must not become the new store's
-            beside.rename(kept)
+            beside.rename(aside_file)
     if store.exists():
         os.link(store, aside)
     return aside

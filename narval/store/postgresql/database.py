@@ -99,10 +99,10 @@ class ServerTables(Tables):
         try:
             with self._server.reading() as connection, connection.pipeline():
                 asked = [(name, connection.execute(self._of_many(name), (list(ahead),))) for name in AHEAD]
-                found = [(name, cursor.fetchall()) for name, cursor in asked]
+                results = [(name, cursor.fetchall()) for name, cursor in asked]
         except Error as error:
             raise self._server.trouble(error) from error
-        for name, rows in found:
+        for name, rows in results:
             for agent, *row in rows:
                 ahead[agent][1][name].append(tuple(row))
         self._ahead.update(ahead)
@@ -118,33 +118,35 @@ class ServerTables(Tables):
         for agent in agents:
             self._ahead.pop(agent, None)
 
-    def read(self, name: str, *given: Any) -> list[Any]:
+    def read(self, name: str, *values: Any) -> list[Any]:
         """The rows of a query. Raises StoreError, StoreAwayError."""
-        if self._ahead and name in AHEAD and (known := self._ahead.get(given[0])) is not None:
-            mark, rows = known
-            if self._leases.marks.get(given[0]) == mark:  # else it has had a turn, or another daemon holds it
+        if self._ahead and name in AHEAD and (ahead := self._ahead.get(values[0])) is not None:
+            mark, rows = ahead
+            if (
+                self._leases.marks.get(values[0]) == mark
+            ):  # else it has had a turn, or another daemon holds it
                 if name in AT_THE_START:
                     return rows[name]
-                first, last = given[-2:]
+                first, last = values[-2:]
                 return [row for row in rows[name] if first <= row[0] <= last]
         try:
-            return self._rows(name, given)
+            return self._rows(name, values)
         except Error as error:
             if not is_away(error):
                 raise self._server.trouble(error) from error
         self._server.drop_idle()  # the server may have restarted since they were opened
         try:
-            return self._rows(name, given)
+            return self._rows(name, values)
         except Error as error:
             raise self._server.trouble(error) from error
 
-    def _rows(self, name: str, given: tuple[Any, ...]) -> list[Any]:
+    def _rows(self, name: str, values: tuple[Any, ...]) -> list[Any]:
         with self._server.reading() as connection:
-            return connection.execute(self._sql[name].encode(), given).fetchall()
+            return connection.execute(self._sql[name].encode(), values).fetchall()
 
-    def stream(self, name: str, *given: Any) -> Generator[list[Any]]:
+    def stream(self, name: str, *values: Any) -> Generator[list[Any]]:
         """The rows, `CHUNK` at a time. Raises StoreError."""
-        rows = self.read(name, *given)
+        rows = self.read(name, *values)
         for first in range(0, len(rows), CHUNK):
             yield rows[first : first + CHUNK]
 
@@ -375,9 +377,9 @@ class ServerNotices(DaemonNotices):
             wait = sent + SPACING - time.monotonic() if self._told else None
             if wait is not None and wait <= 0:
                 with self._lock:
-                    told, self._told = list(self._told), set()
+                    agents, self._told = list(self._told), set()
                 sent = time.monotonic()
-                connection.execute(_TELL, (channel, told))
+                connection.execute(_TELL, (channel, agents))
             else:
                 self._rings(wait, connection)
             for notice in connection.notifies(timeout=0):

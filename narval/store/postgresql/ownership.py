@@ -132,8 +132,8 @@ class ServerLeases(leases.Leases):
         """Extend its leases."""
         with self._asking() as connection:  # alone, so that no read keeps others from the row
             asked = (leases.LEASE, draining, len(self.marks), self.daemon)
-            known = connection.execute(statements.RENEW.encode(), asked).fetchone()
-        if known is None:
+            renewed = connection.execute(statements.RENEW.encode(), asked).fetchone()
+        if renewed is None:
             lost, self.marks = frozenset(self.marks), {}
             raise fenced(lost)
         with self._asking() as connection:
@@ -144,7 +144,7 @@ class ServerLeases(leases.Leases):
             [(free,)] = connection.execute(statements.FREE.encode(), asked_free)
             unknown = self._unknown(connection)
             homes = connection.execute(statements.LOST_HOMES.encode(), {"me": self.daemon}).fetchall()
-        at, agents = known[0] - leases.LEASE, frozenset(agent for (agent,) in mail)
+        at, agents = renewed[0] - leases.LEASE, frozenset(agent for (agent,) in mail)
         at_work = {row.home for row in daemons}
         gone = tuple(home for (home,) in homes if home not in at_work and not stands_for_peer(home))
         self.latest = leases.Beat(at, daemons, agents, tuple(published), free + unknown, unknown, gone)
@@ -181,8 +181,8 @@ class ServerLeases(leases.Leases):
             if connection.execute("SELECT FROM daemons WHERE daemon = %s", (self.daemon,)).rowcount != 1:
                 raise fenced(())
             given_by_others = connection.execute(statements.GIVEN.encode(), (self.daemon, most))
-            rows, given = list[Any](), frozenset(agent for (agent,) in given_by_others)
-            for agents in self._to_take(connection, most, given, name):
+            rows, agents_given = list[Any](), frozenset(agent for (agent,) in given_by_others)
+            for agents in self._to_take(connection, most, agents_given, name):
                 unknown = [agent for agent in agents if agent not in self.marks][: most - len(rows)]
                 peer = name if name is not None and stands_for_peer(name) else ""
                 asked = {"me": self.daemon, "home": self._home, "peer": peer, "agents": unknown}
@@ -191,10 +191,10 @@ class ServerLeases(leases.Leases):
                     break
         self.marks.update((row[0], TurnMark(*row[6:8])) for row in rows)
         self._pinned.update(row[0] for row in rows if row[8])
-        return [leases.Taken(AgentRow(*row[:6]), row[6], row[0] in given) for row in rows]
+        return [leases.Taken(AgentRow(*row[:6]), row[6], row[0] in agents_given) for row in rows]
 
     def _to_take(
-        self, connection: Connection[Rows], most: int, given: Iterable[int], name: str | None
+        self, connection: Connection[Rows], most: int, agents_given: Iterable[int], name: str | None
     ) -> Iterator[list[int]]:
         """The agents that may be taken, portion by portion: first its own that it does not know of.
 
@@ -205,7 +205,7 @@ class ServerLeases(leases.Leases):
             named = connection.execute("SELECT agent FROM agents WHERE name = %s", (name,))
             yield [agent for (agent,) in named]
             return
-        yield sorted(given)
+        yield sorted(agents_given)
         if self._is_unsure:
             asked = (self.daemon, list(self.marks), most)
             yield [agent for (agent,) in connection.execute(statements.UNKNOWN.encode(), asked)]
@@ -246,11 +246,11 @@ class ServerLeases(leases.Leases):
 
     def give(self, agents: Iterable[int]) -> None:
         """Release agents."""
-        given = list(agents)
-        self._drop(given)
+        numbers = list(agents)
+        self._drop(numbers)
         with self._asking() as connection:
             gone = "UPDATE leases SET owner = NULL WHERE agent = ANY(%s) AND owner = %s"
-            connection.execute(gone, (given, self.daemon))
+            connection.execute(gone, (numbers, self.daemon))
 
     def hand_over(self, agents: Iterable[int], daemon: int) -> bool:
         """Transfer agents to another daemon."""
@@ -269,10 +269,10 @@ class ServerLeases(leases.Leases):
     def find(self, name: str) -> tuple[AgentRow, leases.DaemonRow | None] | None:
         """An agent of the store by its name, and the daemon that holds it, if one does."""
         with self._asking() as connection:
-            found = connection.execute(statements.FIND.encode(), (name,)).fetchone()
-            if found is None:
+            row = connection.execute(statements.FIND.encode(), (name,)).fetchone()
+            if row is None:
                 return None
-            return AgentRow(*found[:-1]), _daemon_of(connection, "d.daemon = %s", found[-1])
+            return AgentRow(*row[:-1]), _daemon_of(connection, "d.daemon = %s", row[-1])
 
     def owners(self) -> list[leases.Ownership]:
         """The daemons that hold the agents of the store."""
@@ -305,15 +305,15 @@ def owners_of(connection: Connection[Rows]) -> list[leases.Ownership]:
 
 def daemons_of(connection: Connection[Rows]) -> tuple[leases.DaemonRow, ...]:
     """The daemons of a store whose leases have not expired."""
-    found = connection.execute(statements.DAEMONS.format("d.until > clock_timestamp()").encode())
-    return tuple(map(leases.DaemonRow._make, found.fetchall()))
+    cursor = connection.execute(statements.DAEMONS.format("d.until > clock_timestamp()").encode())
+    return tuple(map(leases.DaemonRow._make, cursor.fetchall()))
 
 
 def _needs(connection: Connection[Rows]) -> str:
     """The release that the store needs; "" if every release can read it."""
     asked = "SELECT value FROM meta WHERE agent = %s AND key = %s"
-    found = connection.execute(asked, (STORE, NEEDS)).fetchone()
-    return "" if found is None else str(found[0])
+    row = connection.execute(asked, (STORE, NEEDS)).fetchone()
+    return "" if row is None else str(row[0])
 
 
 def turns_recorded(
@@ -323,8 +323,8 @@ def turns_recorded(
     asked = (
         "SELECT agent, epoch, turn FROM leases WHERE agent = ANY(%s) AND owner = %s ORDER BY agent FOR UPDATE"
     )
-    found = connection.execute(asked, (list(marks), daemon)).fetchall()
-    return {agent: turn for agent, epoch, turn in found if epoch == marks[agent].epoch}
+    rows = connection.execute(asked, (list(marks), daemon)).fetchall()
+    return {agent: turn for agent, epoch, turn in rows if epoch == marks[agent].epoch}
 
 
 def held_of(connection: Connection[Rows], daemon: int, agents: Iterable[int]) -> set[int]:
@@ -371,8 +371,8 @@ def _made(connection: Connection[Rows], name: str, state: str) -> AgentRow | Non
 
 
 def _daemon_of(connection: Connection[Rows], where: str, value: Any) -> leases.DaemonRow | None:
-    found = connection.execute(statements.DAEMONS.format(where).encode(), (value,)).fetchone()
-    return None if found is None else leases.DaemonRow._make(found)
+    row = connection.execute(statements.DAEMONS.format(where).encode(), (value,)).fetchone()
+    return None if row is None else leases.DaemonRow._make(row)
 
 
 def _at_work(home: str, daemon: leases.DaemonRow | None) -> ElsewhereError:

@@ -33,10 +33,10 @@ class PublishedTable(Published):
         """Remove a collection; False if there was none."""
         return bool(self._rows(_WITHDRAW, name))
 
-    def _rows(self, statement: str, *given: object) -> list[tuple[Any, ...]]:
+    def _rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         try:
             with self._server.reading() as connection:
-                cursor = connection.execute(statement.encode(), given)
+                cursor = connection.execute(statement.encode(), values)
                 return cursor.fetchall() if cursor.description is not None else []
         except Error as error:
             if error.sqlstate in _PLAIN:

@@ -150,16 +150,16 @@ class Writer:
         self._pg = connection.pgconn
         name = record().name
         self._checked(self._pg.exec_(_SETTINGS.format(_SYNCED[durability]).encode()))
-        found = connection.execute(
+        cursor = connection.execute(
             "SELECT typname::text, oid::int8 FROM pg_type WHERE typname = ANY(%s) "
             "AND typnamespace = current_schema()::regnamespace",
             ([f"{name}_{slot}" for slot in TOLD],),
         )
-        oids: dict[str, int] = dict(found.fetchall())
+        oids: dict[str, int] = dict(cursor.fetchall())
         self._made = [Composite(columns, oids[f"{name}_{slot}"]).array for slot, columns in TOLD.items()]
-        given = ", ".join(f"${number}" for number in range(1, len(TOLD) + 2))
+        markers = ", ".join(f"${number}" for number in range(1, len(TOLD) + 2))
         self._formats = [Format.BINARY] * (len(TOLD) + 1)
-        self._checked(self._pg.prepare(b"record", f"SELECT {name}({given})".encode()))
+        self._checked(self._pg.prepare(b"record", f"SELECT {name}({markers})".encode()))
 
     def packed(self, daemon: int, marks: dict[int, TurnMark] | None, rows: Told) -> list[bytes | None]:
         """The arguments of a call; without `marks` it is not fenced.
@@ -168,7 +168,9 @@ class Writer:
         """
         if marks is not None:
             rows[_FENCE] = [(agent, *mark) for agent, mark in sorted(marks.items())]
-        made = (None if given is None else make(given) for make, given in zip(self._made, rows, strict=True))
+        made = (
+            None if column is None else make(column) for make, column in zip(self._made, rows, strict=True)
+        )
         return [_DAEMON(daemon), *made]
 
     def record(self, calls: Sequence[list[bytes | None]]) -> set[int]:

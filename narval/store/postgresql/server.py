@@ -109,10 +109,10 @@ class Server:
 
     def tables(self, connection: Connection[Rows]) -> set[str]:
         """The names of the existing tables."""
-        found = connection.execute(
+        cursor = connection.execute(
             "SELECT tablename::text FROM pg_tables WHERE schemaname = current_schema()"
         )
-        return {name for (name,) in found}
+        return {name for (name,) in cursor}
 
     def drop_idle(self) -> None:
         """Close the idle connections of readers, which are dead after an outage."""
@@ -174,11 +174,11 @@ def _refuse_at_work(server: Server, connection: Connection[Rows], version: int) 
     """Raise StoreError if daemons are running on tables that must be altered."""
     if "daemons" not in server.tables(connection):
         return
-    found = connection.execute(
+    others = connection.execute(
         "SELECT home, version FROM daemons WHERE until > clock_timestamp() ORDER BY home"
     ).fetchall()
-    if found:
-        homes = ", ".join(f"{home} ({release})" for home, release in found)
+    if others:
+        homes = ", ".join(f"{home} ({release})" for home, release in others)
         raise StoreError(
             f"the tables of {server.name} are of version {version}, those of this narval, {__version__}, of "
             f"{tables.HEAD}, and daemons are running on them: {homes}; stop these, back the store up "
@@ -205,8 +205,8 @@ def _has_counts(connection: Connection[Rows]) -> bool:
 
 
 def _has_function(connection: Connection[Rows]) -> bool:
-    found = connection.execute("SELECT to_regproc(%s) IS NOT NULL", (record().name,)).fetchone()
-    return found == (True,)
+    row = connection.execute("SELECT to_regproc(%s) IS NOT NULL", (record().name,)).fetchone()
+    return row == (True,)
 
 
 def _execute(connection: Connection[Rows], text: str) -> None:

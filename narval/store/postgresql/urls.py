@@ -24,7 +24,7 @@ def of_libpq(url: str) -> str:
 
 def shown(url: str) -> str:
     """A URL without its password."""
-    return _HIDDEN.sub(lambda found: f"{found[1]}:***@" if found[1] else f"{found[2]}***", url)
+    return _HIDDEN.sub(lambda match: f"{match[1]}:***@" if match[1] else f"{match[2]}***", url)
 
 
 def file_of(url: str) -> Path:

@@ -65,16 +65,16 @@ def definitions(
             raise click.UsageError("--versions, --diff, --to and --kind go with NAME")
         session.give(session.ask("definitions"), _definitions)
     elif old is not None:
-        found = session.ask("difference", name=name, old=old, new=new, kind=kind)
-        session.give(found, lambda answer: click.echo(clean_lines(answer["diff"]) or "no difference"))
+        shown_answer = session.ask("difference", name=name, old=old, new=new, kind=kind)
+        session.give(shown_answer, lambda answer: click.echo(clean_lines(answer["diff"]) or "no difference"))
     elif new is not None:
         raise click.UsageError("--to goes with --diff")
     elif all_versions:
         versions = session.ask("versions", name=name, kind=kind)
         session.give(versions, lambda rows: listing(VERSIONS, rows, "no versions are kept"))
     else:
-        found = session.ask("definition", name=name, kind=kind)
-        session.give(found, lambda answer: click.echo("\n".join(definition_lines(answer))))
+        shown_answer = session.ask("definition", name=name, kind=kind)
+        session.give(shown_answer, lambda answer: click.echo("\n".join(definition_lines(answer))))
 
 
 def _definitions(answer: dict[str, Any]) -> None:
@@ -195,8 +195,8 @@ def _attribute(name: str, holds: str | list[str] | None) -> str:
 
 def _slot(slot: Row) -> str:
     words = [word for word in ("optional", "list") if slot[word]]
-    told = f" ({', '.join(words)})" if words else ""
-    return f"{clean(slot['id'])}: {clean(' and '.join(slot['match']))}{told}"
+    in_brackets = f" ({', '.join(words)})" if words else ""
+    return f"{clean(slot['id'])}: {clean(' and '.join(slot['match']))}{in_brackets}"
 
 
 # --- what ships -------------------------------------------------------------------------------------------
@@ -359,9 +359,9 @@ def told_of(paths: Iterable[Path], session: Session) -> tuple[list[Row], list[ob
     from narval.ask.definitions.definition import told
     from narval.files.reading import definitions_in
 
-    found = definitions_in(paths, None if session.is_homeless else session.home)
-    rows: list[Row] = [row for definition in found.definitions for row in told(definition, found.library)]
-    return rows, list(found.faults)
+    loaded = definitions_in(paths, None if session.is_homeless else session.home)
+    rows: list[Row] = [row for definition in loaded.definitions for row in told(definition, loaded.library)]
+    return rows, list(loaded.faults)
 
 
 def changed_lines(rows: Iterable[Row]) -> Iterator[str]:

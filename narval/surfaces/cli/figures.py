@@ -92,8 +92,8 @@ def gantt(answer: Row) -> None:
     if answer["left_out"]:
         click.echo(f"{counted(answer['left_out'], 'older run')} left out", err=True)
     if answer["notices"]:
-        told = counted(answer["notices"], "run that only tells", "runs that only tell")
-        click.echo(f"{told} of failures left out: --notices shows them", err=True)
+        text = counted(answer["notices"], "run that only tells", "runs that only tell")
+        click.echo(f"{text} of failures left out: --notices shows them", err=True)
 
 
 def _bar(row: Row, since: str, until: str) -> str:

@@ -42,8 +42,8 @@ def limit_options(command: Command) -> Command:
     return command
 
 
-def asked_limits(given: Mapping[str, Any]) -> dict[str, str]:
+def asked_limits(values: Mapping[str, Any]) -> dict[str, str]:
     """The limits from the options, as texts in the arguments of a new run: `:restarts` and so on."""
-    asked = {f":{name}": value for name, value in given.items() if value is not None}
+    asked = {f":{name}": value for name, value in values.items() if value is not None}
     texts = {True: "yes", False: "no"}
     return {name: texts[value] if isinstance(value, bool) else str(value) for name, value in asked.items()}

@@ -282,9 +282,9 @@ def reach(home: Home, otherwise: Callable[[], T], acting_as: str = "", agent: st
         try:
             return otherwise()
         except HomeHeldError:
-            now, found = time.monotonic(), home.holder()
-            if found != holder:
-                holder, deadline = found, now + client.PATIENCE
+            now, present = time.monotonic(), home.holder()
+            if present != holder:
+                holder, deadline = present, now + client.PATIENCE
             if now > deadline:
                 raise
         time.sleep(client.PAUSE)

@@ -126,13 +126,13 @@ def request(body: bytes) -> WireRequest:
     return WireRequest(number, method, params, **asking)
 
 
-def _asking(given: Any = None) -> dict[str, str]:
+def _asking(form: Any = None) -> dict[str, str]:
     """The agent and the names in a request, if present. Raises WireError for anything else."""
-    asking = {} if given is None else given
+    asking = {} if form is None else form
     if not isinstance(asking, dict) or not asking.keys() <= set(_ASKING):
-        raise WireError(f"expected a map with {', '.join(_ASKING)}, got {_outline(given)}")
+        raise WireError(f"expected a map with {', '.join(_ASKING)}, got {_outline(form)}")
     if "session" in asking and "as" not in asking:
-        raise WireError(f"expected a person (as) whose session it is, got {_outline(given)}")
+        raise WireError(f"expected a person (as) whose session it is, got {_outline(form)}")
     for name, value in asking.items():
         if not (isinstance(value, str) and value):
             raise WireError(f"expected a name as {name}, got {_outline(value)}")

@@ -282,8 +282,8 @@ class Guard:
             text = body.decode("ascii")
             return Fields(parse_qsl(text, True, errors="strict", max_num_fields=self._limits.fields))
         except ValueError:
-            told = f"A form has at most {self._limits.fields} fields, and texts in UTF-8."
-            raise RefusedError(400, told) from None
+            problem = f"A form has at most {self._limits.fields} fields, and texts in UTF-8."
+            raise RefusedError(400, problem) from None
 
 
 class _Answer:
@@ -376,8 +376,8 @@ def in_time(receive: Receive, within: float) -> Receive:
             async with asyncio.timeout(max(0.0, until - time.monotonic())):
                 message = await receive()
         except TimeoutError:
-            told = f"The request did not arrive within {within:g} seconds."
-            raise RefusedError(408, told, connection="close") from None
+            problem = f"The request did not arrive within {within:g} seconds."
+            raise RefusedError(408, problem, connection="close") from None
         arrived = not message.get("more_body", False)
         return message
 

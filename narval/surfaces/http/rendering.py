@@ -148,11 +148,11 @@ def _about(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def clock(given: str | None) -> str:
+def clock(moment: str | None) -> str:
     """A moment in the zone of the home: the time of day, with the day if it is not today."""
-    if not given:
+    if not moment:
         return ""
-    there = text.in_shown_zone(_moment(given))
+    there = text.in_shown_zone(_moment(moment))
     today = datetime.now(there.tzinfo).date()
     if there.date() == today:
         return f"{there:%H:%M:%S}"
@@ -187,10 +187,10 @@ class StaticFiles:
 
     def __init__(self, package: str) -> None:
         folder = files(package) / "static"
-        found = sorted(folder.iterdir(), key=lambda file: file.name)
+        paths = sorted(folder.iterdir(), key=lambda file: file.name)
         self._files = {
             file.name: (file.read_bytes(), TYPES[ending])
-            for file in found
+            for file in paths
             if (ending := file.name.rpartition(".")[2]) in TYPES
         }
         everything = hashlib.sha256(b"\0".join(data for data, _ in self._files.values()))

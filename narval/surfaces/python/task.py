@@ -348,12 +348,12 @@ def launch(command: str | Sequence[str]) -> int:
 
 
 def _ask(home: str | Path | None, agent: str, user: str, operation: str, **arguments: Any) -> Any:
-    found = Home.find(home)
-    socket = found.known_socket()
+    the_home = Home.find(home)
+    socket = the_home.known_socket()
     named = agent or os.environ.get("NARVAL_AGENT", "")
     client = Client.reach(socket, acting_as=user, agent=named) if socket is not None else None
     if client is None:
-        raise DaemonGoneError(f"no daemon serves {found.path}; start it with `narval run`")
+        raise DaemonGoneError(f"no daemon serves {the_home.path}; start it with `narval run`")
     with client:
         return client.ask(operation, **arguments)
 

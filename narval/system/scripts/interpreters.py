@@ -63,8 +63,8 @@ def monty_program() -> str:
         files = distribution(_MONTY).files or ()
     except PackageNotFoundError:
         return ""
-    found = (os.path.normpath(file.locate()) for file in files if file.name == "monty")
-    return next((path for path in found if os.access(path, os.X_OK)), "")
+    paths = (os.path.normpath(file.locate()) for file in files if file.name == "monty")
+    return next((path for path in paths if os.access(path, os.X_OK)), "")
 
 
 class Script(msgspec.Struct, frozen=True):
@@ -154,14 +154,14 @@ def _given(script: Script) -> dict[str, Any]:
 def _checked(effects: object) -> list[dict[str, Any]]:
     """The effects of a script, checked against their types. Raises ActionError."""
     try:
-        found: list[dict[str, Any]] = msgspec.to_builtins(msgspec.convert(effects, list[Effect]))
-        msgspec.msgpack.encode(found)  # what cannot be encoded cannot be stored
+        checked: list[dict[str, Any]] = msgspec.to_builtins(msgspec.convert(effects, list[Effect]))
+        msgspec.msgpack.encode(checked)  # what cannot be encoded cannot be stored
     except (msgspec.ValidationError, RecursionError, UnicodeEncodeError) as error:
         raise ActionError(f"the script left effects that are none: {error}", "script-failed") from None
-    for effect in found:
+    for effect in checked:
         if effect["do"] == "complete-with-new-token-set" and not 0 <= effect["count"] <= 100_000:
             raise ActionError(f"expected a count from 0 to 100,000, got {effect['count']}", "script-failed")
-    return found
+    return checked
 
 
 def _failed(script: Script, message: str, kind: str = "script-failed") -> ActionError:

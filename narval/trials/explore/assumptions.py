@@ -50,17 +50,17 @@ class Choices:
 
 def each_way(decide: Callable[[Choices], Decision]) -> Iterator[Decision]:
     """The decision, for each way through the questions asked. Raises TooManyWays."""
-    given: list[int] = []
+    choices_made: list[int] = []
     for _ in range(MOST_WAYS):
-        choices = Choices(given)
+        choices = Choices(choices_made)
         yield decide(choices)
         taken = choices.taken
         while taken and taken[-1][0] + 1 == taken[-1][1]:
             taken.pop()
         if not taken:
             return
-        given = [chosen for chosen, _ in taken]
-        given[-1] += 1
+        choices_made = [chosen for chosen, _ in taken]
+        choices_made[-1] += 1
     raise TooManyWays
 
 

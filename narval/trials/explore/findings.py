@@ -157,9 +157,9 @@ class _Findings:
         engine = engine_of(self.definition.kind)
         state = msgspec.msgpack.decode(node.reached.state, type=engine.state_type)
         words = engine.explain(self.definition, state, part.key[1]) or ""
-        told = "".join(map(str, joined([words], "")))
+        sentence = "".join(map(str, joined([words], "")))
         vain = [_text(watch) for watch in node.reached.in_force.watches.values() if in_vain(watch)]
-        reasons = [_NUMBER.sub("…", told)] if told else []
+        reasons = [_NUMBER.sub("…", sentence)] if sentence else []
         reasons += [f"nothing can fit {text}" for text in vain]
         return f": {'; '.join(reasons)}" if reasons else ""
 
@@ -248,15 +248,15 @@ def dead_ends(definition: Definition, library: Library, engine: HasExits) -> Ite
 
     If there is no continuation for errors at all, the walk reports that they are not handled.
     """
-    for found in engine.exits(definition):
-        target = library.get(*found.target)
+    for way_out in engine.exits(definition):
+        target = library.get(*way_out.target)
         for outcome in getattr(target, "outcomes", ()):
             name = getattr(target, "answer_name", "")
-            if found.ways and _are_closed(found.ways, name, f"{name}[@outcome='{outcome.name}']"):
-                yield _finding(definition, found, f"is answered {outcome.name}, no transition")
+            if way_out.ways and _are_closed(way_out.ways, name, f"{name}[@outcome='{outcome.name}']"):
+                yield _finding(definition, way_out, f"is answered {outcome.name}, no transition")
         for error in getattr(target, "errors", ()):
-            if found.on_error and _are_closed(found.on_error, "error", f"error[@type='{error}']"):
-                yield _finding(definition, found, f"ends in the error {error}, no error link")
+            if way_out.on_error and _are_closed(way_out.on_error, "error", f"error[@type='{error}']"):
+                yield _finding(definition, way_out, f"ends in the error {error}, no error link")
 
 
 def _are_closed(ways: Iterable[tuple[Condition, ...]], name: str, pattern: str) -> bool:
@@ -264,18 +264,18 @@ def _are_closed(ways: Iterable[tuple[Condition, ...]], name: str, pattern: str) 
     compiled = compile_pattern(pattern, {})
     return all(
         any(
-            contradictory(demands(Condition((*wanted.patterns, compiled)).bind()))
-            for wanted in way
-            if wanted.names == frozenset({name}) and not wanted.variables
+            contradictory(demands(Condition((*demand.patterns, compiled)).bind()))
+            for demand in way
+            if demand.names == frozenset({name}) and not demand.variables
         )
         for way in ways
     )
 
 
-def _finding(definition: Definition, found: Exit, what: str) -> Finding:
-    _, name = found.target
-    message = f"step {found.part!r}: when {name} {what} goes on"
-    return Finding(definition.path, found.line, 1, "note", found.part, message)
+def _finding(definition: Definition, way_out: Exit, what: str) -> Finding:
+    _, name = way_out.target
+    message = f"step {way_out.part!r}: when {name} {what} goes on"
+    return Finding(definition.path, way_out.line, 1, "note", way_out.part, message)
 
 
 # --- a story in words ---------------------------------------------------------------------------------------

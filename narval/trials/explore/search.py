@@ -195,15 +195,15 @@ class _Walk:
         state = self._decode(reached.state)
         well = coming.outcome in ("", WELL) and (before is None or before.well)
         node = SearchNode(reached, self.words(state), coming, memory, before, well)
-        found = self.found
+        findings = self.found
         for part, word in node.words.items():
-            found.seen.setdefault((part, word, well), node)
+            findings.seen.setdefault((part, word, well), node)
         if reached.finish is None:
-            found.nodes.append(node)
+            findings.nodes.append(node)
             self._ahead.append(node)
             return
         error = reached.errors.get(reached.finish.error or 0, UNTROUBLED)
-        found.ends.setdefault((reached.finish.phase, error.kind, error.step), node)
+        findings.ends.setdefault((reached.finish.phase, error.kind, error.step), node)
 
     def words(self, state: Any) -> Words:
         """The state of each part."""

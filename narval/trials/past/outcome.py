@@ -130,9 +130,9 @@ class Tally:
     def _text(self, call: RecordedCall) -> str:
         action: Any = self._library.get("action", call.action)
         if action is not None and action.describe is not None:
-            bindings = {id: list(given) for id, given in call.inputs}
+            bindings = {id: list(elements_given) for id, elements_given in call.inputs}
             return str(action.describe.filled(bindings, self._zone))
-        elements = (element for _, given in call.inputs for element in given)
+        elements = (element for _, elements_given in call.inputs for element in elements_given)
         return ", ".join(element.xml.decode("utf-8") for element in elements)
 
 

@@ -101,12 +101,12 @@ class Past:
         self._labels: dict[int, tuple[str, ...]] = {}
         """The labels of elements and runs since that day."""
         self._declared = {
-            known: kept.declared
-            for kept in stores.declared()
-            if kept.declared.startswith(MEMORY) and (known := identity(kept.element)) is not None
+            identified: row.declared
+            for row in stores.declared()
+            if row.declared.startswith(MEMORY) and (identified := identity(row.element)) is not None
         }
         """The keys under which `data/memory.xml` declares elements, by the elements' identity."""
-        self._declared_names = {kept.element.name for kept in stores.declared() if kept.declared}
+        self._declared_names = {row.element.name for row in stores.declared() if row.declared}
         self._source = lru_cache(1024)(self._source_of)
         self._read()
 
@@ -114,11 +114,11 @@ class Past:
         """The arrivals from outside, in order of time, each read when needed."""
         since = self.reach.since
         within = 0
-        for kept in self._stores.elements() if self.reach.read_to_the_end else ():
-            element = kept.element
+        for row in self._stores.elements() if self.reach.read_to_the_end else ():
+            element = row.element
             if element.eid <= within:
                 continue  # a control element holds it, and adds it again
-            if element.added >= since and (way := self._way(kept)) not in ("", UNKNOWN):
+            if element.added >= since and (way := self._way(row)) not in ("", UNKNOWN):
                 origin = element.origin
                 outdates = origin.inputs if origin is not None and not origin.run else ()
                 if element.name in STARTING:
@@ -130,7 +130,7 @@ class Past:
                     way,
                     _outer(origin),
                     outdates,
-                    counts=not kept.outdated,
+                    counts=not row.outdated,
                     labels=self._labels.get(element.eid, ()),
                 )
 
@@ -149,7 +149,7 @@ class Past:
         self.reach.forgotten_before = max(0, first - 1 - elements_before - runs_before)
         numbers, there = last - first + 1, len(self._runs) - runs_before
         self.reach.forgotten_since = max(0, numbers - there - self._elements_since)
-        days = {kept.element.eid for kept in self.memory.elements}
+        days = {each.element.eid for each in self.memory.elements}
         marks = {mark for mark in self._stores.marks() if mark.eid in days and self._was_made(mark)}
         labels = self._read_labels(days)
         withdrawals = [row for row in self._stores.withdrawals() if row.eid in days and not row.doubtful]
@@ -190,20 +190,20 @@ class Past:
         day: dict[int, KeptElement] = {}
         keys = _Keys(self._stores.keys())
         first, last, self._elements_since = 0, 0, 0
-        for kept in self._counted(self._stores.elements()):
-            element = kept.element
+        for row in self._counted(self._stores.elements()):
+            element = row.element
             last = element.eid
-            if reach.oldest is None and not kept.declared and element.name not in _DEFINITIONS:
+            if reach.oldest is None and not row.declared and element.name not in _DEFINITIONS:
                 reach.oldest = element.added
             if element.added < since:
-                day[element.eid] = kept._replace(
-                    outdated=kept.outdated and element.eid not in self.answers.outdated
+                day[element.eid] = row._replace(
+                    outdated=row.outdated and element.eid not in self.answers.outdated
                 )
                 continue
             first = first or element.eid
             self._elements_since += 1
             keys.drop(element)
-            way = self._way(kept)
+            way = self._way(row)
             if way == UNKNOWN:
                 reach.unknown += 1
             elif way:
@@ -224,17 +224,17 @@ class Past:
 
     def _declare(self, day: dict[int, KeptElement]) -> None:
         """Give that day's elements the declaration that has since passed to their replacements."""
-        there = {kept.declared for kept in day.values()}
-        for eid, kept in reversed(day.items()):
-            key = "" if kept.outdated or kept.declared else self._key_of(kept.element)
+        there = {row.declared for row in day.values()}
+        for eid, row in reversed(day.items()):
+            key = "" if row.outdated or row.declared else self._key_of(row.element)
             if key and key not in there:
                 there.add(key)
-                day[eid] = kept._replace(declared=key)
+                day[eid] = row._replace(declared=key)
 
     def _key_of(self, element: Element) -> str:
         """The key under which `data/memory.xml` declares an element of that identity, or ""."""
-        known = identity(element) if element.name in self._declared_names else None
-        return self._declared.get(known, "") if known is not None else ""
+        identified = identity(element) if element.name in self._declared_names else None
+        return self._declared.get(identified, "") if identified is not None else ""
 
     def _was_made(self, mark: MarkRow) -> bool:
         """True if an element was used before that day, as far as known."""
@@ -242,10 +242,10 @@ class Past:
 
     # --- elements from outside ------------------------------------------------------------------------
 
-    def _way(self, kept: KeptElement) -> str:
+    def _way(self, row: KeptElement) -> str:
         """The way an element came from outside; "" if it did not, or UNKNOWN."""
-        element, origin = kept.element, kept.element.origin
-        if kept.declared or kept.fault or (element.name in CONTROLS and element.name not in STARTING):
+        element, origin = row.element, row.element.origin
+        if row.declared or row.fault or (element.name in CONTROLS and element.name not in STARTING):
             return ""
         if origin is None:
             inner = element.name in _DEFINITIONS or element.name == ERROR or bool(self._key_of(element))

@@ -51,10 +51,10 @@ class PastStores:
     def elements(self) -> Iterator[KeptElement]:
         """All elements, oldest first."""
         last = 0
-        for kept in merge(*(reader.elements() for reader in self._readers), key=_eid):
-            if kept.element.eid != last:
-                last = kept.element.eid
-                yield kept
+        for row in merge(*(reader.elements() for reader in self._readers), key=_eid):
+            if row.element.eid != last:
+                last = row.element.eid
+                yield row
 
     def declared(self) -> Iterator[KeptElement]:
         """The elements that files declare now, and others that start a run."""
@@ -105,8 +105,8 @@ class PastStores:
             raise StoreError("a daemon has started or ended while the past was read; try again")
 
 
-def _eid(kept: KeptElement) -> int:
-    return kept.element.eid
+def _eid(row: KeptElement) -> int:
+    return row.element.eid
 
 
 @contextmanager
@@ -217,7 +217,10 @@ class Answers:
 
     def answer(self, call: RecordedCall) -> CannedAnswer | None:
         """The answer to the same call: the last one up to this moment, or else the first after it."""
-        digests = ((id, (_xml_digest(element.xml) for element in given)) for id, given in call.inputs)
+        digests = (
+            (id, (_xml_digest(element.xml) for element in input_elements))
+            for id, input_elements in call.inputs
+        )
         answers = self._by_call.get(_key(call.action, digests))
         if answers is None:
             return None

@@ -68,8 +68,8 @@ class CallsKnown:
     def elements(self, call: CallContext, eids: Iterable[int]) -> tuple[Element, ...]:
         """The elements by their eids, in the memory of the calling agent."""
         memory = self._agents().host(call.agent).agent.memory
-        found = (memory.element(eid) for eid in eids)
-        return tuple(element for element in found if element is not None)
+        present = (memory.element(eid) for eid in eids)
+        return tuple(element for element in present if element is not None)
 
     def set_by_author(self, call: CallContext) -> Mapping[str, str]:
         """The attributes that the prompt of a call sets on whatever a language model answers, or {}."""

@@ -252,8 +252,8 @@ class SimulatedExecutor(Executor):
         context = record.call
         call.how, call.after, call.error = "answered", answer.after, answer.error
         action, after = context.target.action, answer.after
-        given = self._known.set_by_author(context)
-        elements = tuple(_with(xml, given) for xml in answer.elements) if given else answer.elements
+        attributes = self._known.set_by_author(context)
+        elements = tuple(_with(xml, attributes) for xml in answer.elements) if attributes else answer.elements
         outcome = Outcome([OutputElement(xml) for xml in elements], value=_done(context))
         if answer.error:
             outcome = Outcome(problem=Failure(answer.error, answer.message or f"{action} failed"))
@@ -354,8 +354,8 @@ class Elsewhere:
         return id in self._asked
 
     def _call(self, host: AgentHost, turn: Turn, run: Run, call: Call) -> bool:
-        given = {"": call.elements, **dict(call.inputs)}
-        inputs = {id: _elements_of(turn, eids) for id, eids in given.items() if eids}
+        eids_of = {"": call.elements, **dict(call.inputs)}
+        inputs = {id: _elements_of(turn, eids) for id, eids in eids_of.items() if eids}
         id = host.dispatcher.external_id(call.call)
         context = CallContext(
             id,

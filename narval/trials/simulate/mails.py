@@ -57,8 +57,8 @@ def mails_of(home: SimulatedHome, path: Path, progress: Callable[[int], None]) -
     if _READ not in functions:
         functions = shipped_modules().load([_MODULE]).modules[_MODULE].functions
     target = Target(action=_READ, where="inline", function=functions[_READ])
-    with _mailbox(path.resolve()) as (given, links):
-        mailbox = Element(0, etree.tostring(etree.Element("mailbox", given, name=path.resolve().name)))
+    with _mailbox(path.resolve()) as (attributes, links):
+        mailbox = Element(0, etree.tostring(etree.Element("mailbox", attributes, name=path.resolve().name)))
         call = CallContext(_READ, 0, "", target=target, inputs={"mailbox": mailbox})
         call.attach(lambda call: progress(int(call.progressed[0] if call.progressed else 0)))
         outcome = answer_at_once(call)

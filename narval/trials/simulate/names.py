@@ -88,8 +88,8 @@ def faults_of_names(source: Source, scenario: Scenario, agents: Mapping[str, Kno
         *scenario.signals,
         *scenario.raises,
     ]
-    wanted: list[Scheduled | Expectation] = [*happening, *scenario.expectations]
-    for named in wanted:
+    named_things: list[Scheduled | Expectation] = [*happening, *scenario.expectations]
+    for named in named_things:
         if named.agent not in agents:
             check(named.agent, {name: None for name in agents if name}, "agent", named)
             continue

@@ -125,9 +125,9 @@ def happen(scheduled: Scheduled, path: str, turn: Turn) -> None:
 
 
 def _start(start: ScheduledStart, turn: Turn) -> None:
-    found = taking(turn.agent.library, start.recipe) if start.elements else None
-    if found is not None:
-        task, run_kind = found
+    taken = taking(turn.agent.library, start.recipe) if start.elements else None
+    if taken is not None:
+        task, run_kind = taken
         if (refused := cannot_take(turn.agent, task)) is not None:
             raise TokenError(*refused)
         for eid in add_all(turn, start.elements):

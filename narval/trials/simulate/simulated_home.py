@@ -120,11 +120,11 @@ def with_all_settings(files: AgentFiles, settings: AgentSettings) -> AgentFiles:
     return msgspec.structs.replace(files, given=msgspec.structs.asdict(settings), faults=())
 
 
-def _as_own(settings: Settings, name: str, given: Given) -> Settings:
+def _as_own(settings: Settings, name: str, values: Given) -> Settings:
     """The settings of a home as if that agent were its own."""
-    own = settings.usual.with_given(given)
+    own = settings.usual.with_given(values)
     return msgspec.structs.replace(
-        settings, name=name, agent=given, timezone=own.timezone, forget_after=own.forget_after
+        settings, name=name, agent=values, timezone=own.timezone, forget_after=own.forget_after
     )
 
 

@@ -168,8 +168,8 @@ class AgentTrace:
         for command in advance.commands:
             if isinstance(command, asked.Call):
                 self._calls[command.call] = command
-            if told := self._command(run, event.at, command):
-                yield told
+            if entry := self._command(run, event.at, command):
+                yield entry
 
     def _start(self, run: int, event: Started) -> Line:
         self.begun, self.last = self.begun + 1, self.name(run)

@@ -327,19 +327,21 @@ class _ActionMaker:
             for id, taking in parameters.items()
             if taking.kind in (taking.POSITIONAL_OR_KEYWORD, taking.KEYWORD_ONLY)
         }
-        given: dict[str, str] = {}
+        input_of: dict[str, str] = {}
         for id in dict.fromkeys(declared.id for declared in action.prototype.inputs):
-            wanted = parameter(id)
-            if wanted in given:
-                both = f"the inputs {given[wanted]!r} and {id!r}"
-                self._fault(place, f"{name}: {both} would be one parameter, {wanted!r}; rename one")
-            elif wanted not in by_name and not accepts_any:
-                hint = closest(wanted, by_name - set(given))
-                self._fault(place, f"{name}: expected a parameter {wanted!r} for the input {id!r}{hint}")
-            given[wanted] = id
+            parameter_name = parameter(id)
+            if parameter_name in input_of:
+                both = f"the inputs {input_of[parameter_name]!r} and {id!r}"
+                self._fault(place, f"{name}: {both} would be one parameter, {parameter_name!r}; rename one")
+            elif parameter_name not in by_name and not accepts_any:
+                hint = closest(parameter_name, by_name - set(input_of))
+                self._fault(
+                    place, f"{name}: expected a parameter {parameter_name!r} for the input {id!r}{hint}"
+                )
+            input_of[parameter_name] = id
         for id, wanting in parameters.items():
-            if is_needed(wanting) and id not in given:
-                hint = closest(id, given) or "; declare an input, or give the parameter a default"
+            if is_needed(wanting) and id not in input_of:
+                hint = closest(id, input_of) or "; declare an input, or give the parameter a default"
                 self._fault(place, f"{name}: no input gives the parameter {id!r}{hint}")
 
     def _where(self, function: Any, runs: str | None, source: bool, pure: bool, place: Place) -> Where:

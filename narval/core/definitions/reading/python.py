@@ -53,10 +53,10 @@ def definition_of(source: Source, name: str, function: Any) -> tuple[Place, tupl
     first = code.co_firstlineno if code is not None and code.co_filename.endswith(source.path) else 1
     start = source.offset(first)
     own = getattr(inspect.unwrap(function), "__name__", name)
-    found = next((line for line in _DEFINED.finditer(source.text, start) if line[1] == own), None)
-    if found is None:
+    match = next((line for line in _DEFINED.finditer(source.text, start) if line[1] == own), None)
+    if match is None:
         return (first, 1), (start, start)
-    at = found.end() - len(found[0].lstrip())
+    at = match.end() - len(match[0].lstrip())
     return source.place(at), (start, at)
 
 

@@ -109,16 +109,16 @@ def _date_add(zone: str, _: Any, begin: Any, length: str) -> str:
         moment = shift.moment(read_date(text, zone), zone)
         if moment is None:
             return ""
-        shown = datetime.fromtimestamp(moment, zone_named(zone))
+        local = datetime.fromtimestamp(moment, zone_named(zone))
     except (ValueError, OverflowError):
         return ""
     if _is_day(text):
         if not shift.length.seconds:
-            return shown.date().isoformat()
-        shown = shown.replace(tzinfo=None)
+            return local.date().isoformat()
+        local = local.replace(tzinfo=None)
     elif datetime.fromisoformat(text).tzinfo is None:
-        shown = shown.replace(tzinfo=None)
-    return shown.isoformat(timespec="auto" if shown.second or shown.microsecond else "minutes")
+        local = local.replace(tzinfo=None)
+    return local.isoformat(timespec="auto" if local.second or local.microsecond else "minutes")
 
 
 def _days_between(zone: str, _: Any, begin: Any, end: Any, days: str = "*") -> float:

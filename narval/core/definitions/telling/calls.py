@@ -40,12 +40,12 @@ def verb(kind: str) -> str:
     return _VERBS.get(kind, "runs")
 
 
-def call(kind: str, target: str, agent: str, found: Definition | None) -> str:
+def call(kind: str, target: str, agent: str, definition: Definition | None) -> str:
     """The phrase for a call: `calls the action mail.send ("Send a mail")`."""
     if agent:
         return f"has the agent {agent} run the {kind} {target}"
-    acts = "; this acts outside the home" if acts_outside(found) else ""
-    return f"{verb(kind)} the {kind} {target}{purpose(found)}{acts}"
+    acts = "; this acts outside the home" if acts_outside(definition) else ""
+    return f"{verb(kind)} the {kind} {target}{purpose(definition)}{acts}"
 
 
 def target_of(kind: str, target: str, agent: str, library: Library) -> Definition | None:
@@ -204,8 +204,8 @@ def template(text: TextTemplate) -> str:
 def with_values(text: str) -> str:
     """A text in quotation marks, with its values in braces: `"{the number of "invoice"} is due"`."""
 
-    def piece(found: re.Match[str]) -> str:
-        return "{" if found[0] == "{{" else f"{{{value_phrase(found[1])}}}"
+    def piece(match: re.Match[str]) -> str:
+        return "{" if match[0] == "{{" else f"{{{value_phrase(match[1])}}}"
 
     alone = re.fullmatch(r"\{([^{}]*)\}", text)
     return value_phrase(alone[1]) if alone else f'"{_PIECES.sub(piece, on_one_line(text))}"'

@@ -35,8 +35,8 @@ def tell(definition: Definition, library: Library | None = None) -> list[Sentenc
     row = KINDS.get(definition.kind)
     teller: Teller = import_module(f"{row.language}.telling").sentences if row and row.tells else _declared
     told_of = library if library is not None else Library([definition])
-    told = list(teller(definition, told_of))
-    return [*_description(definition), *told, *_through_others(definition, told_of)]
+    sentences = list(teller(definition, told_of))
+    return [*_description(definition), *sentences, *_through_others(definition, told_of)]
 
 
 def description_of(definition: Definition) -> str:
@@ -83,7 +83,7 @@ def _acts(definitions: Iterable[Definition], library: Library) -> dict[str, None
 def _called(definition: Definition, library: Library) -> Iterator[Definition]:
     """The definitions that one names."""
     named = (named_by(reference, library)[0] for reference in definition.references)
-    return (found for found in named if found is not None)
+    return (each for each in named if each is not None)
 
 
 def acts_outside(target: Definition | None) -> bool:

@@ -387,9 +387,9 @@ def settle(decision: AutomatonDecision) -> None:
 
 def _missing(decision: AutomatonDecision) -> str:
     """Describe the joins that have some, but not all, of what they need."""
-    found = []
+    reasons = []
     for name, state in decision.definition.states.items():
         missing = decision.state.missing(name)
         if missing and len(missing) < len(state.awaits):
-            found.append(f"{name} waits for 0 of {', '.join(missing)}")
-    return "; ".join(found) or "no final state was reached"
+            reasons.append(f"{name} waits for 0 of {', '.join(missing)}")
+    return "; ".join(reasons) or "no final state was reached"

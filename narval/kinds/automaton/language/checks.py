@@ -105,7 +105,7 @@ def _clash(ends: Ends | None) -> tuple[str, list[str]] | None:
     labels: dict[str, list[str]] = {}
     for state, label in sorted(ends or ()):
         labels.setdefault(state, []).append(label)
-    return next(((state, found) for state, found in labels.items() if len(found) > 1), None)
+    return next(((state, names) for state, names in labels.items() if len(names) > 1), None)
 
 
 def never_started(states: Mapping[str, State]) -> Iterator[tuple[State, str]]:

@@ -73,8 +73,8 @@ def _does(state: definition.State, library: Library) -> str:
 
 
 def _program(contender: definition.Contender) -> str:
-    given = f", with the input {verbatim(contender.text)}" if contender.text.strip() else ""
-    return f"the program {verbatim(join(contender.words))}{given}"
+    with_input = f", with the input {verbatim(contender.text)}" if contender.text.strip() else ""
+    return f"the program {verbatim(join(contender.words))}{with_input}"
 
 
 def _details(state: definition.State) -> Iterator[str]:
@@ -134,12 +134,12 @@ def _surroundings(state: definition.State) -> Iterator[str]:
         yield f"It may use at most {listed(uses)}."
 
 
-def _input(given: definition.ProgramInput) -> str:
-    phrase = element_phrase(given.condition)
-    if not given.name:
+def _input(program_input: definition.ProgramInput) -> str:
+    phrase = element_phrase(program_input.condition)
+    if not program_input.name:
         return f"Its input is all that this run has of what is {phrase}."
-    value = "the text" if given.select == "string(.)" else verbatim(given.select)
-    return f"The variable {verbatim(given.name)} is {value} of the newest that is {phrase}."
+    value = "the text" if program_input.select == "string(.)" else verbatim(program_input.select)
+    return f"The variable {verbatim(program_input.name)} is {value} of the newest that is {phrase}."
 
 
 def _ways(state: definition.State) -> Iterator[str]:

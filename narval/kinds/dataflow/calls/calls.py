@@ -163,10 +163,10 @@ class FlowCalls:
         self, definition: DataflowDefinition, asked: Call, payload: Mapping[str, Any]
     ) -> dict[str, FlowInput]:
         memory = self._agent.memory
-        given = memory.element(payload["input"])
-        if given is None:
+        element = memory.element(payload["input"])
+        if element is None:
             raise FlowError("forgotten", f"its inputs, element {payload['input']}, are forgotten")
-        session = list(parse(given.xml).iterchildren("session"))[payload["place"] - 1]
+        session = list(parse(element.xml).iterchildren("session"))[payload["place"] - 1]
         others = [memory.element(eid) for eid in asked.elements]
         return inputs_of(
             definition, session, [one for one in others if one is not None and one.name != PLAN_INPUT]

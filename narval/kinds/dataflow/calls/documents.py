@@ -64,7 +64,7 @@ def inputs_of(
     element named like an input is a tuple of it. Raises FlowError for unknown, repeated or missing inputs.
     """
     data = {datum.name: datum for datum in definition.inputs}
-    given: dict[str, FlowInput] = {}
+    flow_inputs: dict[str, FlowInput] = {}
     tuples: dict[str, list[dict[str, Any]]] = {}
     roots = [*session.iterchildren("*")]
     for root in roots:
@@ -77,27 +77,27 @@ def inputs_of(
         elif (tag := str(root.tag)) in data and data[tag].type in _STREAMS:
             tuples.setdefault(tag, []).append(tuple_in(root))
         elif tag in data:
-            given[tag] = _given(data[tag], root)
+            flow_inputs[tag] = _given(data[tag], root)
     for root in roots:
         name = root.get("name", "")
         if name not in data:
-            wanted = ", ".join(data) or "none"
+            names = ", ".join(data) or "none"
             raise FlowError(
-                "bad-input", f"expected an input of {definition.full_name} ({wanted}), found {name!r:.80}"
+                "bad-input", f"expected an input of {definition.full_name} ({names}), found {name!r:.80}"
             )
-        if name in given:
+        if name in flow_inputs:
             raise FlowError(
                 "bad-input", f"the input {name} is given twice; give it once, by --set or in a session"
             )
-        given[name] = _given(data[name], root)
-    for name, found in tuples.items():
-        given.setdefault(name, relation_of(batch_of(found), name))
-    lacking = [name for name in data if name not in given]
+        flow_inputs[name] = _given(data[name], root)
+    for name, rows in tuples.items():
+        flow_inputs.setdefault(name, relation_of(batch_of(rows), name))
+    lacking = [name for name in data if name not in flow_inputs]
     if lacking:
         raise FlowError(
             "bad-input", f"expected the input {', '.join(lacking)}; give it by {_example(data[lacking[0]])}"
         )
-    return given
+    return flow_inputs
 
 
 def _example(datum: Datum) -> str:
@@ -122,8 +122,8 @@ def value_of(datum: Datum, text: str) -> FlowInput:
     if datum.type == "Number":
         number = number_in(text)
         if number is None:
-            wanted = f"expected a plain number, as 1250.50, for the input {datum.name}"
-            raise FlowError("bad-input", f"{wanted}, found {text!r:.80}")
+            expectation = f"expected a plain number, as 1250.50, for the input {datum.name}"
+            raise FlowError("bad-input", f"{expectation}, found {text!r:.80}")
         return number
     if datum.type in ("TupleStream", "Relation"):
         return relation_of(TupleBatch(VALUE, [(text,)]), datum.name)
@@ -154,9 +154,9 @@ def number_in(text: str) -> int | float | None:
 
 def relation_of(batch: TupleBatch, name: str) -> Relation:
     """A relation in memory."""
-    kept = RowsInMemory()
-    kept.add(batch.rows)
-    return Relation(batch.schema, kept, name)
+    rows = RowsInMemory()
+    rows.add(batch.rows)
+    return Relation(batch.schema, rows, name)
 
 
 def _number_given(attribute: str, text: str) -> int | float | None:
@@ -173,13 +173,13 @@ def tuple_in(root: etree._Element, read: Callable[[str, str], Any] = _number_giv
 
     `read` gives the value of a child with type="Number", from its name and text.
     """
-    found: dict[str, Any] = {str(name): value for name, value in root.attrib.items() if name != "type"}
+    attributes: dict[str, Any] = {str(name): value for name, value in root.attrib.items() if name != "type"}
     for child in root.iterchildren("*"):
         name, text = str(child.tag), text_within(child)
-        found[name] = read(name, text) if child.get("type") == "Number" else text
-    if not found and root.text and root.text.strip():
-        found["value"] = root.text
-    return found
+        attributes[name] = read(name, text) if child.get("type") == "Number" else text
+    if not attributes and root.text and root.text.strip():
+        attributes["value"] = root.text
+    return attributes
 
 
 def document_of(schema: Schema, row: Row, name: str = TUPLE) -> bytes:

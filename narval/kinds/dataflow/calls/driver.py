@@ -105,8 +105,8 @@ class FlowDriver:
     async def _drive(self, inputs: Mapping[str, FlowInput]) -> requests.TransactionOver:
         network, slice = self._network, TimeSlice()
         network.start()
-        for name, given in inputs.items():
-            network.give(name, given)
+        for name, flow_input in inputs.items():
+            network.give(name, flow_input)
         while True:
             busy = network.run(TURNS)
             if self._ttl is not None:

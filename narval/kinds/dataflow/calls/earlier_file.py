@@ -68,10 +68,10 @@ def _change(path: Path, agent: str) -> ResultChange | None:
             "SELECT rowid, dataflow, message, session FROM told WHERE session = '' OR session BETWEEN ? AND ?"
         )
         for number, dataflow, message, session in database.execute(text, mine):
-            told = told_scope(dataflow)
+            scope = told_scope(dataflow)
             if session:
-                data = msgspec.json.encode((told, message))
+                data = msgspec.json.encode((scope, message))
                 rows.append(ResultRow(TELLING + session, f"{number}", 0.0, data))
             else:
-                rows.append(ResultRow(told, f"{number}", 0.0, message.encode()))
+                rows.append(ResultRow(scope, f"{number}", 0.0, message.encode()))
         return ResultChange(rows)

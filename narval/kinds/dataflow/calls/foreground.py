@@ -116,7 +116,7 @@ def sessions_of(data: bytes | None, values: Mapping[str, str]) -> list[etree._El
 
 async def run_sessions(
     flow: FlowFile,
-    given: Iterable[Mapping[str, FlowInput]],
+    sessions: Iterable[Mapping[str, FlowInput]],
     shows: Iterable[Show],
     printed: Callable[[str], None],
     warn: Callable[[str], None],
@@ -140,11 +140,11 @@ async def run_sessions(
     with ExitStack() as ends:
         pages = PageCache(None if home is None else pages_file(home))
         web, claims = Web(ends.enter_context(closing(pages))), Claims()
-        kept = results if results is not None else LocalResults()
-        for at, (inputs, show) in enumerate(zip(given, shows, strict=False), 1):
+        store = results if results is not None else LocalResults()
+        for at, (inputs, show) in enumerate(zip(sessions, shows, strict=False), 1):
             tools = FlowTools(
                 code=code,
-                results=SessionResults(kept, f"{mine}{at}", remembering(definition, inputs), claims),
+                results=SessionResults(store, f"{mine}{at}", remembering(definition, inputs), claims),
                 web=web,
                 show=printed,
                 sources=settings.sources,
@@ -154,7 +154,7 @@ async def run_sessions(
             readers.append(tools.numbers)
             within = bounds(bounded, ends.enter_context(closing(DiskSpill())), listener)
             network = Network(plan, within, tools.results.session)
-            runs.append(_drive(network, kept, tools, show, inputs, bounded.ttl))
+            runs.append(_drive(network, store, tools, show, inputs, bounded.ttl))
         try:
             ended = await asyncio.gather(*runs)
         finally:
@@ -166,7 +166,7 @@ async def run_sessions(
 
 async def _drive(
     network: Network,
-    kept: Results,
+    store: Results,
     tools: FlowTools,
     show: Show,
     inputs: Mapping[str, FlowInput],
@@ -177,9 +177,9 @@ async def _drive(
     try:
         over = await drive_session(network, tools, show, inputs, ttl)
         if over.state == "done":
-            await kept.write(await results.ended_well(network.frames.void))
+            await store.write(await results.ended_well(network.frames.void))
         else:
-            await forget_session(kept, results.session)
+            await forget_session(store, results.session)
         return over
     finally:
         results.end()

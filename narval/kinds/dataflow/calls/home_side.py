@@ -71,14 +71,14 @@ class HomeSide:
         from narval.people.mail.account import MailAccount
         from narval.people.mail.writing import send_text
 
-        given = self._agent.home.now.mail
-        if given is None:
-            wanted = "add [mail] to etc/narval.toml"
-            raise ActionError(f"there is no server to send mail by; {wanted}", "no-server", final=True)
+        mail = self._agent.home.now.mail
+        if mail is None:
+            next_step = "add [mail] to etc/narval.toml"
+            raise ActionError(f"there is no server to send mail by; {next_step}", "no-server", final=True)
         to, subject = _recipients(message.dest)
         text = _readable(message)
         first = next((line for line in text.splitlines() if line.strip()), "narval")
-        account = MailAccount(given, self._home)
+        account = MailAccount(mail, self._home)
         await send_text(account, to, subject or " ".join(first.split())[:70], text, key=message.key)
 
 
@@ -97,8 +97,8 @@ def _recipients(dest: str) -> tuple[str, str]:
     asked = dict(parse_qsl(query, keep_blank_values=True))
     subject = asked.pop("subject", "")
     if asked:
-        wanted = "expected addresses, and ?subject= after them"
-        raise ActionError(f"{wanted}, found {', '.join(asked)} in {dest:.80}", "bad-address", final=True)
+        expectation = "expected addresses, and ?subject= after them"
+        raise ActionError(f"{expectation}, found {', '.join(asked)} in {dest:.80}", "bad-address", final=True)
     return " ".join(unquote(addresses).replace(",", " ").split()), " ".join(subject.split())
 
 

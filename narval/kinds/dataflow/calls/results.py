@@ -232,12 +232,12 @@ class SessionResults:
     async def done(self, keys: Iterable[str]) -> dict[str, list[FlowAnswer]]:
         """The answers of those pieces of work that are finished, by key."""
         asked = [key for key in keys if self._is_resumed or key in self._keys or key in self._pending]
-        found = {key: _answers(self._pending[key]) for key in asked if key in self._pending}
-        unread = [key for key in asked if key not in found]
+        answers = {key: _answers(self._pending[key]) for key in asked if key in self._pending}
+        unread = [key for key in asked if key not in answers]
         if unread:
             rows = await self._results.of(DONE + self.session, unread)
-            found |= {row.key: _answers(row.data) for row in rows}
-        return found
+            answers |= {row.key: _answers(row.data) for row in rows}
+        return answers
 
     async def unread(self, key: str) -> list[UnreadNumbers]:
         """The texts that a finished piece of work could not read as numbers."""
@@ -341,9 +341,9 @@ class SessionResults:
         rows = [row_of(name, sight.item) for name, sight in sights]
         names = {name for name, _ in sights}
         rows += [ResultRow(LABELS_OF + name, label, 0.0, b"") for name in names for label in self._labels]
-        told = [(self._told, row.key) for row in await self._results.all(self._told)] if self._told else []
+        notices = [(self._told, row.key) for row in await self._results.all(self._told)] if self._told else []
         has_results = self._is_resumed or bool(self._keys)
-        return ResultChange(rows, told, _scopes_of(self.session) if has_results else [])
+        return ResultChange(rows, notices, _scopes_of(self.session) if has_results else [])
 
 
 def _scopes_of(session: str) -> list[str]:
@@ -359,8 +359,8 @@ async def forget_session(results: Results, session: str) -> None:
     """Forget the results and sights of an unsuccessful session; what it told stays told."""
     rows = []
     for row in await results.all(TELLING + session):
-        told, message = msgspec.json.decode(row.data, type=tuple[str, str])
-        rows.append(ResultRow(told, f"{session} {row.key}", row.at, message.encode()))
+        scope, message = msgspec.json.decode(row.data, type=tuple[str, str])
+        rows.append(ResultRow(scope, f"{session} {row.key}", row.at, message.encode()))
     await results.write(ResultChange(rows, [], _scopes_of(session)))
 
 

@@ -130,33 +130,33 @@ class Web:
             raise ActionError(str(error), error.kind, final=not _may_pass(error)) from None
 
     async def _asked(self, url: str) -> KeptPage:
-        known = self._pages.page(url)
+        page = self._pages.page(url)
         headers = {}
-        if known is not None and known.etag:
-            headers["If-None-Match"] = known.etag
-        if known is not None and known.modified:
-            headers["If-Modified-Since"] = known.modified
+        if page is not None and page.etag:
+            headers["If-None-Match"] = page.etag
+        if page is not None and page.modified:
+            headers["If-Modified-Since"] = page.modified
         for attempt in range(1, TRIES + 1):
             try:
-                found = await fetch(url, headers=headers)
+                response = await fetch(url, headers=headers)
             except ActionError as error:
                 if not _may_pass(error) or attempt == TRIES:
                     raise
                 await self._sleep(WAITS[attempt - 1])
                 continue
-            if known is not None and found.status == 304:
-                return known
-            wait = _wait_after(found, attempt, self._now())
+            if page is not None and response.status == 304:
+                return page
+            wait = _wait_after(response, attempt, self._now())
             if wait is None:
-                return self._kept(url, found, self._now())
+                return self._kept(url, response, self._now())
             await self._sleep(wait)
         raise AssertionError(url)
 
-    def _kept(self, url: str, found: Fetched, at: float) -> KeptPage:
-        type = found.headers.get("content-type", "")
-        etag, modified = found.headers.get("etag", ""), found.headers.get("last-modified", "")
-        page = KeptPage(etag, modified, found.status, type, text_of_page(found.body, type))
-        if found.status == 200 and (etag or modified):
+    def _kept(self, url: str, response: Fetched, at: float) -> KeptPage:
+        type = response.headers.get("content-type", "")
+        etag, modified = response.headers.get("etag", ""), response.headers.get("last-modified", "")
+        page = KeptPage(etag, modified, response.status, type, text_of_page(response.body, type))
+        if response.status == 200 and (etag or modified):
             self._pages.keep(url, page, at)
         return page
 
@@ -176,11 +176,11 @@ def _may_pass(error: ActionError) -> bool:
     return error.kind == "unreachable" and not is_nobody
 
 
-def _wait_after(found: Fetched, attempt: int, now: float) -> float | None:
+def _wait_after(response: Fetched, attempt: int, now: float) -> float | None:
     """Seconds to wait before asking for a page again; None if the answer is final."""
-    if found.status not in _AGAIN or attempt == TRIES:
+    if response.status not in _AGAIN or attempt == TRIES:
         return None
-    asked = found.retry_after(now)
+    asked = response.retry_after(now)
     wait = WAITS[attempt - 1] if asked is None else asked
     return wait if wait <= LONGEST_WAIT else None
 

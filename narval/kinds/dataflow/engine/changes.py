@@ -53,8 +53,8 @@ class SessionKept(DataflowChange, frozen=True):
     results: tuple[int, ...] = ()
 
     def apply(self, state: DataflowState) -> None:
-        kept = FlowSession("", self.eid, self.place, "done", results=self.results, kept=True)
-        state.sessions.append(kept)
+        session = FlowSession("", self.eid, self.place, "done", results=self.results, kept=True)
+        state.sessions.append(session)
 
 
 class SessionEnded(DataflowChange, frozen=True):

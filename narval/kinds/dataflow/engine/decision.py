@@ -38,8 +38,8 @@ class DataflowDecision(Decision[DataflowDefinition, DataflowState, DataflowChang
 
     def has_sessions(self, eids: Iterable[int]) -> bool:
         """True if one of the elements has sessions."""
-        found = (self.view.element(eid) for eid in eids)
-        return any(element is not None and element.name == PLAN_INPUT for element in found)
+        elements = (self.view.element(eid) for eid in eids)
+        return any(element is not None and element.name == PLAN_INPUT for element in elements)
 
     def begin_session(self, eid: int, place: int) -> None:
         """Call one session, with the place of its inputs and the options that the run began with."""
@@ -82,10 +82,10 @@ class DataflowDecision(Decision[DataflowDefinition, DataflowState, DataflowChang
                 SessionEnded(event.call, event.at, ended, results, operators, None, unread, printed, streams)
             )
 
-    def _added(self, call: str, given: Iterable[OutputElement]) -> tuple[int, ...]:
+    def _added(self, call: str, outputs: Iterable[OutputElement]) -> tuple[int, ...]:
         session = self.state.sessions[self.state.calls[call]]
         step = f"session {self.state.calls[call] + 1}"
-        return tuple([self.add(Element(0, one.xml), step, call, (session.eid,)) for one in given])
+        return tuple([self.add(Element(0, one.xml), step, call, (session.eid,)) for one in outputs])
 
     # --- the end ----------------------------------------------------------------------------------------
 

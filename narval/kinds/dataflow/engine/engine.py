@@ -76,18 +76,18 @@ COMPLETE, SESSION = "complete", "session"
 
 def read_environment(values: Mapping[str, Any]) -> dict[str, str]:
     """The inputs of a session, and its limits, as texts. Raises ValueError for an invalid limit."""
-    given = {name: str(value) for name, value in values.items() if value is not None}
-    limits_in(given)
-    return given
+    texts = {name: str(value) for name, value in values.items() if value is not None}
+    limits_in(texts)
+    return texts
 
 
-def limits_in(given: Mapping[str, str]) -> dict[str, float]:
+def limits_in(texts: Mapping[str, str]) -> dict[str, float]:
     """The limits among the words of a start, without their colons. Raises ValueError."""
     limits: dict[str, float] = {}
     for name, read in LIMITS.items():
-        if f":{name}" in given:
+        if f":{name}" in texts:
             try:
-                limits[name] = read(given[f":{name}"])
+                limits[name] = read(texts[f":{name}"])
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from None
     return limits
@@ -117,7 +117,7 @@ def plan_resume(
     definition: DataflowDefinition,
     before: DataflowState,
     part: str | None,
-    given: Iterable[Reusable],
+    reusable: Iterable[Reusable],
     element: Lookup,
     find: Find,
     gave: tuple[int, ...] | None = None,
@@ -131,13 +131,13 @@ def plan_resume(
     if part is not None:
         why = "finished sessions are kept, all others start again; leave out the part"
         raise RequestError(f"a dataflow is not begun again at {part!r:.80}: {why}")
-    kept = []
+    carried_over = []
     for session in before.sessions:
         if element(session.eid) is None:
             raise RequestError(f"the inputs of run {before.eid}, element {session.eid}, are forgotten")
         done = session.state if session.state == "done" else "todo"
-        kept.append(CarriedOver(f"{session.eid}.{session.place}", done, session.results))
-    return Resume(before.eid, "", before.first, kept=tuple(kept))
+        carried_over.append(CarriedOver(f"{session.eid}.{session.place}", done, session.results))
+    return Resume(before.eid, "", before.first, kept=tuple(carried_over))
 
 
 def resumed_from(state: DataflowState) -> tuple[int, str] | None:
@@ -181,10 +181,10 @@ def _go_on(decision: DataflowDecision, resume: Resume) -> None:
 
 def _unknown_input(definition: DataflowDefinition, values: Mapping[str, str]) -> str:
     """The fault of a value for an unknown input; "" if there is none."""
-    known = [datum.name for datum in definition.inputs]
+    names = [datum.name for datum in definition.inputs]
     for name in values:
-        if name not in known:
-            return f"{definition.full_name} has no input {name!r:.80}{closest(name[:80], known)}"
+        if name not in names:
+            return f"{definition.full_name} has no input {name!r:.80}{closest(name[:80], names)}"
     return ""
 
 
@@ -209,8 +209,8 @@ def _take_sessions(decision: DataflowDecision, event: Signalled) -> None:
         decision.refuse(event, "bad-input", fault)
         return
     if event.elements:
-        found = [decision.add_told(output.xml, event) for output in event.elements]
-        begun = decision.begin_sessions(found)
+        eids = [decision.add_told(output.xml, event) for output in event.elements]
+        begun = decision.begin_sessions(eids)
     else:
         decision.begin_session(decision.add_told(input_element(values), event), 1)
         begun = 1
@@ -224,7 +224,7 @@ _NAMED = frozenset({"relation", "value"})
 """The elements whose attribute `name` says which input they are."""
 
 
-def inputs_nearby(decision: DataflowDecision, event: Started, given: Iterable[str]) -> tuple[int, ...]:
+def inputs_nearby(decision: DataflowDecision, event: Started, named: Iterable[str]) -> tuple[int, ...]:
     """The elements around the calling step that are inputs neither among its arguments nor in `given`.
 
     The nearest rank that has any counts (N15): the newest `relation` or `value` with the input's name, else
@@ -232,19 +232,19 @@ def inputs_nearby(decision: DataflowDecision, event: Started, given: Iterable[st
     """
     if event.caller is None or not event.caller.run:
         return ()
-    known, view = set(given), decision.view
+    filled, view = set(named), decision.view
     for eid in event.elements:
         element = view.element(eid)
         if element is not None and element.name == PLAN_INPUT:
             return ()
         if element is not None:
             root = parse(element.xml)
-            known.add(root.get("name", "") if element.name in _NAMED else element.name)
-    found: list[int] = []
+            filled.add(root.get("name", "") if element.name in _NAMED else element.name)
+    nearest: list[int] = []
     for datum in decision.definition.inputs:
-        if datum.name not in known:
-            found += _nearest(view, event, datum)
-    return tuple(found)
+        if datum.name not in filled:
+            nearest += _nearest(view, event, datum)
+    return tuple(nearest)
 
 
 def _nearest(view: View, event: Started, datum: Datum) -> list[int]:

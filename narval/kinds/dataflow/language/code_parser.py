@@ -63,8 +63,8 @@ class _DataflowCodeMaker(CodeMaker[DataflowCode, DataflowDeclaration]):
     def _name(self, name: Any, declaration: DataflowDeclaration) -> None:
         if not self._is_name(name):
             return
-        if declaration.kind == "operator" and (known := named(name)) is not None:
-            self._fault(f"narval has the operator {known.signature}; expected another name")
+        if declaration.kind == "operator" and (operator := named(name)) is not None:
+            self._fault(f"narval has the operator {operator.signature}; expected another name")
         if any((code.kind, code.name.lower()) == (declaration.kind, name.lower()) for code in self._made):
             self._fault(f"expected a new name, found {name!r} again")
 

@@ -43,8 +43,8 @@ def compose_all(library: Library) -> tuple[Library, list[Fault]]:
 
     Missing plans are faults of references (`library.check_targets`).
     """
-    found = [cast("DataflowDefinition", one) for one in library.of(DataflowDefinition.kind).values()]
-    drafts = [one for one in found if one.draft is not None]
+    dataflows = [cast("DataflowDefinition", one) for one in library.of(DataflowDefinition.kind).values()]
+    drafts = [one for one in dataflows if one.draft is not None]
     if not drafts:
         return library, []
     vocabulary = vocabulary_of(library)
@@ -98,7 +98,7 @@ def bundled(parts: Iterable[tuple[PlanSource, Iterable[Operator]]]) -> str:
     text = [BUNDLE, "\n"]
     for source, operators in parts:
         declared = {one.name.lower(): one.text for one in source.declared}
-        declared.update((found.name.lower(), declaration_of(found)) for found in operators)
+        declared.update((operator.name.lower(), declaration_of(operator)) for operator in operators)
         head = [f"{GROUP}{source.group}"] * bool(source.group) + [ALIASES] * source.aliases
         lines = [*head, *declared.values(), source.syntax.text]
         part = "\n".join(lines) + "\n"
@@ -110,9 +110,9 @@ def bundled(parts: Iterable[tuple[PlanSource, Iterable[Operator]]]) -> str:
 def parts_of(text: str) -> Iterator[tuple[str, str]]:
     """The path and text of each part of a bundle."""
     at = len(BUNDLE) + 1
-    while found := _PART.match(text, at):
-        at = found.end() + int(found[1])
-        yield found[2], text[found.end() : at]
+    while match := _PART.match(text, at):
+        at = match.end() + int(match[1])
+        yield match[2], text[match.end() : at]
 
 
 def declaration_of(operator: Operator) -> str:

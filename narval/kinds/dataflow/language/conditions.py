@@ -79,7 +79,7 @@ def placed(attributes: Sequence[str], name: str, *, any_case: bool = False) -> i
     if name in attributes:
         return attributes.index(name)
     if any_case:
-        same = [at for at, known in enumerate(attributes) if known.lower() == name.lower()]
+        same = [at for at, attribute in enumerate(attributes) if attribute.lower() == name.lower()]
         return same[0] if len(same) == 1 else None
     return None
 
@@ -147,9 +147,9 @@ class _Pieces(TokenCursor):
         if _is_and(self.next) or (comma and self.next.kind == "comma"):
             self.advance()
             return True
-        wanted = "a comma or AND" if comma else "AND"
+        expectation = "a comma or AND" if comma else "AND"
         hint = "" if comma else "; put quotes around a text of several words"
-        raise self.lost(f"expected {wanted}, found {super().shown()}{hint}")
+        raise self.lost(f"expected {expectation}, found {super().shown()}{hint}")
 
 
 def _is_and(piece: Token) -> bool:
@@ -206,8 +206,8 @@ def _folds(text: str) -> tuple[ColumnFold, ...]:
     while True:
         piece = _FOLD.match(text, at)
         if piece is None:
-            wanted = "expected a function of a column, as in min(price) as cheapest"
-            raise TextError(at, f"{wanted}, found {text[at : at + 40].strip()!r}")
+            expectation = "expected a function of a column, as in min(price) as cheapest"
+            raise TextError(at, f"{expectation}, found {text[at : at + 40].strip()!r}")
         func, column = piece["func"].lower(), piece["column"].strip("'\"")
         if func not in FUNCTIONS:
             raise TextError(piece.start("func"), f"expected one of {', '.join(FUNCTIONS)}, found {func!r}")
@@ -271,20 +271,20 @@ def _text_format(text: str) -> TextFormat:
 
 
 def _rows(text: str) -> InlineTuples:
-    wanted = 'expected a JSON array of objects, as in [{\\"a\\": 1}]'
+    expectation = 'expected a JSON array of objects, as in [{\\"a\\": 1}]'
     try:
-        found = msgspec.json.decode(text)
+        rows = msgspec.json.decode(text)
     except (ValueError, RecursionError) as error:
-        raise TextError(0, f"{wanted}: {error}") from None
-    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
-        raise TextError(0, wanted)
-    attributes = tuple(dict.fromkeys(name for row in found for name in row))
-    for row in found:
+        raise TextError(0, f"{expectation}: {error}") from None
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise TextError(0, expectation)
+    attributes = tuple(dict.fromkeys(name for row in rows for name in row))
+    for row in rows:
         for name, value in row.items():
             if not isinstance(value, Value):
                 message = f"{name}: expected a text, a number, true, false or null, found {value!r:.40}"
                 raise TextError(0, message)
-    return InlineTuples(attributes, tuple(tuple(row.get(name) for name in attributes) for row in found))
+    return InlineTuples(attributes, tuple(tuple(row.get(name) for name in attributes) for row in rows))
 
 
 _PARSERS: Mapping[str, Callable[[str], Any]] = {

@@ -94,13 +94,13 @@ class _DeclarationReader:
         outputs = self.declared("OUTPUT", ports=True)
         properties: list[tuple[str, str]] = []
         while tokens.next.kind not in ("}", END):
-            properties.append(self._property([known for known, _ in properties]))
+            properties.append(self._property([earlier for earlier, _ in properties]))
         end = tokens.expect("} at the end of the operator", "}")
         text = tokens.source.text[start.at : end.at + 1]
         line, column = tokens.place(name)
         return syntax.OperatorSyntax(name.text, line, column, inputs, outputs, tuple(properties), text)
 
-    def _property(self, known: list[str]) -> tuple[str, str]:
+    def _property(self, names: list[str]) -> tuple[str, str]:
         tokens = self._tokens
         if not tokens.is_word(*PROPERTIES, before=":"):
             raise tokens.unexpected(f"a property ({', '.join(PROPERTIES)})")
@@ -109,10 +109,10 @@ class _DeclarationReader:
         name = PROPERTIES[word.text.upper()]
         read = tokens.expect(f"the value of {word.text}", "name", "number")
         value = read.text.lower()
-        wanted, fits = _FITS["granularity" if name == "granularity" else ""]
+        expectation, fits = _FITS["granularity" if name == "granularity" else ""]
         if not fits(value):
-            tokens.fault(f"{word.text}: expected {wanted}, found {read.text!r:.40}", read.at)
-        if name in known:
+            tokens.fault(f"{word.text}: expected {expectation}, found {read.text!r:.40}", read.at)
+        if name in names:
             tokens.fault(f"expected {word.text} once", word.at)
         tokens.accept(";")
         return name, value
@@ -124,13 +124,13 @@ class _DeclarationReader:
             return ()
         tokens.advance()
         tokens.expect(f": after {word}", ":")
-        found: list[syntax.Declared] = []
+        ports_read: list[syntax.Declared] = []
         while tokens.next.kind == "name" and not self._ends_declarations():
-            found.append(self._port(ports=ports))
+            ports_read.append(self._port(ports=ports))
             if not tokens.accept(","):
                 break
         tokens.accept(";")
-        return tuple(found)
+        return tuple(ports_read)
 
     def _ends_declarations(self) -> bool:
         return self._tokens.is_word("INPUT", "OUTPUT", *PROPERTIES, before=":") or self._tokens.is_word(
@@ -209,15 +209,15 @@ class _UnitReader:
 
     def _statements(self) -> tuple[syntax.Statement, ...]:
         tokens = self._tokens
-        found: list[syntax.Statement] = []
+        statements: list[syntax.Statement] = []
         while tokens.next.kind not in ("}", END) and len(self.faults) < MOST_FAULTS:
             if self._is_unit():
                 break
             try:
-                found.append(self._statement())
+                statements.append(self._statement())
             except LostError:
                 self._skip()
-        return tuple(found)
+        return tuple(statements)
 
     def _skip(self) -> None:
         """Skip to where the next call may begin."""
@@ -234,14 +234,14 @@ class _UnitReader:
         tokens = self._tokens
         name = tokens.expect("an operator or a dataflow to be called", "name", "path")
         if tokens.next.kind == ":":
-            known = ", ".join(_CLAUSE_WORDS)
-            raise tokens.lost(f"expected a clause ({known}), or ( after a call, found '{name.text}:'")
+            clause_words = ", ".join(_CLAUSE_WORDS)
+            raise tokens.lost(f"expected a clause ({clause_words}), or ( after a call, found '{name.text}:'")
         tokens.expect(f"( after {name.text}", "(")
         arguments = self._list(0, outputs=False)
         outputs = self._list(0, outputs=True) if tokens.accept(":") else ()
         if tokens.next.kind != ")":
-            wanted = "a comma, or )" if outputs else "a comma, : before the outputs, or )"
-            raise tokens.unexpected(wanted)
+            expectation = "a comma, or )" if outputs else "a comma, : before the outputs, or )"
+            raise tokens.unexpected(expectation)
         tokens.advance()
         clauses = self._clauses()
         tokens.accept(";")
@@ -249,12 +249,12 @@ class _UnitReader:
 
     def _list(self, depth: int, *, outputs: bool) -> tuple[syntax.Written, ...]:
         tokens = self._tokens
-        found: list[syntax.Written] = []
+        values: list[syntax.Written] = []
         while tokens.next.kind not in (")", ":", END):
-            found.append(self._written(depth, outputs=outputs))
+            values.append(self._written(depth, outputs=outputs))
             if not tokens.accept(","):
                 break
-        return tuple(found)
+        return tuple(values)
 
     def _written(self, depth: int, *, outputs: bool) -> syntax.Written:
         tokens = self._tokens
@@ -277,16 +277,16 @@ class _UnitReader:
         inner = read.text[1:-1]
         source = self._tokens.source
         text, offsets, last = "", [(0, read.at + 1)], 0
-        for found in re.finditer(r"\\.|\n", inner, re.DOTALL):
-            text += inner[last : found.start()] + _ESCAPES.get(found[0], found[0][-1])
-            last = found.end()
+        for match in re.finditer(r"\\.|\n", inner, re.DOTALL):
+            text += inner[last : match.start()] + _ESCAPES.get(match[0], match[0][-1])
+            last = match.end()
             offsets.append((len(text), read.at + 1 + last))
         places = tuple((at, *source.place(offset)) for at, offset in offsets)
         return syntax.Written("text", text + inner[last:], *source.place(read.at), (), places)
 
     def _clauses(self) -> syntax.Clauses:
         tokens = self._tokens
-        found: dict[str, tuple[syntax.Written, ...]] = {}
+        clauses: dict[str, tuple[syntax.Written, ...]] = {}
         while tokens.is_word(*_CLAUSE_WORDS, before=":"):
             word = tokens.advance()
             tokens.advance()
@@ -294,8 +294,8 @@ class _UnitReader:
             while tokens.accept(","):
                 names.append(self._name(word.text))
             clause = _CLAUSE_WORDS[word.text.upper()]
-            found[clause] = (*found.get(clause, ()), *names)
-        return syntax.Clauses(**found)
+            clauses[clause] = (*clauses.get(clause, ()), *names)
+        return syntax.Clauses(**clauses)
 
     def _name(self, word: str) -> syntax.Written:
         read = self._tokens.expect(f"the name of a datum after {word}:", "name")

@@ -35,8 +35,8 @@ class Port(msgspec.Struct, frozen=True):
     attributes: tuple[str, ...] | None = None
 
     def __str__(self) -> str:
-        shown = f"({self.type} {self.name})*" if self.many else f"{self.type} {self.name}"
-        return f"[{shown}]" if self.optional else shown
+        text = f"({self.type} {self.name})*" if self.many else f"{self.type} {self.name}"
+        return f"[{text}]" if self.optional else text
 
 
 class Operator(msgspec.Struct, frozen=True):
@@ -123,8 +123,8 @@ def _operator(
     inputs, outputs = (
         tuple(_port(port) for port in side.split(",") if port.strip()) for side in ports.split(":")
     )
-    told = tuple(msgspec.structs.replace(port, attributes=attributes) for port in outputs)
-    return Operator(name, inputs, told, kind, does, empty, **properties)
+    with_attributes = tuple(msgspec.structs.replace(port, attributes=attributes) for port in outputs)
+    return Operator(name, inputs, with_attributes, kind, does, empty, **properties)
 
 
 _FORMATTED = (("in", "attr", "format"),)

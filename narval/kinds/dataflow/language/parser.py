@@ -45,7 +45,7 @@ def _bundle(files: Iterable[Source]) -> Parsed:
     read = [_sources(file) for file in files]
     sources = [plan for plans, _ in read for plan in plans]
     parsed = _parsed(sources, [fault for _, faults in read for fault in faults], stored=True)
-    return Parsed(tuple(found.pinned() for found in parsed.definitions[:1]), (), parsed.faults)
+    return Parsed(tuple(definition.pinned() for definition in parsed.definitions[:1]), (), parsed.faults)
 
 
 def _sources(source: Source) -> tuple[list[PlanSource], list[Fault]]:
@@ -103,18 +103,18 @@ def _doubles(
                 yield unit, f"expected a new name, found the dataflow {unit.name!r} again"
             plans.add(unit.name)
             continue
-        known = named(unit.name)
-        if known is not None:
-            yield unit, f"{unit.name!r} is there already: {known.signature}; remove this declaration"
+        operator = named(unit.name)
+        if operator is not None:
+            yield unit, f"{unit.name!r} is there already: {operator.signature}; remove this declaration"
         elif unit.name.lower() in operators:
             yield unit, f"expected a new name, found the operator {unit.name!r} again"
         operators.add(unit.name.lower())
 
 
 def _parsed(sources: list[PlanSource], faults: list[Fault], *, stored: bool = False) -> Parsed:
-    known = PlanVocabulary(sources, complete=False, stored=stored)
-    compiled = compile_plans(known.plans, known)
-    references = [found for source in sources for found in _references(source, known)]
+    vocabulary = PlanVocabulary(sources, complete=False, stored=stored)
+    compiled = compile_plans(vocabulary.plans, vocabulary)
+    references = [reference for source in sources for reference in _references(source, vocabulary)]
     references += [
         Reference("function", function.text, "function", source.path, function.line, function.column)
         for source in sources
@@ -122,7 +122,7 @@ def _parsed(sources: list[PlanSource], faults: list[Fault], *, stored: bool = Fa
     ]
     definitions: list[DataflowDefinition] = []
     for source in sources:
-        own = tuple(found for found in references if found.path == source.path)
+        own = tuple(reference for reference in references if reference.path == source.path)
         written = DataflowDefinition(
             group=source.place.group,
             name=source.syntax.name,
@@ -132,7 +132,7 @@ def _parsed(sources: list[PlanSource], faults: list[Fault], *, stored: bool = Fa
             line=source.syntax.line,
         )
         draft = msgspec.structs.replace(written, draft=written)
-        whole = completed(draft, compiled, known)
+        whole = completed(draft, compiled, vocabulary)
         if whole is not None and not _needs_library(source, whole.graphs, compiled):
             whole = msgspec.structs.replace(whole, draft=None)
         if whole is not None or not (faults or compiled.faults):
@@ -152,10 +152,10 @@ def _needs_library(source: PlanSource, graphs: Mapping[str, DataflowGraph], comp
 # --- references -------------------------------------------------------------------------------------------
 
 
-def _references(source: PlanSource, known: PlanVocabulary) -> Iterator[Reference]:
+def _references(source: PlanSource, vocabulary: PlanVocabulary) -> Iterator[Reference]:
     """The places of a plan that name something in other files or in modules."""
     for statement in source.syntax.statements:
-        if known.find(statement, source) == (None, ""):
+        if vocabulary.find(statement, source) == (None, ""):
             name = _called(statement)[0]
             yield Reference(
                 DataflowDefinition.kind,
@@ -188,17 +188,17 @@ def _called(statement: Statement) -> tuple[str, int, int]:
 
 def _resolver(statement: Statement, source: PlanSource) -> Callable[[Library], Iterator[Fault]]:
     def resolve(library: Library) -> Iterator[Fault]:
-        known = names_in(library)
-        if known.find(statement, source) == (None, ""):
+        vocabulary = names_in(library)
+        if vocabulary.find(statement, source) == (None, ""):
             name, line, column = _called(statement)
-            yield Fault(source.path, line, column, known.unknown(name, source.place))
+            yield Fault(source.path, line, column, vocabulary.unknown(name, source.place))
 
     return resolve
 
 
 def _agrees(source: PlanSource, declared: OperatorSyntax) -> Callable[[Definition], Iterator[Fault]]:
-    def check(found: Definition) -> Iterator[Fault]:
-        own = found.operator if isinstance(found, DataflowCode) else None
+    def check(code: Definition) -> Iterator[Fault]:
+        own = code.operator if isinstance(code, DataflowCode) else None
         if own is None:
             return
         here = operator_of(declared)

@@ -47,18 +47,18 @@ class PlanNames:
     def found(self, reference: str, at: FilePlace) -> list[str]:
         """The full names of the plans that a reference in a file may mean: none, one, or several."""
         for path in _paths(reference, at):
-            if found := self._by_path.get(path):
-                return found
+            if plan := self._by_path.get(path):
+                return plan
         return []
 
     def known(self, at: FilePlace) -> list[str]:
         """The shortest references by which plans can be called from a file."""
-        shown: dict[str, str] = {}
+        name_shown: dict[str, str] = {}
         for path, names in sorted(self._by_path.items(), key=lambda item: len(item[0])):
             near = path[:-1] in (at.folders, (*at.folders, at.file))
             for name in names:
-                shown.setdefault(name, path[-1] if near else "/" + "/".join(path))
-        return list(shown.values())
+                name_shown.setdefault(name, path[-1] if near else "/" + "/".join(path))
+        return list(name_shown.values())
 
     def paths(self) -> Mapping[tuple[str, ...], list[str]]:
         """The full names by path."""
@@ -103,8 +103,8 @@ class Written(msgspec.Struct, frozen=True):
         if self.kind == "group":
             return f"({', '.join(map(str, self.group))})"
         if self.kind == "text":
-            shown = self.text.replace("\\", "\\\\").replace('"', '\\"')
-            return f'"{shown}"'
+            escaped = self.text.replace("\\", "\\\\").replace('"', '\\"')
+            return f'"{escaped}"'
         return self.text
 
     def place(self, at: int) -> tuple[int, int]:

@@ -15,10 +15,10 @@ from narval.kinds.dataflow.language.syntax import Clauses, Declared, Statement, 
 def sentences(dataflow: DataflowDefinition, library: Library) -> Iterator[Sentence]:
     """The sentences that describe a dataflow."""
     syntax = dataflow.source.syntax
-    given = [declared.name for declared in syntax.inputs]
+    inputs = [declared.name for declared in syntax.inputs]
     made = names(declared.name for declared in syntax.outputs) if syntax.outputs else "nothing that it gives"
     yield Sentence(
-        f"It makes {made} from {names(given) if given else 'nothing'}.", syntax.line, syntax.column
+        f"It makes {made} from {names(inputs) if inputs else 'nothing'}.", syntax.line, syntax.column
     )
     yield Sentence("It begins when a person or a program starts it.", syntax.line, syntax.column)
     yield from (Sentence(text, syntax.line) for text in forgotten(dataflow.decay))
@@ -50,10 +50,10 @@ def _operators(dataflow: DataflowDefinition) -> dict[tuple[int, int], tuple[Oper
     named = {
         name: operator for operator in OPERATOR_TABLE.values() for name in (operator.name, *operator.also)
     }
-    found = ((one, named.get(one.name.lower())) for one in statements)
+    pairs = ((one, named.get(one.name.lower())) for one in statements)
     return {
         (one.line, one.column): (operator, (operator.io or operator.effect) and not operator.at_home)
-        for one, operator in found
+        for one, operator in pairs
         if operator is not None
     }
 

@@ -203,10 +203,10 @@ def _answer(ask: Callable[[Question], Plain], question: Question) -> Plain:
     except (_GivenUpError, ActionError):
         raise
     except BaseException as error:
-        found = failure(error, question.definition.path)
+        problem = failure(error, question.definition.path)
         what = f"{question.definition.kind} {question.definition.name!r}"
-        why = f"{what} of {question.definition.path}: {found.message}"
-        raise ActionError(why, found.kind, final=True) from None
+        why = f"{what} of {question.definition.path}: {problem.message}"
+        raise ActionError(why, problem.kind, final=True) from None
 
 
 def _ask_script(run: Run, arguments: Mapping[str, Any]) -> Plain:

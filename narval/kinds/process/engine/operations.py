@@ -184,8 +184,8 @@ def _environment(decision: ProcessDecision, arguments: Arguments) -> Value:
     if set_name is not None:
         return _of_set(decision, token, str(set_name), index, values)
     decision.write(values, token=token.id if token is not None else None)
-    shown = environment_of(decision.state, token) if token is not None else decision.state.environment
-    return {"environment": dict(shown)}
+    of_token = environment_of(decision.state, token) if token is not None else decision.state.environment
+    return {"environment": dict(of_token)}
 
 
 def _of_set(
@@ -214,8 +214,8 @@ def _listen(listens: bool, decision: ProcessDecision, arguments: Arguments) -> V
         mask = mask_of(map(str, events))
     except ValueError as error:
         raise OperationRefused("bad-argument", str(error)) from None
-    known = decision.state.listeners.get(name, 0)
-    mask = known | mask if listens else known & ~mask
+    present = decision.state.listeners.get(name, 0)
+    mask = present | mask if listens else present & ~mask
     decision.change(ListenerSet(name, mask))
     decision.listen()
     return {"listener": name, "mask": mask}

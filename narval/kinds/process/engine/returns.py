@@ -253,10 +253,10 @@ def _complete_with_set(decision: ProcessDecision, token: NodeToken, wish: Effect
 
 
 def _backtrack(decision: ProcessDecision, token: NodeToken, wish: Effect) -> None:
-    found = decision.state.nodes.get(wish["token"])
-    if found is None:
+    node_token = decision.state.nodes.get(wish["token"])
+    if node_token is None:
         raise OperationRefused("no-token", f"there is no node token {wish['token']} in this process")
-    backtracking.backtrack(decision, found)
+    backtracking.backtrack(decision, node_token)
 
 
 _DO: dict[str, Callable[[ProcessDecision, NodeToken, Effect], None]] = {

@@ -112,10 +112,10 @@ def _longs(text: str) -> list[int]:
 
 def _member(text: str, enum: type[Enum]) -> Enum:
     by_name = {member.name.lower(): member for member in enum}
-    found = by_name.get(text.strip().lower())
-    if found is None:
+    value = by_name.get(text.strip().lower())
+    if value is None:
         raise ValueError(f"expected one of {', '.join(member.name for member in enum)}, found {text!r:.80}")
-    return found
+    return value
 
 
 _READERS: Mapping[Any, Callable[[str], Any]] = {

@@ -108,15 +108,15 @@ class CodeDeclaration:
 Declared = TypeVar("Declared", bound=Callable[..., Any])
 
 
-def _declare(given: Any, kind: Kind, **options: Any) -> Any:
+def _declare(target: Any, kind: Kind, **options: Any) -> Any:
     """The declared object, unchanged, or, given a name, a decorator that declares an object under it."""
-    declaration = CodeDeclaration(kind, None if callable(given) else given, **options)
+    declaration = CodeDeclaration(kind, None if callable(target) else target, **options)
 
     def declare(declared: Declared) -> Declared:
         setattr(declared, DECLARATION, declaration)
         return declared
 
-    return declare(given) if callable(given) else declare
+    return declare(target) if callable(target) else declare
 
 
 def node_type(

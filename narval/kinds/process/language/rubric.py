@@ -140,8 +140,8 @@ class _RubricReader:
         read = _RESULTS.get(token.kind)
         if read is None:
             hint = _meant(token)
-            wanted = ", ".join(self._names())
-            raise self.cursor.lost(f"expected {wanted} or IF, found {self.cursor.shown()}{hint}")
+            expectation = ", ".join(self._names())
+            raise self.cursor.lost(f"expected {expectation} or IF, found {self.cursor.shown()}{hint}")
         result = read(self.cursor, self.cursor.advance())
         if not isinstance(result, self._wanted):
             names = " or ".join(self._names())

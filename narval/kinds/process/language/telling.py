@@ -86,9 +86,9 @@ def _details(node: Node) -> Iterator[str]:
         yield f"It does so if {presence(node.guard.condition)}; else {_otherwise(node.guard)}."
     elif node.guard is not None:
         yield f"First it is asked whether it may: {verbatim(node.guard_text)}."
-    for given in node.conditions:
-        only = ", which no run has taken here before" if given.use else ""
-        yield f"It waits until {presence(given.condition)}{only}."
+    for condition in node.conditions:
+        only = ", which no run has taken here before" if condition.use else ""
+        yield f"It waits until {presence(condition.condition)}{only}."
     for key, text in node.custom:
         if node.target is None or key not in _TARGETS:
             yield f"Its {key} is {verbatim(text)}."

@@ -116,9 +116,9 @@ def _dead(definition: Recipe, state: PlanState, transition: Transition, depth: i
             return _instead(state, transition, step)
         if word == "impossible":
             return f"step {step.id} is impossible: {_lost(definition, state, step, depth + 1)}"
-        wanted = "error" if link.on_error else "done"
-        if word not in NOT_ENDED and word != wanted:
-            return f"it cannot fire any more: {step.id} is {word} (wanted: {wanted})"
+        needed = "error" if link.on_error else "done"
+        if word not in NOT_ENDED and word != needed:
+            return f"it cannot fire any more: {step.id} is {word} (wanted: {needed})"
     return "it cannot fire any more"
 
 

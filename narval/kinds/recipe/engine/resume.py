@@ -82,7 +82,7 @@ def _raise_unless_done(
     """Raise RequestError unless the step could have given these elements: each exists and fits one of its
     outputs, and each mandatory output has one.
     """
-    elements = [found for eid in gave if (found := element(eid)) is not None]
+    elements = [present for eid in gave if (present := element(eid)) is not None]
     if len(elements) < len(gave):
         missing = next(eid for eid in gave if element(eid) is None)
         raise RequestError(f"there is no element {missing}, which step {step.id} is said to have given")
@@ -203,15 +203,15 @@ def _is_done(before: PlanState, step: Step) -> bool:
 
 def _what_came_of(before: PlanState, step: Step) -> frozenset[str]:
     """The step, and all steps that fired transitions led to from it."""
-    found: set[str] = set()
+    ids: set[str] = set()
     pending = [step]
     while pending:
         reached = pending.pop()
-        if reached.id not in found:
-            found.add(reached.id)
+        if reached.id not in ids:
+            ids.add(reached.id)
             fired = (after for after in reached.outs if before.transition(after.id).state == "fired")
             pending += [out for transition in fired for out in transition.outs]
-    return frozenset(found)
+    return frozenset(ids)
 
 
 def _broken_step(recipe: Recipe, before: PlanState) -> str:
@@ -260,8 +260,8 @@ def _again(
 
 
 def _is_argument(element: Lookup, eid: int, step: str) -> bool:
-    found = element(eid)
-    origin = found.origin if found is not None else None
+    argument = element(eid)
+    origin = argument.origin if argument is not None else None
     return origin is not None and origin.step == step and not origin.call
 
 

@@ -79,9 +79,9 @@ def _calls(step: Step, run: StepRun) -> Iterator[Wait]:
             text += f" after {call.problem.kind}: {call.problem.message}"
         if len(resting) > 1:
             text += f" (the first of {len(resting)} calls to be tried again)"
-        given = tuple(dict.fromkeys(eid for _, one in resting for eid in _given_to(one)))
+        eids = tuple(dict.fromkeys(eid for _, one in resting for eid in _given_to(one)))
         after = call.problem.kind if call.problem is not None else ""
-        yield Wait(step.id, "try", text, until=until, given=given, after=after)
+        yield Wait(step.id, "try", text, until=until, given=eids, after=after)
 
 
 def _given_to(call: CallRun) -> tuple[int, ...]:

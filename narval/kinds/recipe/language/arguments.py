@@ -106,9 +106,9 @@ def _variables(
     if inner and (text := node.attributes.get(FOREACH, "")).lstrip().startswith("$"):
         repeat = REPEAT.fullmatch(text)
         if repeat is None:
-            found = f'such as "$item in $order/item", found {text!r}'
+            example = f'such as "$item in $order/item", found {text!r}'
             reading.fault_at(
-                node.place(FOREACH), f"{FOREACH}: expected a name and the elements that it is for, {found}"
+                node.place(FOREACH), f"{FOREACH}: expected a name and the elements that it is for, {example}"
             )
         else:
             name, within = repeat[1], own | {repeat[1]}
@@ -274,9 +274,9 @@ def slips_of(step: Entry) -> dict[str, tuple[Slip, ...]]:
     arguments = next(step.of("arguments"), None)
     nodes = arguments.node.children if arguments is not None else ()
     return {
-        local_name(node.tag) or "": found
+        local_name(node.tag) or "": slips
         for node in nodes
-        if (found := (*_among_instructions(node), *_of_parts(node), *_of_answer(node)))
+        if (slips := (*_among_instructions(node), *_of_parts(node), *_of_answer(node)))
     }
 
 

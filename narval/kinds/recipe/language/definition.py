@@ -196,10 +196,10 @@ def link(steps: Mapping[str, Step], transitions: Mapping[str, Transition]) -> No
         step.sole = _sole(step)
     for transition in transitions.values():
         used = (condition.condition.variables for condition in transition.conditions)
-        transition.names = tuple(given.name for given in transition.conditions if given.name)
+        transition.names = tuple(each.name for each in transition.conditions if each.name)
         transition.inner_names = frozenset(transition.names) & frozenset[str]().union(*used)
         transition.plain = not transition.inner_names and not any(
-            given.listed or given.absent for given in transition.conditions
+            each.listed or each.absent for each in transition.conditions
         )
         rivals = {rival.id: rival for source in transition.ins for rival in source.step.outs}
         transition.rivals = in_order(rivals.values())

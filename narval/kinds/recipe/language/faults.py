@@ -258,26 +258,28 @@ def check_inputs(
 def _check_transition(reading: Reading, patterns: Patterns, entry: Entry, steps: Mapping[str, Step]) -> None:
     """Record names that are taken, and uses of a name by its own condition or an earlier one."""
     conditions = list(entry.of("condition"))
-    given: dict[str, int] = {}
+    place_of: dict[str, int] = {}
     for at, condition in enumerate(conditions):
         name = condition.get("as")
         if name in steps or name in RESERVED:
             what = "the id of a step" if name in steps else f"what ${name} is for"
             reading.fault(condition, f"as: expected a name of its own, found {name!r}, {what}", "as")
-        elif name in given:
+        elif name in place_of:
             reading.fault(
                 condition, f"as: another condition here is {name!r} already; take another name", "as"
             )
         elif name is not None:
-            given[name] = at
+            place_of[name] = at
     for at, condition in enumerate(conditions):
         for pattern, locate, within in patterns.read:
             if within is not condition:
                 continue
-            for name in sorted(pattern.variables & given.keys()):
+            for name in sorted(pattern.variables & place_of.keys()):
                 place = locate(patterns.offset(pattern, name))
-                if given[name] >= at:
-                    why = f"${name} is the element of {'this' if given[name] == at else 'a later'} condition"
+                if place_of[name] >= at:
+                    why = (
+                        f"${name} is the element of {'this' if place_of[name] == at else 'a later'} condition"
+                    )
                     reading.fault_at(place, f"{why}; a name may be used only in later conditions")
                 elif "for" in condition.written:
                     why = f"for: what fits depends on ${name}, so it cannot be said since when something does"

@@ -36,8 +36,8 @@ def flow(recipe: Recipe, library: Library) -> Flow:
     """The flow of elements through a recipe."""
     waits = [wait for way in recipe.transitions.values() for wait in way.conditions if not wait.absent]
     until = [step.until for step in recipe.steps.values() if step.until is not None]
-    found = (wait.condition for wait in waits)
-    holds = [origin for condition in (*found, *until) for origin in _found(recipe, condition)]
+    conditions = (wait.condition for wait in waits)
+    holds = [origin for condition in (*conditions, *until) for origin in _found(recipe, condition)]
     return Flow(
         tuple(_Steps(recipe, library).call(step) for step in recipe.steps.values()),
         tuple(dict.fromkeys(holds)),

@@ -79,11 +79,11 @@ def sentences(recipe: Recipe, library: Library) -> Iterator[Sentence]:
             f"If something that it relied on is withdrawn, {_THEN[recipe.on_withdraw]}", recipe.line
         )
     yield Sentence(f"Its first step is {quoted(recipe.start.id)}.", recipe.start.line)
-    told: set[str] = set()
+    step_ids: set[str] = set()
     for step in steps:
-        told.add(step.id)
+        step_ids.add(step.id)
         yield from _of_step(step, library)
-        yield from _ways(recipe, step, told)
+        yield from _ways(recipe, step, step_ids)
     yield from _errors(recipe)
     yield from _outside(recipe, steps, library)
 
@@ -128,17 +128,17 @@ LONGEST = 200
 
 def _opening(way: Transition) -> str:
     """The clause for what a way waits for; "" if it waits for nothing."""
-    given = listed(presence(one.condition, absent=one.absent, several=one.listed) for one in way.conditions)
+    phrases = listed(presence(one.condition, absent=one.absent, several=one.listed) for one in way.conditions)
     when = dates(way.times, way.appointments) if _dated(way) else ""
     if when and way.conditions:
         return ""
-    return when or (f"when {given}" if way.conditions else "")
+    return when or (f"when {phrases}" if way.conditions else "")
 
 
 def _passes(step: Step, library: Library) -> bool:
     """True for a step that does nothing: its target is pure, takes nothing and gives nothing."""
-    found = target_of(step.kind, step.target, step.agent, library) if step.sending is None else None
-    return getattr(found, "prototype", None) == EMPTY and getattr(found, "pure", False)
+    target = target_of(step.kind, step.target, step.agent, library) if step.sending is None else None
+    return getattr(target, "prototype", None) == EMPTY and getattr(target, "pure", False)
 
 
 def _in_order(recipe: Recipe) -> Iterator[Step]:
@@ -157,12 +157,12 @@ def _in_order(recipe: Recipe) -> Iterator[Step]:
 
 
 def _of_step(step: Step, library: Library) -> Iterator[Sentence]:
-    found = target_of(step.kind, step.target, step.agent, library) if step.sending is None else None
-    prototype = getattr(found, "prototype", None)
+    target = target_of(step.kind, step.target, step.agent, library) if step.sending is None else None
+    prototype = getattr(target, "prototype", None)
     if _passes(step, library):
         yield Sentence(f"{quoted(step.id)} does nothing ({step.target}).", step.line)
     else:
-        does = _sends(step) if step.sending is not None else call(step.kind, step.target, step.agent, found)
+        does = _sends(step) if step.sending is not None else call(step.kind, step.target, step.agent, target)
         yield Sentence(f"{quoted(step.id)} {does}.", step.line)
     for text in _details(step, library):
         yield Sentence(text, step.line, depth=1)
@@ -170,7 +170,7 @@ def _of_step(step: Step, library: Library) -> Iterator[Sentence]:
         yield Sentence(text, step.line, depth=1 + deeper)
     for text in (
         *limits(step.timeout, step.retries, step.backoff, agent=step.agent),
-        *after_a_crash(step.on_restart, found.tool if isinstance(found, Action) else None),
+        *after_a_crash(step.on_restart, target.tool if isinstance(target, Action) else None),
     ):
         yield Sentence(text, step.line, depth=1)
 
@@ -229,7 +229,7 @@ def _taking(step: Step, prototype: Prototype | None) -> Iterator[tuple[str, int]
 # --- ways on ----------------------------------------------------------------------------------------------
 
 
-def _ways(recipe: Recipe, step: Step, told: set[str]) -> Iterator[Sentence]:
+def _ways(recipe: Recipe, step: Step, step_ids: set[str]) -> Iterator[Sentence]:
     """The ways on from a step; one that leaves several steps is described with the last of them."""
     if step is recipe.end:
         yield Sentence("With its end the run has ended well.", step.line, depth=1)
@@ -239,7 +239,7 @@ def _ways(recipe: Recipe, step: Step, told: set[str]) -> Iterator[Sentence]:
         yield Sentence(_CHOICE, step.line, depth=1)
         depth = 2
     for transition in ways:
-        if all(source in told for source in transition.sources):
+        if all(source in step_ids for source in transition.sources):
             yield from _way(transition, step, len(ways) > 1, depth)
         else:
             others = [source for source in transition.sources if source != step.id]
@@ -286,13 +286,13 @@ def _waits(transition: Transition, step: Step) -> Iterator[str]:
     yield from map(_condition, transition.conditions)
 
 
-def _condition(given: TransitionCondition) -> str:
-    text = presence(given.condition, absent=given.absent, several=given.listed)
-    if given.use:
+def _condition(condition: TransitionCondition) -> str:
+    text = presence(condition.condition, absent=condition.absent, several=condition.listed)
+    if condition.use:
         text += ", which no run has taken here before"
-    if given.lasting is not None:
-        text += f", and this has been so for {length(given.lasting)}"
-    return text + (f" (called {quoted(given.name)} from then on)" if given.name else "")
+    if condition.lasting is not None:
+        text += f", and this has been so for {length(condition.lasting)}"
+    return text + (f" (called {quoted(condition.name)} from then on)" if condition.name else "")
 
 
 # --- at the end -------------------------------------------------------------------------------------------
@@ -309,8 +309,8 @@ def _outside(recipe: Recipe, steps: list[Step], library: Library) -> Iterator[Se
     """The recipe's own acts outside the home."""
     acting: dict[str, list[str]] = {}
     for step in steps:
-        found = target_of(step.kind, step.target, step.agent, library) if step.sending is None else None
-        if acts_outside(found):
+        called = target_of(step.kind, step.target, step.agent, library) if step.sending is None else None
+        if acts_outside(called):
             acting.setdefault(step.target, []).append(step.id)
     if acting:
         parts = (f"{target} (in {names(ids)})" for target, ids in acting.items())

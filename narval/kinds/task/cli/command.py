@@ -44,7 +44,7 @@ def task(session: Session, page: Page, follow: bool) -> None:
         _follow(session)
         return
     rows = page.ask(session, "tasks")
-    page.give(session, rows, lambda shown: listing(TASKS, shown, "no task is at work"))
+    page.give(session, rows, lambda tasks: listing(TASKS, tasks, "no task is at work"))
 
 
 def _follow(session: Session) -> None:
@@ -52,8 +52,8 @@ def _follow(session: Session) -> None:
 
     def news(connection: Connection, wait: float) -> list[Row]:
         nonlocal before
-        known = [[row["eid"], row["state"], row["object"]] for row in before.values()]
-        rows = {row["eid"]: row for row in connection.ask("tasks", known=known, wait=wait)}
+        states = [[row["eid"], row["state"], row["object"]] for row in before.values()]
+        rows = {row["eid"]: row for row in connection.ask("tasks", known=states, wait=wait)}
         moved = [row for eid, row in rows.items() if _has_moved(before.get(eid), row)]
         gone = [row for eid, row in before.items() if eid not in rows]
         before = rows
@@ -138,7 +138,7 @@ def move(session: Session, run: int, state: str) -> None:
     """
     item = _item_of(session.ask("tasks"), run)
     answer = {"task": run, **session.ask("move", item=item, state=state)}
-    session.give(answer, lambda found: click.echo(clean(f"task {run} goes to {found['to']}")))
+    session.give(answer, lambda moved: click.echo(clean(f"task {run} goes to {moved['to']}")))
 
 
 @asking(
@@ -185,7 +185,7 @@ def events(session: Session, name: str | None, object: int | None, page: Page) -
     has a line for each. Its window is open, or shut until the next moment.
     """
     rows = page.ask(session, "task_events", name=name, object=object)
-    page.give(session, rows, lambda found: listing(EVENTS, found, "no event waits"))
+    page.give(session, rows, lambda waiting: listing(EVENTS, waiting, "no event waits"))
 
 
 @command("queue", example="narval task queue bank.scan --limit 10")
@@ -219,17 +219,17 @@ def where(answer: Row) -> None:
     _place(answer)
 
 
-def _place(found: Row, depth: int = 0) -> None:
-    now = f" (now {found['now']})" if found["now"] != found["object"] else ""
-    task = f" (task {found['task']})" if found["task"] else ""
-    since = f" since {moment_in_zone(found['since'])}" if found["since"] else ""
-    why = f": {found['why']}" if found["why"] else ""
-    place = "in parts" if found["parts"] and found["where"] == "parts" else found["where"]
-    click.echo("  " * depth + clean(f"object {found['object']}{now} is {place}{task}{since}{why}"))
-    for part in found["parts"]:
+def _place(row: Row, depth: int = 0) -> None:
+    now = f" (now {row['now']})" if row["now"] != row["object"] else ""
+    task = f" (task {row['task']})" if row["task"] else ""
+    since = f" since {moment_in_zone(row['since'])}" if row["since"] else ""
+    why = f": {row['why']}" if row["why"] else ""
+    place = "in parts" if row["parts"] and row["where"] == "parts" else row["where"]
+    click.echo("  " * depth + clean(f"object {row['object']}{now} is {place}{task}{since}{why}"))
+    for part in row["parts"]:
         _place(part, depth + 1)
     if not depth:
-        click.echo(f"its case is {found['case']}")
+        click.echo(f"its case is {row['case']}")
 
 
 @asking("passed", "task_passed", example="narval task passed 31")
@@ -313,9 +313,10 @@ def log(session: Session, object: int | None, name: str | None, most: int | None
     results of conditions and actions. The newest are shown, in order.
     """
     rows = session.ask("task_log", object=object, name=name, limit=most, before=before)
-    shown = rows if most is None else rows[::-1]
+    ordered = rows if most is None else rows[::-1]
     session.give(
-        shown, lambda found: click.echo("\n".join(map(record, found)) if found else "nothing is logged")
+        ordered,
+        lambda records: click.echo("\n".join(map(record, records)) if records else "nothing is logged"),
     )
     if len(rows) == most and not session.as_json:
         click.echo(f"{most} shown; those before: --before {rows[-1]['seq']}", err=True)

@@ -46,8 +46,8 @@ def _needed(handle: str) -> str:
 def _handle_option(check: Callable[[str], str]) -> Callable[..., Any]:
     """The option --task: the given handle, or that of the environment."""
 
-    def handle(_context: click.Context, _option: click.Parameter, given: str) -> str:
-        return check(given or handle_in(os.environ))
+    def handle(_context: click.Context, _option: click.Parameter, handle_text: str) -> str:
+        return check(handle_text or handle_in(os.environ))
 
     return click.option(
         "--task", metavar="HANDLE", default="", callback=handle, help=f"The handle, rather than {TASK}."
@@ -74,7 +74,7 @@ def put(session: Session, name: str, files: tuple[BinaryIO, ...]) -> None:
     documents = documents_of(files)
     with naming(files, documents):
         answer = session.ask("task_put", name=name, elements=documents)
-    session.give(answer, lambda found: click.echo("\n".join(str(row["case"]) for row in found["cases"])))
+    session.give(answer, lambda put_in: click.echo("\n".join(str(row["case"]) for row in put_in["cases"])))
 
 
 _INIT = """\
@@ -100,7 +100,7 @@ def init(session: Session, name: str, role: str, lease: float | None) -> None:
     """
     limits = {} if lease is None else {"lease": lease}
     answer = session.ask("task_init", name=name, role=role, **limits)
-    session.give(answer, lambda found: click.echo(found["task"]))
+    session.give(answer, lambda begun: click.echo(begun["task"]))
 
 
 @command(
@@ -123,7 +123,7 @@ def get(context: click.Context, /, session: Session, task: str, timeout: float |
             left = None if left is None else left - wait
             if answer["object"] is not None or (left is not None and left <= 0):
                 break
-    session.give(answer, lambda found: click.echo(xml_text(found["xml"])) if found["object"] else None)
+    session.give(answer, lambda taken: click.echo(xml_text(taken["xml"])) if taken["object"] else None)
     if answer["object"] is None:
         if not session.as_json:
             click.echo("no object has come", err=True)
@@ -237,9 +237,9 @@ def wait(
     An earlier event counts if no wait has taken it yet. Prints the parameters, one a line, or with --end the
     result. The exit status is 1 if none has come within --timeout.
     """
-    found = session.ask("task_wait", task=task, event=event, end=end, timeout=timeout, wait=FOR_GOOD)
-    session.give(found, _heard)
-    if found["timed_out"] or found["event"] is None:
+    heard = session.ask("task_wait", task=task, event=event, end=end, timeout=timeout, wait=FOR_GOOD)
+    session.give(heard, _heard)
+    if heard["timed_out"] or heard["event"] is None:
         context.exit(NOT_WELL)
 
 

@@ -32,8 +32,8 @@ class InstanceDecision(Decision[TaskDefinition, InstanceState, TaskChange], kw_o
         if frame.kind == "action":
             rule = self.rule(frame)
             return rule.action if rule is not None else ()
-        found = definition.states[frame.state]
-        return found.on_leaving if frame.kind == "leaving" else found.on_assert
+        task_state = definition.states[frame.state]
+        return task_state.on_leaving if frame.kind == "leaving" else task_state.on_assert
 
     def rule(self, frame: ScriptFrame) -> Rule | None:
         """The rule whose action a script is; None for other scripts."""
@@ -43,23 +43,23 @@ class InstanceDecision(Decision[TaskDefinition, InstanceState, TaskChange], kw_o
     def task(self, name: str) -> TaskDefinition:
         """The type with a name, sought in the group first, then as a full name. Raises ScriptFault."""
         for full in (f"{self.definition.group}.{name}", name):
-            found = self.view.definition(self.definition.kind, full)
-            if found is not None and found.full_name == full:
-                assert isinstance(found, TaskDefinition), found
-                return found
+            definition = self.view.definition(self.definition.kind, full)
+            if definition is not None and definition.full_name == full:
+                assert isinstance(definition, TaskDefinition), definition
+                return definition
         raise ScriptFault("unknown-target", f"expected a task type, found no {name}")
 
     def named(self, state: str) -> str:
         """The name of a state that may be given by its number."""
-        for name, found in self.definition.states.items():
-            if found.number == state:
+        for name, task_state in self.definition.states.items():
+            if task_state.number == state:
                 return name
         return state
 
     def has_rules(self, state: str) -> bool:
         """True if a state has rules for events."""
-        found = self.definition.states.get(state)
-        return found is not None and bool(found.rules)
+        task_state = self.definition.states.get(state)
+        return task_state is not None and bool(task_state.rules)
 
     # --- calls ----------------------------------------------------------------------------------------
 
@@ -131,12 +131,12 @@ class InstanceDecision(Decision[TaskDefinition, InstanceState, TaskChange], kw_o
         if assigned.missing:
             missing = ", ".join(assigned.missing)
             raise ScriptFault("input-missing", f"{target.full_name}: nothing in memory fits {missing}")
-        given = tuple((slot.id, eids) for slot in prototype.inputs if (eids := assigned.given.get(slot.id)))
+        inputs = tuple((slot.id, eids) for slot in prototype.inputs if (eids := assigned.given.get(slot.id)))
         outdating = {slot.id for slot in prototype.inputs if slot.outdates}
-        reserved = tuple(eid for name, eids in given if name in outdating for eid in eids)
-        for name, eids in given:
+        reserved = tuple(eid for name, eids in inputs if name in outdating for eid in eids)
+        for name, eids in inputs:
             self.use_input(None, name in outdating, eids)
-        return given, reserved
+        return inputs, reserved
 
     def call_program(self, identifier: str, words: tuple[str, ...], values: dict[str, str], eid: int) -> None:
         """Call a program with the object on its standard input, and the run and values in its environment."""

@@ -86,8 +86,8 @@ def fail(decision: InstanceDecision, error: int) -> None:
 
 
 def _started(decision: InstanceDecision, event: Started) -> None:
-    told = event.environment
-    program = told.get("program") == "yes"
+    environment = event.environment
+    program = environment.get("program") == "yes"
     joins = event.caller is None and not decision.definition.is_global
     decision.change(
         InstanceBegan(
@@ -95,18 +95,18 @@ def _started(decision: InstanceDecision, event: Started) -> None:
             event.elements,
             event.caller,
             event.attempt,
-            user=told.get("user") or event.by,
-            role=told.get("role", ""),
-            handle=told.get("handle", ""),
+            user=environment.get("user") or event.by,
+            role=environment.get("role", ""),
+            handle=environment.get("handle", ""),
             program=program,
             joined=joins,
-            compensates=told.get("compensates", ""),
-            lease=float(told.get("lease") or LEASE) if program else 0.0,
+            compensates=environment.get("compensates", ""),
+            lease=float(environment.get("lease") or LEASE) if program else 0.0,
         )
     )
     decision.add_to_context(event.elements)
     if decision.definition.rule is not None:
-        _begin_global(decision, told)
+        _begin_global(decision, environment)
     elif joins:
         signals.join(decision)
         if program:
@@ -114,17 +114,17 @@ def _started(decision: InstanceDecision, event: Started) -> None:
         else:
             life.take(decision)
     else:
-        given = told.get("object", "")
-        eid = int(given) if given.isdecimal() else next(iter(event.elements), 0)
-        case = told.get("case", "")
-        life.begin(decision, eid, int(case) if case.isdecimal() else 0, told.get("exception", ""))
+        object_text = environment.get("object", "")
+        eid = int(object_text) if object_text.isdecimal() else next(iter(event.elements), 0)
+        case = environment.get("case", "")
+        life.begin(decision, eid, int(case) if case.isdecimal() else 0, environment.get("exception", ""))
 
 
-def _begin_global(decision: InstanceDecision, told: dict[str, str]) -> None:
+def _begin_global(decision: InstanceDecision, environment: dict[str, str]) -> None:
     """Run the action of a global event (K41)."""
     rule = decision.definition.rule
     assert rule is not None, decision.definition
-    parameters = msgspec.json.decode(told.get("parameters") or "{}", type=dict[str, str])
+    parameters = msgspec.json.decode(environment.get("parameters") or "{}", type=dict[str, str])
     decision.change(ScriptBegan(ScriptFrame("action", "", event=rule.event, parameters=parameters)))
 
 

@@ -35,7 +35,7 @@ _CALLS = {
 def render(definition: TaskDefinition, state: InstanceState, context: Iterable[int]) -> bytes:
     """The `task` element: the state that others may see, and the object (K26, K61)."""
     root = etree.Element("task", name=definition.full_name, state=state.status)
-    told: dict[str, Any] = {
+    values: dict[str, Any] = {
         "at": state.exposed,
         "object": state.object,
         "case": state.case,
@@ -44,7 +44,7 @@ def render(definition: TaskDefinition, state: InstanceState, context: Iterable[i
         "compensates": state.compensates,
         "program": "yes" if state.program else "",
     }
-    for name, value in told.items():
+    for name, value in values.items():
         if value:
             root.set(name, str(value))
     if state.asks and state.stage == "busy":
@@ -75,19 +75,19 @@ def waiting_for(
         return
     if state.program:
         yield Wait(where, "signal", "by its program what comes next", until=state.lease_until)
-    found = definition.states.get(state.state)
-    if state.stage == "busy" and not state.entering and found is not None:
-        yield from _ways_on(found)
+    task_state = definition.states.get(state.state)
+    if state.stage == "busy" and not state.entering and task_state is not None:
+        yield from _ways_on(task_state)
 
 
-def _ways_on(found: TaskState) -> Iterator[Wait]:
-    for rule in found.rules:
-        yield Wait(found.name, "signal", clipped(rule_text(rule), LONGEST_RULE))
-    if found.edges:
-        edges = ", ".join(f"{event} to {target}" for event, target in found.edges.items())
-        yield Wait(found.name, "signal", f"to move along an edge: {edges}")
-    if not found.rules and not found.edges:
-        yield Wait(found.name, "person", "to be finished by force: no edge or event leads on")
+def _ways_on(task_state: TaskState) -> Iterator[Wait]:
+    for rule in task_state.rules:
+        yield Wait(task_state.name, "signal", clipped(rule_text(rule), LONGEST_RULE))
+    if task_state.edges:
+        edges = ", ".join(f"{event} to {target}" for event, target in task_state.edges.items())
+        yield Wait(task_state.name, "signal", f"to move along an edge: {edges}")
+    if not task_state.rules and not task_state.edges:
+        yield Wait(task_state.name, "person", "to be finished by force: no edge or event leads on")
 
 
 def _asked(definition: TaskDefinition) -> str:
@@ -101,12 +101,12 @@ def parts(definition: TaskDefinition, state: InstanceState) -> dict[str, list[di
         {
             "id": name,
             "state": "here" if state.state == name else "entering" if state.entering == name else "open",
-            "exposed": found.exposed,
+            "exposed": task_state.exposed,
             "since": state.since if state.state == name else None,
-            "edges": dict(found.edges),
-            "rules": [rule_text(rule) for rule in found.rules],
+            "edges": dict(task_state.edges),
+            "rules": [rule_text(rule) for rule in task_state.rules],
         }
-        for name, found in definition.states.items()
+        for name, task_state in definition.states.items()
     ]
     scripts = [
         {
@@ -123,8 +123,8 @@ def explain(definition: TaskDefinition, state: InstanceState, identifier: str | 
     """Explain where the instance is, or one of its states; None if there is nothing to say."""
     if identifier is None:
         return _reason(state)
-    found = definition.states.get(identifier)
-    if found is None:
+    task_state = definition.states.get(identifier)
+    if task_state is None:
         return None
     if state.entering == identifier:
         return f"its ASSERT code runs; until that has ended it is in state {state.state or '(none)'}"

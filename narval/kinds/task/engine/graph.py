@@ -16,26 +16,28 @@ LONGEST_LABEL = 60
 def graph(definition: TaskDefinition, state: InstanceState) -> Graph:
     """The states with their rules, and the edges, without predefined states that no edge leads to."""
     used = {definition.initial, state.state}
-    used.update(target for found in definition.states.values() for target in found.edges.values())
-    used.update(name for name, found in definition.states.items() if found.edges or found.rules)
-    states = [found for name, found in definition.states.items() if name in used]
-    nodes = [_node(definition, state, found) for found in states]
+    used.update(target for task_state in definition.states.values() for target in task_state.edges.values())
+    used.update(
+        name for name, task_state in definition.states.items() if task_state.edges or task_state.rules
+    )
+    states = [task_state for name, task_state in definition.states.items() if name in used]
+    nodes = [_node(definition, state, task_state) for task_state in states]
     edges = [
-        GraphEdge(found.name, target, "plain", event)
-        for found in states
-        for event, target in found.edges.items()
+        GraphEdge(task_state.name, target, "plain", event)
+        for task_state in states
+        for event, target in task_state.edges.items()
     ]
     return Graph(definition.full_name, (*nodes, *edges))
 
 
-def _node(definition: TaskDefinition, state: InstanceState, found: TaskState) -> GraphNode:
-    is_here = found.name == state.state
-    rules = [rule_text(rule) for rule in found.rules]
-    label = [found.name, *([] if found.exposed else ["internal"])]
+def _node(definition: TaskDefinition, state: InstanceState, task_state: TaskState) -> GraphNode:
+    is_here = task_state.name == state.state
+    rules = [rule_text(rule) for rule in task_state.rules]
+    label = [task_state.name, *([] if task_state.exposed else ["internal"])]
     label += [clipped(text, LONGEST_LABEL) for text in rules]
-    shape: NodeShape = "final" if definition.is_terminal(found.name) else "box"
+    shape: NodeShape = "final" if definition.is_terminal(task_state.name) else "box"
     return GraphNode(
-        found.name,
+        task_state.name,
         tuple(label),
         "here" if is_here else "open",
         shape,

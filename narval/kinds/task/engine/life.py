@@ -117,11 +117,11 @@ def _begin_code(decision: InstanceDecision) -> bool:
     near = tuple(eids for eids in ((state.object,) * bool(state.object), state.first) if eids)
     call = decision.identifier()
     if definition.code is not None:
-        found = definition.worked_by(decision.view.definition)
-        if found is None:
+        worked_by = definition.worked_by(decision.view.definition)
+        if worked_by is None:
             why = f"TASK CODE names {definition.code[1]}, and no such definition is loaded"
             raise ScriptFault("unknown-target", why)
-        kind, name = found.kind, definition.code[1]
+        kind, name = worked_by.kind, definition.code[1]
         if kind in scripts.WITH_PROTOTYPE:
             reserved = decision.call_action(call, kind, name, near)
             decision.change(changes.CodeBegan(call, reserved))
@@ -149,7 +149,7 @@ def code_back(decision: InstanceDecision, event: Returned, reserved: tuple[int, 
     decision.change(changes.CodeOver(event.at, eids))
     if target[0] == ASKING:
         answers = [decision.view.element(eid) for eid in event.eids]
-        outcome = next((found.attributes.get("outcome", "") for found in answers if found is not None), "")
+        outcome = next((answer.attributes.get("outcome", "") for answer in answers if answer is not None), "")
         ends = (name for name in definition.states if definition.is_terminal(name))
         state = next((name for name in ends if outcome_of(name) == outcome), "")
         if not state:

@@ -27,8 +27,8 @@ MOST_SCRIPTS = 100
 def move(decision: InstanceDecision, target: str) -> None:
     """Leave the state for another, along an edge. Raises ScriptFault if there is none."""
     state = decision.state.place
-    found = decision.definition.states.get(state)
-    edges = set(found.edges.values()) if found is not None else set()
+    task_state = decision.definition.states.get(state)
+    edges = set(task_state.edges.values()) if task_state is not None else set()
     target = decision.named(target)
     if target not in edges:
         there = ", ".join(sorted(edges)) or "none"
@@ -38,7 +38,7 @@ def move(decision: InstanceDecision, target: str) -> None:
         raise ScriptFault("endless", "scripts assert states again and again, and there is no end of it")
     if decision.state.entering:  # its ASSERT code asserts another state: the rest of it does not run
         entered(decision)
-    if found is not None and found.on_leaving:
+    if task_state is not None and task_state.on_leaving:
         decision.change(changes.ScriptBegan(ScriptFrame("leaving", state, target)))
     else:
         enter(decision, target)
@@ -50,8 +50,8 @@ def enter(decision: InstanceDecision, target: str, why: str = "", error: int | N
     is_terminal = definition.is_terminal(target)
     if is_terminal or why:
         drop_scripts(decision, why)
-    found = definition.states.get(target)
-    if found is not None and found.on_assert:
+    task_state = definition.states.get(target)
+    if task_state is not None and task_state.on_assert:
         decision.change(changes.EntryBegan(decision.event.at, target, is_terminal, why, error))
         decision.change(changes.ScriptBegan(ScriptFrame("assert", target)))
     else:
@@ -66,8 +66,8 @@ def entered(decision: InstanceDecision, target: str = "", why: str = "", error: 
     """
     definition, state = decision.definition, decision.state
     target, before = target or state.entering, state.state
-    found, is_terminal = definition.states.get(target), definition.is_terminal(target)
-    exposed = found is None or found.exposed
+    task_state, is_terminal = definition.states.get(target), definition.is_terminal(target)
+    exposed = task_state is None or task_state.exposed
     decision.change(
         changes.StateEntered(decision.event.at, target, state.object, is_terminal, exposed, why, error)
     )
@@ -119,12 +119,12 @@ def answer_act(decision: InstanceDecision, frame: ScriptFrame, why: str = "") ->
     """
     state = decision.state
     routes = tuple(route for route in state.routes if route.object == frame.carried and frame.carried)
-    kept = frame.adopted or bool(routes and not why)
+    is_kept = frame.adopted or bool(routes and not why)
     if routes:
         if frame.case and not why:
             tell_routes(decision, frame.case, routes, frame.carried)
         decision.change(changes.RoutesSent(frame.carried))
-    value: dict[str, Plain] = {"result": "failed" if why else "done", "why": why, "kept": kept}
+    value: dict[str, Plain] = {"result": "failed" if why else "done", "why": why, "kept": is_kept}
     decision.ask(commands.Answer(frame.signal, value))
 
 
@@ -197,9 +197,9 @@ def begin_end(
     if gives_back is not None and is_here:
         roll_back(decision)
     is_there = is_here and not state.compensates
-    for signal, kept in tuple(state.line.items()):
+    for signal, kept_signal in tuple(state.line.items()):
         decision.change(changes.SignalLeft(signal))
-        if kept.name == "act":
+        if kept_signal.name == "act":
             decision.ask(commands.Answer(signal, {"state": False}))
         else:
             decision.turn_down(signal, "over", f"instance {state.eid} ends: {outcome}")
@@ -221,13 +221,13 @@ def end(decision: InstanceDecision) -> bool:
         decision.command(commands.CancelTimer(state.wake))
     outcome, error = state.outcome, state.error
     decision.change(changes.InstanceOver(decision.event.at, outcome))
-    given: tuple[int, ...] = ()
+    eids: tuple[int, ...] = ()
     if state.object and not state.gives_back:
-        given = (state.object, *state.produced)
+        eids = (state.object, *state.produced)
     elif state.given and not state.object:
-        given = (state.given,)  # it was given away, so the server must not take it back
+        eids = (state.given,)  # it was given away, so the server must not take it back
     failed = state.PHASES[outcome] == "failed" and error is not None
-    decision.report_end((error,) if failed and error is not None else given)
+    decision.report_end((error,) if failed and error is not None else eids)
     return True
 
 
@@ -236,8 +236,8 @@ def _leave(decision: InstanceDecision) -> None:
     state = decision.state
     eid = state.object if state.gives_back else 0
     if eid or state.joined:
-        told: dict[str, Plain] = {"instance": state.eid, "object": eid, "front": bool(eid)}
-        decision.tell("down", told, (eid,) if eid else (), purpose="down")
+        arguments: dict[str, Plain] = {"instance": state.eid, "object": eid, "front": bool(eid)}
+        decision.tell("down", arguments, (eid,) if eid else (), purpose="down")
     decision.change(changes.ServerLeft(eid))
 
 

@@ -139,12 +139,12 @@ def route(decision: InstanceDecision, frame: ScriptFrame, statement: Perform, va
     """Route the object that the action's event carried, else the work object. A second argument selects one
     part of it, or with "*" every part. Raises ScriptFault.
     """
-    target, state, given = decision.task(name_of(first(statement))), decision.state, statement.arguments
+    target, state, arguments = decision.task(name_of(first(statement))), decision.state, statement.arguments
     eid = frame.carried if frame.kind == "action" and frame.carried != state.object else 0
     values.tree(eid or state.object)
     parts = [0]
-    if len(given) > 1:
-        text, count = values.text(given[1]), 0 if eid else len(state.pieces)
+    if len(arguments) > 1:
+        text, count = values.text(arguments[1]), 0 if eid else len(state.pieces)
         parts = [*range(1, count + 1)] if text == "*" else [int(text) if text.isdecimal() else 0]
         if not parts or not 1 <= parts[0] <= count:
             raise ScriptFault("no-part", f"the object has {count} parts, and none that is {text!r:.80}")
@@ -156,24 +156,24 @@ def divide(decision: InstanceDecision, statement: Perform, values: Values) -> No
     """Split the object into what an XPath selects in it, or copy it. Raises ScriptFault."""
     operand, eid = first(statement), decision.state.object
     root, text = values.tree(eid), values.text(operand)
-    found: list[bytes] = []
+    pieces: list[bytes] = []
     try:
         if statement.name == "split":
             selected = root.xpath(text)
             nodes = selected if isinstance(selected, list) else []
-            found = [canonical(node) for node in nodes if hasattr(node, "tag")]
+            pieces = [canonical(node) for node in nodes if hasattr(node, "tag")]
         else:
             count = int(text) if text.isdecimal() else 0
             if not 1 <= count <= MOST_COPIES:
                 raise ScriptFault(
                     "bad-argument", f"copy: expected 1 to {MOST_COPIES} copies, got {text!r:.80}"
                 )
-            found = [canonical(root)] * count
+            pieces = [canonical(root)] * count
     except (ElementError, etree.LxmlError) as error:
         raise ScriptFault("bad-argument", f"{statement.name}: {error}") from None
-    if not found:
+    if not pieces:
         raise ScriptFault("no-part", f"split: {text} selects no element of the object")
-    decision.change(changes.PiecesMade(_made_of(decision, eid, found)))
+    decision.change(changes.PiecesMade(_made_of(decision, eid, pieces)))
 
 
 def alter(decision: InstanceDecision, statement: Perform, values: Values) -> None:
@@ -220,13 +220,13 @@ def raise_it(decision: InstanceDecision, statement: Perform, values: Values) -> 
     """Raise an event at another type, or a global one. The bare argument `object` hands the object over
     (K39). Raises ScriptFault.
     """
-    given = statement.arguments
+    words = statement.arguments
     target = decision.task(name_of(first(statement)))
-    event = name_of(given[1]) if len(given) > 1 else target.rule.event if target.rule is not None else ""
+    event = name_of(words[1]) if len(words) > 1 else target.rule.event if target.rule is not None else ""
     if not event:
-        raise ScriptFault("no-edge", f"state {decision.state.place} has no edge {name_of(given[0])}")
-    parameters: list[Plain] = [values.text(operand) for operand in given[2:] if not is_object(operand)]
-    carries = any(is_object(operand) for operand in given[2:])
+        raise ScriptFault("no-edge", f"state {decision.state.place} has no edge {name_of(words[0])}")
+    parameters: list[Plain] = [values.text(operand) for operand in words[2:] if not is_object(operand)]
+    carries = any(is_object(operand) for operand in words[2:])
     if carries:
         values.tree(decision.state.object)
     return raise_event(decision, target.full_name, event, parameters, carries=carries, purpose="script")
@@ -248,10 +248,10 @@ def raise_event(
     """
     state = decision.state
     eid, case = (state.object, state.case) if carries else (0, 0)
-    told: dict[str, Plain] = {"event": event, "parameters": parameters, "object": eid, "case": case}
-    told |= {"raiser": state.eid, "mode": "", "users": [], "roles": [], **more}
+    arguments: dict[str, Plain] = {"event": event, "parameters": parameters, "object": eid, "case": case}
+    arguments |= {"raiser": state.eid, "mode": "", "users": [], "roles": [], **more}
     along = (eid,) if eid else ()
-    call = decision.tell("raise", told, along, name=target, purpose=purpose, answers=answers)
+    call = decision.tell("raise", arguments, along, name=target, purpose=purpose, answers=answers)
     if eid:
         _replace(decision, eid, 0)
         tell_moved(decision, case, eid, target, event)
@@ -295,8 +295,8 @@ def _argument(decision: InstanceDecision, at: int, text: str) -> int:
 def environment(view: View, parameters: Mapping[str, str], eid: int) -> dict[str, str]:
     """The environment of a program: attributes of the object, and parameters of the event."""
     element = view.element(eid) if eid else None
-    found = element.attributes if element is not None else {}
-    values = {f"OBJECT_{name}": text for name, text in found.items() if name.isidentifier()}
+    attributes = element.attributes if element is not None else {}
+    values = {f"OBJECT_{name}": text for name, text in attributes.items() if name.isidentifier()}
     return values | {f"TASK_{name}": text for name, text in parameters.items()}
 
 
@@ -305,9 +305,9 @@ def take_back(decision: InstanceDecision, event: Returned) -> None:
     finished with it or has another.
     """
     asked = decision.view.pending_call(event.call)
-    told: Any = (asked.payload if asked is not None else None) or {}
-    said, state = told.get("arguments") or {}, decision.state
-    if event.problem is None or told.get("signal") != "raise" or not said["object"]:
+    payload: Any = (asked.payload if asked is not None else None) or {}
+    said, state = payload.get("arguments") or {}, decision.state
+    if event.problem is None or payload.get("signal") != "raise" or not said["object"]:
         return
     eid, case = said["object"], said["case"]
     if state.object or state.outcome or state.stage in ("", "told"):
@@ -328,8 +328,8 @@ def tell_moved(decision: InstanceDecision, case: int, eid: int, target: str = ""
     """Tell a case that an event carries its object to a type, or, without one, that the object is here."""
     if case:
         to = target or decision.definition.full_name
-        told: dict[str, Plain] = {"object": eid, "type": to, "event": event}
-        decision.tell("moved", {"instance": decision.state.eid, **told}, (eid,), run=case)
+        arguments: dict[str, Plain] = {"object": eid, "type": to, "event": event}
+        decision.tell("moved", {"instance": decision.state.eid, **arguments}, (eid,), run=case)
 
 
 # --- returns --------------------------------------------------------------------------------------------
@@ -363,10 +363,10 @@ def _judged(
     made_of = reserved or tuple(eid for eid in (decision.state.object,) if eid)
     replaces = reserved if not verdict.errors else ()
     outputs = (*verdict.accepted, *verdict.errors)
-    kept = (
+    kept_eids = (
         decision.keep(output, decision.part, event.call, made_of, reserved=replaces) for output in outputs
     )
-    eids = tuple([eid for eid in kept if eid is not None])
+    eids = tuple([eid for eid in kept_eids if eid is not None])
     return Failure(
         "action-failed", f"{target[1]} gave error element {eids[-1]}"
     ) if verdict.errors else None, eids

@@ -43,20 +43,20 @@ def signalled(decision: InstanceDecision, event: Signalled) -> None:
         else:
             _obey(decision, event.signal, KeptSignal(event.name, event.arguments))
     else:
-        known = ", ".join(name for name in (*_IN_TURN, *_AT_ONCE) if name != "act")
-        decision.refuse(event, "not-listening", f"expected {known}, got {event.name!r:.80}")
+        names = ", ".join(name for name in (*_IN_TURN, *_AT_ONCE) if name != "act")
+        decision.refuse(event, "not-listening", f"expected {names}, got {event.name!r:.80}")
 
 
 def hear(decision: InstanceDecision) -> None:
     """Handle the first signal in line. Raises ScriptFault if a script that it begins fails."""
-    signal, kept = next(iter(decision.state.line.items()))
+    signal, first = next(iter(decision.state.line.items()))
     decision.change(changes.SignalLeft(signal))
-    _obey(decision, signal, kept)
+    _obey(decision, signal, first)
 
 
-def _obey(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
+def _obey(decision: InstanceDecision, signal: str, line_signal: KeptSignal) -> None:
     try:
-        _IN_TURN[kept.name](decision, signal, kept)
+        _IN_TURN[line_signal.name](decision, signal, line_signal)
     except RefusedSignal as refusal:
         decision.turn_down(signal, refusal.kind, refusal.message)
 
@@ -81,9 +81,9 @@ def join(decision: InstanceDecision) -> None:
 # --- in turn --------------------------------------------------------------------------------------------
 
 
-def _act(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
+def _act(decision: InstanceDecision, signal: str, line_signal: KeptSignal) -> None:
     """Do the action of a rule, if the instance is still in its state (KA5)."""
-    state, said = decision.state, kept.arguments
+    state, said = decision.state, line_signal.arguments
     event, where, rule = _text(said, "name"), _text(said, "state"), number_in(said, "rule")
     if state.stage != "busy" or state.state != where:
         decision.ask(commands.Answer(signal, {"state": False}))
@@ -93,8 +93,12 @@ def _act(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
         raise RefusedSignal(
             "no-rule", f"state {where} has {len(rules)} rules for {event}, and no number {rule}"
         )
-    given = said.get("parameters")
-    parameters = {str(name): str(value) for name, value in given.items()} if isinstance(given, dict) else {}
+    parameters_said = said.get("parameters")
+    parameters = (
+        {str(name): str(value) for name, value in parameters_said.items()}
+        if isinstance(parameters_said, dict)
+        else {}
+    )
     carried, case = number_in(said, "object"), number_in(said, "case")
     if carried:
         decision.add_to_context((carried,))
@@ -108,10 +112,10 @@ def _act(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
     scripts.follow(decision)
 
 
-def _assert(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
+def _assert(decision: InstanceDecision, signal: str, line_signal: KeptSignal) -> None:
     state = decision.state
     _need_state(decision)
-    target = decision.named(_text(kept.arguments, "state"))
+    target = decision.named(_text(line_signal.arguments, "state"))
     edges = decision.definition.states[state.state].edges
     if target == state.state == decision.definition.initial and target not in edges.values():
         decision.change(changes.AskerSet(signal))  # it was entered when the object was given (K58)
@@ -119,10 +123,10 @@ def _assert(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
     _go(decision, signal, target)
 
 
-def _raise_edge(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
+def _raise_edge(decision: InstanceDecision, signal: str, line_signal: KeptSignal) -> None:
     """Move along the edge of an event (K51)."""
     _need_state(decision)
-    event, state = _text(kept.arguments, "event"), decision.state.state
+    event, state = _text(line_signal.arguments, "event"), decision.state.state
     edges = decision.definition.states[state].edges
     if event not in edges:
         raise RefusedSignal(
@@ -170,7 +174,7 @@ def _go(decision: InstanceDecision, signal: str, target: str) -> None:
         raise RefusedSignal(fault.kind, fault.message) from None
 
 
-def _get(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
+def _get(decision: InstanceDecision, signal: str, line_signal: KeptSignal) -> None:
     """Ask for the next object (K57). If a program asks again, as after a restart, the last request is
     answered.
     """
@@ -187,9 +191,9 @@ def _get(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
         decision.tell("take", {"instance": state.eid}, purpose="take", answers=signal)
 
 
-def _raise(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
+def _raise(decision: InstanceDecision, signal: str, line_signal: KeptSignal) -> None:
     """Raise an event at another type, for the program; with `carries` it carries the object (K52)."""
-    said, state = kept.arguments, decision.state
+    said, state = line_signal.arguments, decision.state
     try:
         target = decision.task(_text(said, "type"))
     except ScriptFault as fault:
@@ -201,13 +205,13 @@ def _raise(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
         raise RefusedSignal(
             "no-object", "there is no object to hand over: it was given away, or none was taken"
         )
-    given = said.get("parameters")
+    parameters = said.get("parameters")
     more = {name: said[name] for name in ("mode", "users", "roles", LABELS) if name in said}
     scripts.raise_event(
         decision,
         target.full_name,
         _text(said, "event"),
-        list(given) if isinstance(given, list) else [],
+        list(parameters) if isinstance(parameters, list) else [],
         carries=carries,
         purpose="raise",
         answers=signal,

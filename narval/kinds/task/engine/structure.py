@@ -29,7 +29,7 @@ def unreachable(task: TaskDefinition, library: Library) -> list[Finding]:
     """The rules that can never fire (errors), and the states that only a person or program can move, take
     over or undo (notes) (K30).
     """
-    told = [
+    findings = [
         Finding(
             task.path, rule.line, 1, "error", rule.event, f"the rule of {rule.event} can never fire: {why}"
         )
@@ -37,10 +37,10 @@ def unreachable(task: TaskDefinition, library: Library) -> list[Finding]:
         for why in _never(rule)
     ]
     if is_unattended(task) and not task.is_global:
-        told += _by_hand(task)
+        findings += _by_hand(task)
     for state, why in (*_not_taken_over(task, library), *_not_undone(task, library)):
-        told.append(Finding(task.path, task.line, 1, "note", state, why))
-    return sorted(told)
+        findings.append(Finding(task.path, task.line, 1, "note", state, why))
+    return sorted(findings)
 
 
 def _never(rule: Rule) -> Iterator[str]:

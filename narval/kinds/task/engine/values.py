@@ -53,12 +53,12 @@ class Values:
 
     def text(self, operand: Operand) -> str:
         """The text of an operand. Raises ScriptFault for an unknown name."""
-        found = self._find(operand)
-        if found is None:
+        value = self._find(operand)
+        if value is None:
             raise ScriptFault(
                 "no-value", f"{name_of(operand)} is neither an attribute nor a child of the object"
             )
-        return found
+        return value
 
     def holds(self, test: Comparison) -> bool:
         """True if a test holds: two texts that are both numbers are compared as numbers."""

@@ -115,19 +115,21 @@ class ScriptRules:
             _text(arguments[1]),
             sum(not definition.is_object(operand) for operand in arguments[2:]),
         )
-        self._refer_to_event(call, target, what, lambda found: _no_rule(found, event, count))
+        self._refer_to_event(call, target, what, lambda task: _no_rule(task, event, count))
 
     def _refer_to_event(
         self, call: definition.Perform, target: str, what: str, complaints: Complaints
     ) -> None:
         refer_to_type(self._reading, (call.line, call.column), target, what, self._group, complaints)
 
-    def _path(self, call: definition.Perform, operand: definition.Operand, wanted: str) -> definition.Operand:
+    def _path(
+        self, call: definition.Perform, operand: definition.Operand, expectation: str
+    ) -> definition.Operand:
         """An operand as a path; a text that is a name becomes one."""
         if isinstance(operand, definition.ScriptPath):
             return operand
         if not _NAMES.fullmatch(operand.value):
-            self._fault(call, f"{call.name}: expected {wanted}, found {operand.value!r:.60}")
+            self._fault(call, f"{call.name}: expected {expectation}, found {operand.value!r:.60}")
         return definition.ScriptPath(tuple(operand.value.split(".")), call.line, call.column)
 
     # --- states -----------------------------------------------------------------------------------------
@@ -157,9 +159,9 @@ class ScriptRules:
             if self._no_assert:
                 self._fault(call, f"raise({event}): {self._no_assert}; remove it")
             return made, self._states.after(*at)
-        known = ", ".join(sorted(self._edge_events)) or "none"
-        what = f"raise({event}): the events of edges are {known}, and as a global event"
-        self._refer_to_event(call, event, what, lambda found: _no_rule(found, found.name, 0))
+        names = ", ".join(sorted(self._edge_events)) or "none"
+        what = f"raise({event}): the events of edges are {names}, and as a global event"
+        self._refer_to_event(call, event, what, lambda task: _no_rule(task, task.name, 0))
         return made, at
 
     # --- arguments --------------------------------------------------------------------------------------
@@ -230,10 +232,10 @@ def _text(operand: definition.Operand) -> str:
 # --- the types that are named ---------------------------------------------------------------------------
 
 
-def receives_objects(found: definition.TaskDefinition) -> Iterator[str]:
+def receives_objects(task: definition.TaskDefinition) -> Iterator[str]:
     """The reason why no object can be sent to a definition, if there is one."""
-    if found.is_global:
-        yield f"{found.full_name} is a global event; expected a type of task"
+    if task.is_global:
+        yield f"{task.full_name} is a global event; expected a type of task"
 
 
 def refer_to_type(
@@ -247,8 +249,8 @@ def refer_to_type(
     """Record that a place names a type or a global event, sought in the group first, then as a full name."""
     path = reading.source.path
 
-    def check(found: Definition) -> Iterator[Fault]:
-        for message in complaints(cast(definition.TaskDefinition, found)):
+    def check(task: Definition) -> Iterator[Fault]:
+        for message in complaints(cast(definition.TaskDefinition, task)):
             yield Fault(path, *place, f"{what}: {message}")
 
     reading.refer(place, definition.TaskDefinition.kind, target, what, check, group=group)
@@ -258,21 +260,21 @@ def _answers_at_once(reading: Reading, place: Place, what: str) -> Check:
     """A check that a place names an action or a transform, not a definition that is run."""
     path = reading.source.path
 
-    def check(found: Definition) -> Iterator[Fault]:
-        row = KINDS.get(found.kind)
+    def check(target: Definition) -> Iterator[Fault]:
+        row = KINDS.get(target.kind)
         if row is None or row.engine:
-            why = f"{found.full_name} is a {found.kind}; expected an action"
+            why = f"{target.full_name} is a {target.kind}; expected an action"
             yield Fault(path, *place, f"{what}: {why}; what is run is the TASK CODE of a type")
 
     return check
 
 
-def _no_rule(found: definition.TaskDefinition, event: str, count: int) -> Iterator[str]:
-    rules = [rule for rule in found.events if rule.event == event]
+def _no_rule(task: definition.TaskDefinition, event: str, count: int) -> Iterator[str]:
+    rules = [rule for rule in task.events if rule.event == event]
     if not rules:
-        known = {rule.event for rule in found.events}
-        hint = closest(event, known) or ("" if known else "; it has none at all")
-        yield f"{found.full_name} has no rule for the event {event!r:.60}{hint}"
+        names = {rule.event for rule in task.events}
+        hint = closest(event, names) or ("" if names else "; it has none at all")
+        yield f"{task.full_name} has no rule for the event {event!r:.60}{hint}"
     elif all(len(rule.parameters) != count for rule in rules):
-        wanted = ", ".join(rules[0].parameters) or "none"
-        yield f"the event {event} has the parameters ({wanted}), found {count}"
+        parameters = ", ".join(rules[0].parameters) or "none"
+        yield f"the event {event} has the parameters ({parameters}), found {count}"

@@ -24,7 +24,7 @@ from narval.kinds.task.language.definition import (
 def warnings(tasks: Iterable[TaskDefinition], library: Library) -> list[Fault]:
     """Warnings about types and global events of a library."""
     tasks = list(tasks)
-    compensators = {found.full_name for task in _all(library) for found in _named(library, task)}
+    compensators = {compensator.full_name for task in _all(library) for compensator in _named(library, task)}
     return [
         Fault(task.path, *place, f"{task.full_name}: {message}", warning=True)
         for task in tasks
@@ -46,8 +46,8 @@ def _all(library: Library) -> Iterator[TaskDefinition]:
 
 def _named(library: Library, task: TaskDefinition) -> Iterable[TaskDefinition]:
     """The types that a type names as its compensator."""
-    found = library.called(task.kind, task.compensated_by, task.group) if task.compensated_by else ()
-    return (type for type in found if isinstance(type, TaskDefinition))
+    compensators = library.called(task.kind, task.compensated_by, task.group) if task.compensated_by else ()
+    return (type for type in compensators if isinstance(type, TaskDefinition))
 
 
 def _doubtful(task: TaskDefinition) -> Iterator[tuple[Place, str]]:

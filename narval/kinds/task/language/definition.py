@@ -238,8 +238,8 @@ class TaskDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
     def worked_by(self, find: Callable[[str, str], Definition | None]) -> Definition | None:
         """The definition that is its TASK CODE, whose kind may be omitted; None if none is loaded."""
         kind, name = self.code or ("", "")
-        found = (find(known, name) for known in ([kind] if kind else KINDS))
-        return next((definition for definition in found if definition is not None), None)
+        candidates = (find(kind_known, name) for kind_known in ([kind] if kind else KINDS))
+        return next((definition for definition in candidates if definition is not None), None)
 
     def is_terminal(self, state: str) -> bool:
         """True for a state in which the work on an object ends."""
@@ -256,8 +256,10 @@ class TaskDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
         """The rules of a state for an event, in the order of the file."""
         if self.rule is not None:
             return (self.rule,) if event == self.rule.event else ()
-        found = self.states.get(state)
-        return tuple(rule for rule in found.rules if rule.event == event) if found is not None else ()
+        task_state = self.states.get(state)
+        return (
+            tuple(rule for rule in task_state.rules if rule.event == event) if task_state is not None else ()
+        )
 
     @property
     def programs(self) -> Iterator[str]:

@@ -81,8 +81,8 @@ def _routes(type: TypeFacts) -> Iterator[Complaint]:
     for text, (clause, script) in type.written.routes.items():
         name = type.states.find(text)
         if name is None or name not in type.states.terminal:
-            wanted = ", ".join(dict.fromkeys((*PREDEFINED, *type.states.final)))
-            yield clause, f"ON: expected a state in which the task is over ({wanted}), found {text!r:.60}"
+            names = ", ".join(dict.fromkeys((*PREDEFINED, *type.states.final)))
+            yield clause, f"ON: expected a state in which the task is over ({names}), found {text!r:.60}"
         elif name == COMMIT and routes_from(script):
             yield (
                 clause,
@@ -146,13 +146,13 @@ def _unrouted(type: TypeFacts) -> Iterator[Complaint]:
 
 def compensators(types: Iterable[WrittenType], group: str) -> Mapping[str, str]:
     """The types of a file that compensate others in it, by name, each with the type that it compensates."""
-    found: dict[str, str] = {}
+    compensator_of: dict[str, str] = {}
     for type in types:
         if (by := type.one("COMPENSATED BY")) is not None:
-            found[by.text.removeprefix(f"{group}.")] = type.name.text
+            compensator_of[by.text.removeprefix(f"{group}.")] = type.name.text
         if (to := type.one("COMPENSATION TO")) is not None:
-            found[type.name.text] = to.text.removeprefix(f"{group}.")
-    return found
+            compensator_of[type.name.text] = to.text.removeprefix(f"{group}.")
+    return compensator_of
 
 
 def cycles_of(types: Iterable[WrittenType], group: str) -> Iterator[Complaint]:
@@ -162,13 +162,13 @@ def cycles_of(types: Iterable[WrittenType], group: str) -> Iterator[Complaint]:
         for type in types
         if (word := type.one("COMPENSATED BY")) is not None
     }
-    told: set[str] = set()
+    reported: set[str] = set()
     for type in types:
         way = [type.name.text]
         while (following := by.get(way[-1])) is not None and following not in way:
             way.append(following)
-        if following == way[0] and following not in told:
-            told.update(way)
+        if following == way[0] and following not in reported:
+            reported.update(way)
             word = type.one("COMPENSATED BY") or type.name
             circle = " → ".join((*way, way[0]))
             yield word, f"COMPENSATED BY: {circle} is a circle; what compensates is not compensated itself"
@@ -233,9 +233,9 @@ class ClauseRules:
                 seen.add(word.text)
                 yield word.text
 
-    def _people(self, clause: str, wanted: re.Pattern[str]) -> tuple[str, ...]:
+    def _people(self, clause: str, form: re.Pattern[str]) -> tuple[str, ...]:
         for word in self._type.lists.get(clause, ()):
-            if not wanted.fullmatch(word.text):
+            if not form.fullmatch(word.text):
                 message = "expected a word of small letters, digits and -, which begins with a letter"
                 self._note(word, f"{clause}: {message}, found {word.text!r:.60}")
         return tuple(self._once(clause))
@@ -251,34 +251,34 @@ class ClauseRules:
             except ValueError as error:
                 self._note(string, f"TASK CODE: expected a command after {PROGRAM} {error}")
                 return None, ()
-        found = _CODE.fullmatch(text)
-        if found is None:
-            wanted = f"the full name of a definition, such as bank.scan, or {PROGRAM} and a command"
-            self._note(string, f"TASK CODE: expected {wanted}, found {text!r:.60}")
+        match = _CODE.fullmatch(text)
+        if match is None:
+            expectation = f"the full name of a definition, such as bank.scan, or {PROGRAM} and a command"
+            self._note(string, f"TASK CODE: expected {expectation}, found {text!r:.60}")
             return None, ()
-        self._reading.refer(self._place(string), found[1] or "", found[2], "TASK CODE")
-        return (found[1] or "", found[2]), ()
+        self._reading.refer(self._place(string), match[1] or "", match[2], "TASK CODE")
+        return (match[1] or "", match[2]), ()
 
-    def _misfit_as_compensator(self, found: TaskDefinition) -> Iterator[str]:
+    def _misfit_as_compensator(self, task: TaskDefinition) -> Iterator[str]:
         """The reasons why another type cannot compensate this one."""
-        yield from receives_objects(found)
-        if found.compensates and not self._is_meant(found.compensates, found.group):
-            yield f"{found.full_name} is COMPENSATION TO {found.compensates}; make the two agree"
-        if found.path == self._reading.source.path:
+        yield from receives_objects(task)
+        if task.compensates and not self._is_meant(task.compensates, task.group):
+            yield f"{task.full_name} is COMPENSATION TO {task.compensates}; make the two agree"
+        if task.path == self._reading.source.path:
             return  # the rules of this file report that
-        if found.compensated_by and self._is_meant(found.compensated_by, found.group):
-            yield f"{found.full_name} is COMPENSATED BY this one; remove one"
-        if any(COMMIT in state.edges.values() for state in found.states.values()):
-            yield f"{found.full_name} may end in COMMIT, and a compensator ends in FORWARD; change that"
+        if task.compensated_by and self._is_meant(task.compensated_by, task.group):
+            yield f"{task.full_name} is COMPENSATED BY this one; remove one"
+        if any(COMMIT in state.edges.values() for state in task.states.values()):
+            yield f"{task.full_name} may end in COMMIT, and a compensator ends in FORWARD; change that"
 
-    def _misfit_as_compensated(self, found: TaskDefinition) -> Iterator[str]:
+    def _misfit_as_compensated(self, task: TaskDefinition) -> Iterator[str]:
         """The reasons why this type cannot compensate another."""
-        yield from receives_objects(found)
-        if found.compensated_by and not self._is_meant(found.compensated_by, found.group):
-            yield f"{found.full_name} is COMPENSATED BY {found.compensated_by}; make the two agree"
-        elif not found.compensated_by:  # in the same file, its rules would report that
+        yield from receives_objects(task)
+        if task.compensated_by and not self._is_meant(task.compensated_by, task.group):
+            yield f"{task.full_name} is COMPENSATED BY {task.compensated_by}; make the two agree"
+        elif not task.compensated_by:  # in the same file, its rules would report that
             own = f"{self._group}.{self._type.name.text}"
-            yield f"{found.full_name} is in another file, and must say COMPENSATED BY {own} there"
+            yield f"{task.full_name} is in another file, and must say COMPENSATED BY {own} there"
 
     def _is_meant(self, written: str, group: str) -> bool:
         """True if a word in a file of some group may name this type."""

@@ -52,19 +52,19 @@ def read(text: str, locate: Locate) -> tuple[Specification, tuple[SyntaxFault, .
         )
         return Specification(), (SyntaxFault(0, message),)
     cursor = Cursor(text, words.LEXICON, locate)
-    found = Specification()
+    specification = Specification()
     while cursor.next.kind != END:
         try:
             if cursor.next.kind == words.TYPE:
-                _TypeReader(cursor, found).read()
+                _TypeReader(cursor, specification).read()
             elif cursor.next.kind == words.EVENT:
                 cursor.advance()
-                found.events.append(_rule(cursor, "the name of this event", is_global=True))
+                specification.events.append(_rule(cursor, "the name of this event", is_global=True))
             else:
                 raise cursor.unexpected(f"{words.TYPE} or {words.EVENT}")
         except LostError:
             cursor.skip_to((words.TYPE, words.EVENT, END))
-    return found, cursor.ordered()
+    return specification, cursor.ordered()
 
 
 class _TypeReader:
@@ -118,14 +118,14 @@ class _TypeReader:
         elif clause.kind == "TASK CODE":
             type.given[clause.kind] = cursor.expect("the name of a definition in quotes", STRING)
         elif clause.kind in ("INITIAL", "FINAL"):
-            type.lists[clause.kind] = found = [_state_ref(cursor)]
+            type.lists[clause.kind] = names = [_state_ref(cursor)]
             while clause.kind == "FINAL" and cursor.next.kind in (NAME, NUMBER):
-                found.append(_state_ref(cursor))
+                names.append(_state_ref(cursor))
         else:
             dots = clause.kind not in ("USERS", "ROLES")
-            type.lists[clause.kind] = found = [_name(cursor, "a name", dots=dots)]
+            type.lists[clause.kind] = names = [_name(cursor, "a name", dots=dots)]
             while clause.kind in _LISTS and cursor.accept(","):
-                found.append(_name(cursor, "a name", dots=dots))
+                names.append(_name(cursor, "a name", dots=dots))
 
     def _work(self) -> None:
         written = self._cursor.advance()
@@ -136,10 +136,10 @@ class _TypeReader:
     def _invocation(self) -> None:
         cursor, type = self._cursor, self._type
         ways = get_args(Invocation)
-        way = cursor.expect(" or ".join(found.upper() for found in ways), NAME)
+        way = cursor.expect(" or ".join(each.upper() for each in ways), NAME)
         if way.text.lower() not in ways:
-            wanted = ", ".join(found.upper() for found in ways)
-            cursor.fault(f"expected one of {wanted}, found {way.text!r:.60}", way.at)
+            keywords = ", ".join(each.upper() for each in ways)
+            cursor.fault(f"expected one of {keywords}, found {way.text!r:.60}", way.at)
             return
         invocation = cast(Invocation, way.text.lower())
         period: float | None = None
@@ -207,15 +207,15 @@ class _TypeReader:
         else:
             message = "a statement such as route(NEXT);"
             raise cursor.unexpected(f"{message} after {clause.text}")
-        if state.upper() in (known.upper() for known in self._type.routes):
+        if state.upper() in (routed.upper() for routed in self._type.routes):
             cursor.fault(f"{clause.text} appears twice in {self._type.name.text}; make it one", clause.at)
         else:
             self._type.routes[state] = (clause, script)
 
 
-def _rule(cursor: Cursor, wanted: str, *, is_global: bool = False) -> WrittenRule:
+def _rule(cursor: Cursor, expectation: str, *, is_global: bool = False) -> WrittenRule:
     """The rule that begins with the name of its event."""
-    event = _name(cursor, wanted)
+    event = _name(cursor, expectation)
     mode: Mode = ""
     period: float | None = None
     weekdays: tuple[int, ...] = ()
@@ -242,16 +242,16 @@ def _rule(cursor: Cursor, wanted: str, *, is_global: bool = False) -> WrittenRul
     if parameters and is_global:
         message = "a global event is raised with nothing when it is loaded; remove its parameters"
         cursor.fault(message, parameters[0].at)
-    known = parameters or []
-    before_condition = read_time_spec(cursor, known)
+    names = parameters or []
+    before_condition = read_time_spec(cursor, names)
     cursor.expect("GOTO, a window of time such as AFTER 1 HRS, or CONDITION", "CONDITION")
-    condition = _condition(cursor, [parameter.text for parameter in known])
-    before_action = read_time_spec(cursor, known)
+    condition = _condition(cursor, [parameter.text for parameter in names])
+    before_action = read_time_spec(cursor, names)
     cursor.expect("a window of time, or ACTION", "ACTION")
     retries = _retries(cursor)
     return WrittenRule(
         event,
-        known,
+        names,
         mode=mode,
         is_global=is_global,
         period=period,
@@ -277,20 +277,20 @@ def _retries(cursor: Cursor) -> int:
 
 
 def _parameters(cursor: Cursor) -> list[Token]:
-    found: list[Token] = []
+    parameters: list[Token] = []
     while not cursor.accept(")"):
-        if found:
+        if parameters:
             cursor.expect(", or )", ",")
         parameter = _name(cursor, "the name of a parameter", dots=False)
         if parameter.text in VARIABLES:
             message = f"${parameter.text} is the {parameter.text} of a condition; choose another name"
             cursor.fault(message, parameter.at)
-        if parameter.text in [known.text for known in found]:
+        if parameter.text in [earlier.text for earlier in parameters]:
             message = f"the parameter {parameter.text!r:.60} appears twice; choose another name"
             cursor.fault(message, parameter.at)
         else:
-            found.append(parameter)
-    return found
+            parameters.append(parameter)
+    return parameters
 
 
 def _condition(cursor: Cursor, parameters: list[str]) -> Condition | bool:
@@ -320,9 +320,9 @@ def _condition(cursor: Cursor, parameters: list[str]) -> Condition | bool:
         return True
     if is_misjudged(text):
         cursor.fault(MISJUDGED, place(blank))
-    known = (*VARIABLES, *parameters)
-    for name in sorted(pattern.variables.difference(known)):
-        message = f"${name}: expected a parameter of the event, $object or $carried{closest(name, known)}"
+    variables = (*VARIABLES, *parameters)
+    for name in sorted(pattern.variables.difference(variables)):
+        message = f"${name}: expected a parameter of the event, $object or $carried{closest(name, variables)}"
         cursor.fault(message, place(blank + text.find("$" + name)))
     return Condition((pattern,))
 
@@ -336,13 +336,13 @@ def _period(cursor: Cursor, number: Token, *, bare: bool = False) -> float:
     return seconds
 
 
-def _name(cursor: Cursor, wanted: str, *, dots: bool = True) -> Token:
+def _name(cursor: Cursor, expectation: str, *, dots: bool = True) -> Token:
     """A name that is not a keyword."""
     if cursor.next.kind in words.SINGLE:
-        raise cursor.lost(f"expected {wanted}, found the keyword {cursor.shown()}; choose another name")
-    name = cursor.expect(wanted, NAME)
+        raise cursor.lost(f"expected {expectation}, found the keyword {cursor.shown()}; choose another name")
+    name = cursor.expect(expectation, NAME)
     if not dots and "." in name.text:
-        cursor.fault(f"expected {wanted} without a dot, found {name.text!r:.60}", name.at)
+        cursor.fault(f"expected {expectation} without a dot, found {name.text!r:.60}", name.at)
     if len(name.text) > _LONGEST_NAME:
         cursor.fault(f"expected a name of {_LONGEST_NAME} characters at most", name.at)
     return name

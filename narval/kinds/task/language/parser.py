@@ -73,22 +73,25 @@ class _FileReader:
             message = f"the file's name gives the group {self._group!r:.60}, expected a name without dots"
             self._reading.fault_at((1, 1), f"{message} and blanks; call it NAME.task")
             self._group = re.sub(r"[\s./]+", "-", self._group) or TaskDefinition.kind
-        found, faults = read(source.text, source.place)
+        specification, faults = read(source.text, source.place)
         for fault in faults:
             self._reading.fault_at(source.place(fault.at), fault.message)
         if (unwritable := _UNWRITABLE.search(source.text)) is not None:
             message = f"expected text, found the control character U+{ord(unwritable[0]):04X}; remove it"
             self._reading.fault_at(source.place(unwritable.start()), message)
             return
-        yield from self._of(found)
+        yield from self._of(specification)
 
-    def _of(self, found: Specification) -> Iterator[Definition | None]:
-        self._compensators = compensators(found.types, self._group)
-        for word, message in cycles_of(found.types, self._group):
+    def _of(self, specification: Specification) -> Iterator[Definition | None]:
+        self._compensators = compensators(specification.types, self._group)
+        for word, message in cycles_of(specification.types, self._group):
             self._note(word, message)
-        for type in found.types:
+        for type in specification.types:
             yield from self._type(type)
-        for event in (*found.events, *(rule for type in found.types for rule in type.globals)):
+        for event in (
+            *specification.events,
+            *(rule for type in specification.types for rule in type.globals),
+        ):
             yield self._event(event)
 
     # --- places and names -------------------------------------------------------------------------------

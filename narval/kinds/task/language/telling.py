@@ -89,8 +89,8 @@ def _whole(task: definition.TaskDefinition, library: Library) -> Iterator[str]:
         yield f"It is for people who have the role {names(task.roles, 'or')}."
     if task.code is not None:
         kind, name = task.code
-        found = library.get(kind, name) if kind else library.find(name)
-        yield f"Its work: it {call(found.kind if found else kind or 'definition', name, '', found)}."
+        code = library.get(kind, name) if kind else library.find(name)
+        yield f"Its work: it {call(code.kind if code else kind or 'definition', name, '', code)}."
     elif task.program:
         yield f"Its work: it runs the program {verbatim(join(task.program))}."
     if task.composed_from:

@@ -89,13 +89,13 @@ class _TimesReader:
         at = self._cursor.next
         if (weekdays := read_weekdays(self._cursor)) is None:
             return
-        found = False
+        has_days = False
         for place, (window, operator) in enumerate(self._windows[:count]):
             is_of_clock = window.is_of_clock or isinstance(window.value, Parameter)
             if is_of_clock and not window.weekdays:
                 self._windows[place] = msgspec.structs.replace(window, weekdays=weekdays), operator
-                found = True
-        if not found:
+                has_days = True
+        if not has_days:
             self._cursor.fault("weekdays are of a time of the clock, such as AFTER 09:00 ON MON-FRI", at.at)
 
     def _working(self, seconds: float) -> WorkingTime:
@@ -131,8 +131,8 @@ class _TimesReader:
     def _check_clock(self, window: Window, at: Token) -> None:
         value = window.value
         if isinstance(value, Duration) and window.qualifier == "ABSOLUTE" and value.seconds >= DAY:
-            found = f"{shown_seconds(value.seconds)} SECS"
-            self._cursor.fault(f"ABSOLUTE: expected a time of the day, under 24 HRS, found {found}", at.at)
+            text = f"{shown_seconds(value.seconds)} SECS"
+            self._cursor.fault(f"ABSOLUTE: expected a time of the day, under 24 HRS, found {text}", at.at)
 
     def _time(self) -> Duration | ClockTime | Parameter:
         cursor = self._cursor
@@ -141,8 +141,8 @@ class _TimesReader:
                 hint = closest(name.text, self._known) or "; write it in parentheses after the event"
                 cursor.fault(f"expected a parameter of the event, found {name.text!r:.60}{hint}", name.at)
             return Parameter(name.text)
-        wanted = "a time, such as 10 MINS, 21:00:00 or a parameter of the event"
-        first = cursor.expect(wanted, NUMBER)
+        expectation = "a time, such as 10 MINS, 21:00:00 or a parameter of the event"
+        first = cursor.expect(expectation, NUMBER)
         if cursor.next.kind in (":", NUMBER):
             return self._clock(first)
         return Duration(read_length(cursor, first))
@@ -164,8 +164,8 @@ class _TimesReader:
             and int(texts[-1]) < 60
             and sum(int(text) * unit for text, unit in zip(texts, UNITS.values(), strict=False)) <= most
         ):
-            found = ":".join(text[:20] for text in texts)
-            cursor.fault(f"expected a time of the day from 00:00:00 to 23:59:59, found {found}", hours.at)
+            clock = ":".join(text[:20] for text in texts)
+            cursor.fault(f"expected a time of the day from 00:00:00 to 23:59:59, found {clock}", hours.at)
             return ClockTime(0)
         return ClockTime(sum(int(text) * unit for text, unit in zip(texts, UNITS.values(), strict=False)))
 
@@ -247,8 +247,8 @@ def shown_times(spec: TimeSpec) -> str:
         return " OR ".join(_bracketed(inner, AnyOf) for inner in spec.specs)
     if isinstance(spec, AllOf):
         return " AND ".join(_bracketed(inner, AnyOf, AllOf) for inner in spec.specs)
-    shown = f"{spec.operator} {_shown_value(spec.value)} {spec.qualifier}".rstrip()
-    return shown + shown_weekdays(spec.weekdays)
+    text = f"{spec.operator} {_shown_value(spec.value)} {spec.qualifier}".rstrip()
+    return text + shown_weekdays(spec.weekdays)
 
 
 def _bracketed(spec: TimeSpec, *kinds: type) -> str:

@@ -75,8 +75,8 @@ def read_time(text: str, zone: tzinfo) -> Moment | TimeLength:
 
 
 def _parts(pattern: re.Pattern[str], text: str) -> list[float]:
-    found = pattern.fullmatch(text)
-    return [] if found is None else [float(part or 0) for part in found.groups()]
+    match = pattern.fullmatch(text)
+    return [] if match is None else [float(part or 0) for part in match.groups()]
 
 
 def _span(text: str, seconds: float) -> TimeLength:
@@ -228,8 +228,8 @@ class _Reckoning(NamedTuple):
         for day in self.days(after, -WEEK if is_long else -2):
             start = self.of_day(day, after)
             end = self._after(start, day, before) if is_long else self.of_day(day + later, before)
-            if found := _from(self.base, Interval(start, end, closed)):
-                return found
+            if windows := _from(self.base, Interval(start, end, closed)):
+                return windows
         return ()
 
     def _after(self, start: float, first: int, clock: _Clock) -> float:
@@ -254,14 +254,14 @@ def _times(spec: TimeSpec, by: _Reckoning) -> tuple[Interval, ...]:
 def _all_of(spec: AllOf, by: _Reckoning) -> tuple[Interval, ...]:
     rest = list(spec.specs)
     after, before = _clock_of(rest, by, "AFTER"), _clock_of(rest, by, "BEFORE", "WITHIN")
-    found: tuple[Interval, ...] = (Interval(by.base, inf),)
+    windows: tuple[Interval, ...] = (Interval(by.base, inf),)
     if after is not None and before is not None:
         rest.remove(after[0])
         rest.remove(before[0])
-        found = by.daily(after[1], before[1], before[0].operator == "WITHIN")
+        windows = by.daily(after[1], before[1], before[0].operator == "WITHIN")
     for inner in rest:
-        found = _in_both(found, _times(inner, by))
-    return found
+        windows = _in_both(windows, _times(inner, by))
+    return windows
 
 
 def _clock_of(specs: list[TimeSpec], by: _Reckoning, *operators: str) -> tuple[Window, _Clock] | None:
@@ -282,9 +282,9 @@ def _from(base: float, window: Interval) -> tuple[Interval, ...]:
     return ()
 
 
-def _united(found: list[Interval]) -> tuple[Interval, ...]:
+def _united(windows: list[Interval]) -> tuple[Interval, ...]:
     apart: list[Interval] = []
-    for window in sorted(found, key=lambda window: window.start):
+    for window in sorted(windows, key=lambda window: window.start):
         if apart and window.start <= apart[-1].end:
             last = apart.pop()
             end, closed = max((last.end, last.closed), (window.end, window.closed))
@@ -294,12 +294,12 @@ def _united(found: list[Interval]) -> tuple[Interval, ...]:
 
 
 def _in_both(ones: tuple[Interval, ...], others: tuple[Interval, ...]) -> tuple[Interval, ...]:
-    found: list[Interval] = []
+    both: list[Interval] = []
     for one in ones:
         for other in others:
             end, closed = min((one.end, one.closed), (other.end, other.closed))
-            found += _from(max(one.start, other.start), Interval(0, end, closed))
-    return tuple(found)
+            both += _from(max(one.start, other.start), Interval(0, end, closed))
+    return tuple(both)
 
 
 # --- windows without any time -------------------------------------------------------------------------
@@ -318,8 +318,8 @@ def is_empty(spec: TimeSpec) -> bool:
     if isinstance(spec, AllOf):
         if any(map(is_empty, spec.specs)):
             return True
-        known = tuple(inner for inner in spec.specs if not _has_parameter(inner))
-        return len(known) > 1 and _is_never(AllOf(known))
+        fixed = tuple(inner for inner in spec.specs if not _has_parameter(inner))
+        return len(fixed) > 1 and _is_never(AllOf(fixed))
     return False
 
 
@@ -345,9 +345,9 @@ def _is_never(spec: AllOf) -> bool:
     """True if it contains no time, whatever the base. All bases between two tried ones give the
     same result.
     """
-    found = list(_windows_in(spec))
-    of_clock = {_seconds(window) for window in found if window.is_of_clock}
-    lengths = {_seconds(window) for window in found if not window.is_of_clock}
+    opened = list(_windows_in(spec))
+    of_clock = {_seconds(window) for window in opened if window.is_of_clock}
+    lengths = {_seconds(window) for window in opened if not window.is_of_clock}
     if not of_clock:
         return not windows(spec, 0.0, "UTC", {})
     if any(not value.is_integer() for value in (*of_clock, *lengths)):

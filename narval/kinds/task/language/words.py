@@ -80,9 +80,9 @@ COMPARISONS = ("==", "!=", "<=", ">=", "<", ">")
 
 def word(text: str) -> str | None:
     """The kind of a keyword; None for any other word."""
-    found = " ".join(re.split(r"[\s-]+", text.upper()))
-    if found in STARTS or found in SINGLE:
-        return found
+    key = " ".join(re.split(r"[\s-]+", text.upper()))
+    if key in STARTS or key in SINGLE:
+        return key
     return ON if re.match(r"(?i:ON)\s", text) else None
 
 

@@ -125,10 +125,10 @@ class StateTable:
 
     def _declare(self, state: WrittenState) -> None:
         name = _canonical(state.place.text)
-        known = {**dict.fromkeys(self.written, name), **self._names}
+        number_of = {**dict.fromkeys(self.written, name), **self._names}
         words = dict.fromkeys((state.ref.text, name))
         for word in words:
-            if word in known:
+            if word in number_of:
                 self._note(state.ref, f"the state {word} is declared twice; give one another name")
                 return
         self.written[name] = state
@@ -158,10 +158,10 @@ class StateTable:
 
     def named(self, word: Token) -> str | None:
         """The name of the state that a word refers to; None, and a fault, if it is not declared."""
-        found = self.find(word.text)
-        if found is None:
+        number = self.find(word.text)
+        if number is None:
             self._note(word, f"there is no state {word.text!r:.60}{self.hint(word.text)}")
-        return found
+        return number
 
     def hint(self, text: str) -> str:
         """The end of a message about an unknown state."""

@@ -35,15 +35,15 @@ async def task_put(
     definition = type_of(daemon, name)
     if (refused := cannot_take(daemon.agent, definition)) is not None:
         raise TaskRefusedError(*refused)
-    found = await admitted(files_of(daemon).schemas, elements)
-    if not found:
+    objects = await admitted(files_of(daemon).schemas, elements)
+    if not objects:
         raise RequestError("expected an object for the queue, got none")
 
     def work(turn: Turn) -> list[dict[str, Any]]:
-        raise_if_over_limit(turn, found, runs=len(found))
+        raise_if_over_limit(turn, objects, runs=len(objects))
         return [
             {"case": _begin(turn, definition, eid, {}, asker), "object": eid}
-            for eid in add_all(turn, found, asker.origin())
+            for eid in add_all(turn, objects, asker.origin())
         ]
 
     return {"type": definition.full_name, "cases": await daemon.host.submit(work)}
@@ -70,21 +70,21 @@ async def begin_with_event(
     """Begin a case whose object an event carries to a type; return its eid. Raises TaskRefusedError."""
     rules = [rule for rule in definition.events if rule.event == event]
     if definition.is_global or not rules:
-        known = ", ".join(dict.fromkeys(rule.event for rule in definition.events)) or "none"
+        names = ", ".join(dict.fromkeys(rule.event for rule in definition.events)) or "none"
         raise TaskRefusedError(
-            "no-rule", f"{definition.full_name} takes no object with {event}; its events are {known}"
+            "no-rule", f"{definition.full_name} takes no object with {event}; its events are {names}"
         )
-    found = await admitted(files_of(daemon).schemas, elements)
-    if len(found) != 1:
-        raise RequestError(f"an event carries one object, got {len(found)}")
+    objects = await admitted(files_of(daemon).schemas, elements)
+    if len(objects) != 1:
+        raise RequestError(f"an event carries one object, got {len(objects)}")
     environment = {
         name: msgspec.json.encode(value).decode() if name == "parameters" else " ".join(_texts(value))
         for name, value in said.items()
     }
 
     def work(turn: Turn) -> int:
-        raise_if_over_limit(turn, found, runs=1)
-        [eid] = add_all(turn, found, asker.origin())
+        raise_if_over_limit(turn, objects, runs=1)
+        [eid] = add_all(turn, objects, asker.origin())
         return _begin(turn, definition, eid, {"event": event, **environment}, asker)
 
     return int(await daemon.host.submit(work))
@@ -105,9 +105,9 @@ async def task_stop(daemon: Daemon, run: int, reason: str = "", *, asker: Asker 
 
     Only the person responsible for it, the home's owner, root and administrators may do this.
     """
-    found = _instance(daemon, asker, run)
-    await told(daemon, asker, found, "stop", {"why": reason}, wait=None)
-    return {"task": run, "type": found.name, "state": found.status}
+    instance = _instance(daemon, asker, run)
+    await told(daemon, asker, instance, "stop", {"why": reason}, wait=None)
+    return {"task": run, "type": instance.name, "state": instance.status}
 
 
 @operation("write")
@@ -118,9 +118,9 @@ async def task_finish(
 
     Only the person responsible for it, the home's owner, root and administrators may do this.
     """
-    found = _instance(daemon, asker, run)
-    answer = await told(daemon, asker, found, "finish", {"state": state, "why": reason}, wait=None)
-    return {"task": run, "type": found.name, **(answer or {})}
+    instance = _instance(daemon, asker, run)
+    answer = await told(daemon, asker, instance, "finish", {"state": state, "why": reason}, wait=None)
+    return {"task": run, "type": instance.name, **(answer or {})}
 
 
 @operation("write")

@@ -84,14 +84,14 @@ def _right(daemon: Daemon, asker: Asker, definition: TaskDefinition, role: str) 
         person = onlooker(daemon, asker) or ""
     except WorkRefusedError as error:
         raise TaskRefusedError(error.kind, str(error)) from None
-    wanted = ", ".join([*definition.users, *definition.roles])
+    receivers = ", ".join([*definition.users, *definition.roles])
     if not person:
-        if wanted or role:
-            who = f"is for {wanted}" if wanted else f"is asked for in the role {role}"
+        if receivers or role:
+            who = f"is for {receivers}" if receivers else f"is asked for in the role {role}"
             raise TaskRefusedError("not-eligible", f"{name} {who}; name a person of etc/people.toml (--as)")
         return "", ""
     if definition.users and person not in definition.users:
-        raise TaskRefusedError("not-eligible", f"{name} is for {wanted}, not for {person}")
+        raise TaskRefusedError("not-eligible", f"{name} is for {receivers}, not for {person}")
     if role and people.role_of(person, (role,)) is None:
         held = ", ".join(people.roles_of(person))
         others = f", but {held}" if held else ", nor any other"
@@ -100,12 +100,14 @@ def _right(daemon: Daemon, asker: Asker, definition: TaskDefinition, role: str) 
         raise TaskRefusedError(
             "no-role", f"{name} is done in the role {' or '.join(definition.roles)}, not {role}"
         )
-    found = role or people.role_of(person, definition.roles) or ""
-    if definition.roles and not found:
+    role_held = role or people.role_of(person, definition.roles) or ""
+    if definition.roles and not role_held:
         held = ", ".join(people.roles_of(person)) or "none"
-        wanted = " or ".join(definition.roles)
-        raise TaskRefusedError("not-eligible", f"{name} is done in the role {wanted}; {person} holds {held}")
-    return person, found
+        receivers = " or ".join(definition.roles)
+        raise TaskRefusedError(
+            "not-eligible", f"{name} is done in the role {receivers}; {person} holds {held}"
+        )
+    return person, role_held
 
 
 # --- by handle --------------------------------------------------------------------------------------------
@@ -116,8 +118,10 @@ def instance_of(daemon: Daemon, task: str) -> Run:
     number, _, secret = task.partition(".")
     run = daemon.agent.runs.get(int(number)) if number.isdecimal() else None
     if run is None or run.engine.definition_kind != KIND or not secret:
-        wanted = f"the handle that `{command(daemon, 'task init TYPE')}` prints (NARVAL_TASK)"
-        raise TaskRefusedError("no-task", f"expected {wanted}, got {number + '.…' if secret else task!r:.40}")
+        expectation = f"the handle that `{command(daemon, 'task init TYPE')}` prints (NARVAL_TASK)"
+        raise TaskRefusedError(
+            "no-task", f"expected {expectation}, got {number + '.…' if secret else task!r:.40}"
+        )
     if not run.active:
         told_by = f"`{command(daemon, f'why {run.eid}')}` tells more"
         raise TaskRefusedError("over", f"task {run.eid} of {run.name} is over: it is {run.status}; {told_by}")
@@ -179,13 +183,13 @@ async def task_assert(
 
 def _moved(run: Run, answer: dict[str, Any] | None) -> dict[str, Any]:
     """The answer to a move; in a terminal state the object no longer belongs to the task."""
-    found = answer or {}
+    moved = answer or {}
     has = isinstance(run.state, InstanceState) and run.state.stage == "busy"
-    why = {"why": found["why"]} if "why" in found else {}
+    why = {"why": moved["why"]} if "why" in moved else {}
     return {
         "task": run.eid,
-        "state": found.get("state"),
-        "object": found.get("object") or None if has else None,
+        "state": moved.get("state"),
+        "object": moved.get("object") or None if has else None,
         **why,
     }
 
@@ -196,11 +200,11 @@ async def task_state(daemon: Daemon, task: str, *, asker: Asker = PROGRAM) -> di
     run = instance_of(daemon, task)
     renew(daemon, asker, run)
     state = run.state
-    found = {"object": state.object, "case": state.case, "state": state.state}
+    row = {"object": state.object, "case": state.case, "state": state.state}
     here = run.definition.states.get(state.state)
     following = sorted({*here.edges.values()}) if here is not None else []
     who = {"type": run.name, "user": state.user or None, "role": state.role or None}
-    return {**_with_object(daemon, run, found), **who, "next": following}
+    return {**_with_object(daemon, run, row), **who, "next": following}
 
 
 @operation("write")
@@ -255,7 +259,9 @@ async def task_raise(
         else:
             how = "name the TYPE that is to hear it, or the task whose event it is (NARVAL_TASK)"
             names = [
-                known.full_name for known in daemon.agent.library.of(KIND).values() if known.name == event
+                task_type.full_name
+                for task_type in daemon.agent.library.of(KIND).values()
+                if task_type.name == event
             ]
             hint = f"; did you mean {names[0]!r}?" if names else f": {how}"
             raise TaskRefusedError("no-type", f"{event} is no global event{hint}")
@@ -269,11 +275,11 @@ async def task_raise(
         return {**answer, "case": case}
     if run is not None:
         carried = {"type": definition.full_name, "event": event, "carries": with_object, **said}
-        found = await told(daemon, asker, run, "raise", carried, wait=wait, program=run)
+        outcome = await told(daemon, asker, run, "raise", carried, wait=wait, program=run)
     else:
         raised = {"event": event, "raiser": 0, "object": 0, "case": 0, **said}
-        found = await told(daemon, asker, server_of(daemon, definition), "raise", raised, wait=wait)
-    return {**answer, **(found or {})}
+        outcome = await told(daemon, asker, server_of(daemon, definition), "raise", raised, wait=wait)
+    return {**answer, **(outcome or {})}
 
 
 @operation("write")
@@ -300,11 +306,11 @@ async def task_wait(
     until = daemon.rounds.clock.now() + timeout if timeout is not None else None
     arguments: dict[str, Plain] = {"instance": run.eid, "event": event, "end": end, "until": until}
     server = server_of(daemon, type_of(daemon, run.name))
-    found = await told(daemon, asker, server, "wait", arguments, wait=wait, program=run) or {}
+    heard = await told(daemon, asker, server, "wait", arguments, wait=wait, program=run) or {}
     return {
         "task": run.eid,
-        "event": found.get("event"),
-        "parameters": found.get("parameters") or [],
-        "result": found.get("result"),
-        "timed_out": bool(found.get("timeout")),
+        "event": heard.get("event"),
+        "parameters": heard.get("parameters") or [],
+        "result": heard.get("result"),
+        "timed_out": bool(heard.get("timeout")),
     }

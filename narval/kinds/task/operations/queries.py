@@ -102,8 +102,8 @@ async def _at_work(
 ) -> list[Form]:
     active = daemon.agent.runs.active
     eids = sorted(at_work.eids, reverse=limit is not None)
-    found = (active[eid] for eid in eids if eid in active and (before is None or eid < before))
-    return await gathered((_task(daemon, run) if name in (None, run.name) else None for run in found), limit)
+    runs = (active[eid] for eid in eids if eid in active and (before is None or eid < before))
+    return await gathered((_task(daemon, run) if name in (None, run.name) else None for run in runs), limit)
 
 
 def _task(daemon: Daemon, run: Run) -> Form | None:
@@ -181,19 +181,19 @@ async def task_events(
         servers: Iterable[int] = daemon.agent.signals.standing.values()
     else:
         servers = (server_of(daemon, type_of(daemon, name)).eid,)
-    found = [
+    pairs = [
         (event, daemon.agent.runs[eid].name)
         for eid in servers
         if isinstance(state := daemon.agent.runs[eid].state, TaskServerState)
         for event in state.events.values()
         if before is None or event.id < before
     ]
-    found.sort(key=lambda pair: pair[0].id, reverse=limit is not None)
+    pairs.sort(key=lambda pair: pair[0].id, reverse=limit is not None)
     concerned = None if object is None else _Concerned(daemon, object)
     now = daemon.rounds.clock.now()
     rows = (
         _event(event, of, rule, now)
-        for event, of in found
+        for event, of in pairs
         for rule in event.rules.values()
         if concerned is None or concerned.has(of, event, rule)
     )

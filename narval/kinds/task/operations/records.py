@@ -46,18 +46,18 @@ async def task_log(
     check_limit(limit)
     if name is not None:
         type_of(daemon, name)
-    wanted = None if object is None else _Versions(daemon, object)
-    found: list[Form] = []
+    versions = None if object is None else _Versions(daemon, object)
+    lines: list[Form] = []
     time_slice = TimeSlice()
-    for run in _runs(daemon, name, wanted):
+    for run in _runs(daemon, name, versions):
         await time_slice.yield_if_due()
         rows = _of_instance(daemon, run) if _is_instance(run) else _of_server(daemon, run)
-        found += (
+        lines += (
             row
             for row in rows
-            if (wanted is None or wanted.concerns(row)) and (before is None or row["seq"] < before)
+            if (versions is None or versions.concerns(row)) and (before is None or row["seq"] < before)
         )
-    ordered = nlargest(limit or len(found), found, key=lambda row: row["seq"])
+    ordered = nlargest(limit or len(lines), lines, key=lambda row: row["seq"])
     for row in ordered:
         row["at"] = moment(row["at"])
         row.pop("given", None)
@@ -103,13 +103,13 @@ def _is_instance(run: Run) -> bool:
     return run.engine.state_type is InstanceState
 
 
-def _runs(daemon: Daemon, name: str | None, wanted: _Versions | None) -> Iterator[Run]:
+def _runs(daemon: Daemon, name: str | None, versions: _Versions | None) -> Iterator[Run]:
     """The runs whose journals have the records, the oldest first."""
     runs = daemon.agent.runs
-    if wanted is not None:
-        yield from (runs[eid] for eid in sorted(wanted.instances) if eid in runs)
+    if versions is not None:
+        yield from (runs[eid] for eid in sorted(versions.instances) if eid in runs)
         standing = daemon.agent.signals.standing
-        yield from (runs[standing[of]] for of in sorted(wanted.types) if of in standing)
+        yield from (runs[standing[of]] for of in sorted(versions.types) if of in standing)
         return
     for run in runs.values():
         if is_task(run) and run.engine.state_type is not CaseState and name in (None, run.name):
@@ -118,32 +118,36 @@ def _runs(daemon: Daemon, name: str | None, wanted: _Versions | None) -> Iterato
 
 def _of_instance(daemon: Daemon, run: Run) -> Iterator[Form]:
     """The records of an instance. `given` is the object as it was taken."""
-    given = 0
+    object_given = 0
     for line in _facts(daemon, run):
         head = {"seq": line["seq"], "at": line["at"], "task": run.eid, "type": run.name}
-        if line["what"] == "ObjectTaken" and (given := line.get("object", 0)):
-            yield {**head, "log": "object", "object": given, "given": given}
+        if line["what"] == "ObjectTaken" and (object_given := line.get("object", 0)):
+            yield {**head, "log": "object", "object": object_given, "given": object_given}
         elif line["what"] == "StateEntered":
-            found = {"state": line["state"], "object": line.get("object") or None}
-            yield {**head, "log": "task", **found, "given": given or None}
+            place = {"state": line["state"], "object": line.get("object") or None}
+            yield {**head, "log": "task", **place, "given": object_given or None}
 
 
 def _of_server(daemon: Daemon, run: Run) -> Iterator[Form]:
     """The records of the events of a type (K63)."""
-    known: dict[int, Form] = {}
+    event_of: dict[int, Form] = {}
     receivers: dict[tuple[int, int], int] = {}
     for line in _facts(daemon, run):
         head = {"seq": line["seq"], "at": line["at"], "log": "task"}
         what, number = line["what"], line.get("event", 0)
         if what == "EventRaised":
-            known[number] = {"event": line["name"], "number": number, "object": line.get("object") or None}
+            event_of[number] = {"event": line["name"], "number": number, "object": line.get("object") or None}
             by = {"task": line.get("raiser") or None, "type": line.get("raiser_type") or None}
             by["by"] = "narval" if line.get("own") else line.get("by") or None
-            yield {**head, **by, "to": run.name, **known[number]}
+            yield {**head, **by, "to": run.name, **event_of[number]}
         elif what in ("ConditionJudged", "RuleOver"):
             rule = (number, line.get("rule", 0))
             receivers[rule] = line.get("receiver", receivers.get(rule, 0))
-            of = {"task": receivers[rule] or None, "type": run.name, **known.get(number, {"number": number})}
+            of = {
+                "task": receivers[rule] or None,
+                "type": run.name,
+                **event_of.get(number, {"number": number}),
+            }
             if what == "ConditionJudged":
                 yield {**head, **of, "condition": line["held"]}
             elif line["result"] != "passed over":
@@ -165,7 +169,7 @@ async def task_passed(daemon: Daemon, object: int) -> list[dict[str, Any]]:
         family.add(parent)
         identity = parent
     trail = {(step.object, step.instance): step for step in state.trail}
-    found = []
+    passed = []
     for line in _facts(daemon, case):
         if line["what"] == "ObjectLeft" and line["object"] in family:
             step = trail.get((line["object"], line["instance"]))
@@ -173,8 +177,8 @@ async def task_passed(daemon: Daemon, object: int) -> list[dict[str, Any]]:
             row |= {"result": line["result"], "at": moment(line["at"]), "why": line.get("why") or None}
             row |= {"outputs": line.get("outputs", []), "compensator": line.get("compensator") or None}
             undone = step.state if step is not None and step.state not in ("forwarded", "committed") else None
-            found.append({**row, "compensation": undone})
-    return found
+            passed.append({**row, "compensation": undone})
+    return passed
 
 
 # --- times ------------------------------------------------------------------------------------------------
@@ -243,12 +247,12 @@ async def task_times(daemon: Daemon, object: int) -> list[dict[str, Any]]:
 
 
 def _sum(spans: Iterable[tuple[float, float | None]], now: float) -> Form:
-    found = list(spans)
-    seconds = sum((now if end is None else end) - begin for begin, end in found)
+    listed = list(spans)
+    seconds = sum((now if end is None else end) - begin for begin, end in listed)
     return {
         "seconds": round(seconds, 3),
-        "times": len(found),
-        "open": sum(end is None for _, end in found),
+        "times": len(listed),
+        "open": sum(end is None for _, end in listed),
     }
 
 

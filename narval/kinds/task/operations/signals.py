@@ -28,11 +28,11 @@ KIND = TaskDefinition.kind
 
 def type_of(daemon: Daemon, name: str) -> TaskDefinition:
     """The task type, or the global event, with a full name. Raises TaskRefusedError."""
-    found = daemon.agent.library.get(KIND, name)
-    if isinstance(found, TaskDefinition):
-        return found
-    known = closest(name, [definition.full_name for definition in daemon.agent.library.of(KIND).values()])
-    where = known or f"; `{command(daemon, 'definitions')}` lists what is loaded"
+    task_type = daemon.agent.library.get(KIND, name)
+    if isinstance(task_type, TaskDefinition):
+        return task_type
+    hint = closest(name, [definition.full_name for definition in daemon.agent.library.of(KIND).values()])
+    where = hint or f"; `{command(daemon, 'definitions')}` lists what is loaded"
     raise TaskRefusedError(
         "no-type", load_fault(daemon, name) or f"there is no task type {name!r:.80}{where}"
     )
@@ -41,10 +41,10 @@ def type_of(daemon: Daemon, name: str) -> TaskDefinition:
 def server_of(daemon: Daemon, definition: TaskDefinition) -> Run:
     """The service run of a task type, which has its queue and its events. Raises RequestError."""
     name = definition.full_name
-    found = daemon.agent.runs.get(daemon.agent.signals.standing.get(name, 0))
-    if found is None:
+    server = daemon.agent.runs.get(daemon.agent.signals.standing.get(name, 0))
+    if server is None:
         raise RequestError(f"{name} is not at work yet: start the daemon with `narval run`")
-    return found
+    return server
 
 
 async def told(

@@ -142,15 +142,15 @@ def _answered(session: Session, item: int, outcome: str, fields: dict[str, list[
     form = session.ask("work_item", item=item) if asks else None
     if form is not None:
         _print_item(form)
-        outcome = outcome or _chosen([found["name"] for found in form["outcomes"]])
+        outcome = outcome or _chosen([answer["name"] for answer in form["outcomes"]])
         fields = {field["name"]: _asked(field, outcome, form) for field in form["fields"]}
     while True:
         try:
             text = form["shown"] if form is not None else None
-            found: dict[str, Any] = session.ask(
+            answer: dict[str, Any] = session.ask(
                 "answer", item=item, outcome=outcome, fields=fields, shown=text
             )
-            return found
+            return answer
         except WorkRefusedError as error:
             if error.kind != "bad-field":
                 raise
@@ -185,9 +185,9 @@ def _asked(field: Row, outcome: str, form: Mapping[str, Any], typed: list[str] |
     before = typed or form["draft"].get(field["name"]) or field["default"]
     needed = " (required)" if outcome in field["required"] else ""
     options = f" [{', '.join(field['options'])}]" if field["options"] else ""
-    given = " ".join(before)
-    label = clean(f"{field['label']}{options}{needed}{f' [{given}]' if given else ''}")
-    text = str(click.prompt(label, default=given, show_default=False))
+    default = " ".join(before)
+    label = clean(f"{field['label']}{options}{needed}{f' [{default}]' if default else ''}")
+    text = str(click.prompt(label, default=default, show_default=False))
     return text.split() if field["list"] else [text] if text else []
 
 

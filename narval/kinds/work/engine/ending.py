@@ -74,7 +74,7 @@ def draft(decision: WorkDecision, values: Mapping[str, Any]) -> Values:
 
 def checked(decision: WorkDecision, outcome: WorkOutcome, values: Mapping[str, Any]) -> Values:
     """The values of an answer; a field without one has its default. Raises NotSoError for all faults."""
-    found: Values = {}
+    read_values: Values = {}
     typed, wrong = _typed(decision, values)
     unread = {misfit.field for misfit in wrong}
     for field in decision.definition.fields.values():
@@ -98,22 +98,22 @@ def checked(decision: WorkDecision, outcome: WorkOutcome, values: Mapping[str, A
                 message = f"{field.label}: expected {expectation}, found {text!r:.80}{''.join(meant)}"
                 wrong.append(Misfit(field.name, message, text[:200]))
         if right:
-            found[field.name] = tuple(right)
+            read_values[field.name] = tuple(right)
     if wrong:
         raise bad_fields(wrong)
-    return found
+    return read_values
 
 
 def by_default(decision: WorkDecision, explicit: Values | Mapping[str, tuple[str, ...]]) -> Values:
     """The values of an answer that nobody gave: those in the deadline, and the defaults that fit."""
-    found: Values = {}
+    defaults: Values = {}
     for field in decision.definition.fields.values():
         values = explicit.get(field.name, decision.state.defaults.get(field.name, ()))
         try:
-            found[field.name] = tuple(_read(decision, field, text) for text in values)
+            defaults[field.name] = tuple(_read(decision, field, text) for text in values)
         except ValueError:
             continue
-    return {name: values for name, values in found.items() if values}
+    return {name: values for name, values in defaults.items() if values}
 
 
 def _read(decision: WorkDecision, field: FormField, text: str) -> str:

@@ -63,9 +63,11 @@ def _offered(decision: WorkDecision, inputs: Inputs, taken: tuple[int, ...], bin
         if field.options is not None
     }
     defaults = dict(_defaults(decision, bindings))
-    calls, shown, called_with = _calls(decision, bindings)
+    calls, elements_shown, called_with = _calls(decision, bindings)
     before = list(_answered_before(decision))
-    text = texts.text_of_item(definition, title, description, shown, calls, defaults, options, before)
+    text = texts.text_of_item(
+        definition, title, description, elements_shown, calls, defaults, options, before
+    )
     if (size := len(text.encode())) > texts.MOST_BYTES:
         why = f"expected a text of at most {texts.MOST_BYTES:,} bytes, got {size:,}"
         raise NotSoError("too-much-to-show", f'{why}; show inputs by their digest: <show inputs="digest"/>')
@@ -114,11 +116,11 @@ def _calls(decision: WorkDecision, bindings: Bindings) -> tuple[list[str], Bindi
 def _says(action: Any, held: HeldCalls, decision: WorkDecision) -> Iterator[str]:
     """An action's description of each of its calls, filled with the elements of the call."""
     for _, inputs in held.calls if action is not None and action.describe is not None else ():
-        given = {
+        values = {
             name: [element for eid in eids if (element := decision.view.element(eid))]
             for name, eids in inputs
         }
-        yield action.describe.filled(given, decision.view.zone)
+        yield action.describe.filled(values, decision.view.zone)
 
 
 def _filled(decision: WorkDecision, template: TextTemplate | None, bindings: Bindings) -> str:
@@ -146,8 +148,8 @@ def _inputs(decision: WorkDecision, event: Started) -> Inputs:
     if event.inputs or not declared:
         return event.inputs
     before = {element.eid for element in _answered_before(decision)}
-    given = tuple(eid for eid in event.elements if eid not in before)
-    near = (given, *(event.caller.nearby if event.caller is not None else ()))
+    started_with = tuple(eid for eid in event.elements if eid not in before)
+    near = (started_with, *(event.caller.nearby if event.caller is not None else ()))
     search = CandidateSearch(decision.view, decision.state.eid, near)
     name = decision.definition.full_name
     scopes = {slot.id: (name, "", slot.id) if slot.use else None for slot in declared}
@@ -162,8 +164,8 @@ def _inputs(decision: WorkDecision, event: Started) -> Inputs:
     ]
     assigned = assign(slots)
     if assigned.missing:
-        wanted = {slot.id: slot.condition.text for slot in declared}
-        why = "; ".join(f"nothing in memory fits input {id} ({wanted[id]})" for id in assigned.missing)
+        condition_of = {slot.id: slot.condition.text for slot in declared}
+        why = "; ".join(f"nothing in memory fits input {id} ({condition_of[id]})" for id in assigned.missing)
         raise NotSoError("input-missing", why)
     for slot in declared:
         if eids := assigned.given.get(slot.id):

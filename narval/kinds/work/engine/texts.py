@@ -235,15 +235,15 @@ def document_of(text: str) -> Document:
     document = Document([], [], [])
     groups = _groups(text)
     next(groups, None)
-    for words, shown in groups:
+    for words, lines in groups:
         if words.startswith(_IN_THE_FORM):
             continue
         if words in _SAID:
-            document.said.append("\n".join(shown))
-        elif (match := _ELEMENT.fullmatch(words)) and (element := _shown_element(match, "\n".join(shown))):
+            document.said.append("\n".join(lines))
+        elif (match := _ELEMENT.fullmatch(words)) and (element := _shown_element(match, "\n".join(lines))):
             document.elements.append(element)
-        elif shown:
-            document.lines.append(Line(words.rstrip(":"), "\n".join(shown)))
+        elif lines:
+            document.lines.append(Line(words.rstrip(":"), "\n".join(lines)))
         else:
             word, colon, value = words.partition(": ")
             document.lines.append(Line(word, value) if colon else Line("", words))
@@ -252,16 +252,16 @@ def document_of(text: str) -> Document:
 
 def _groups(text: str) -> Iterator[tuple[str, list[str]]]:
     """Narval's own lines, each with the following lines from elsewhere."""
-    words, shown = "", list[str]()
+    words, lines = "", list[str]()
     for line in text.split("\n"):
         if line.startswith("|"):
-            shown.append(line[2:])
+            lines.append(line[2:])
         elif line:
             if words:
-                yield words, shown
-            words, shown = line, []
+                yield words, lines
+            words, lines = line, []
     if words:
-        yield words, shown
+        yield words, lines
 
 
 def _shown_element(match: re.Match[str], xml: str) -> ShownElement | None:

@@ -50,14 +50,14 @@ def backup(session: Session, file: Path, agents: tuple[str, ...]) -> None:
     settings = Settings.load(home.path)
     names = agents or ((session.agent,) if session.agent else ())
     where = settings.store or home.store
-    kept = None if settings.store else _kept_by_daemon(session)
-    if kept is None and not settings.store:
+    by_daemon = None if settings.store else _kept_by_daemon(session)
+    if by_daemon is None and not settings.store:
         refuse_lost_store(home)
     try:
-        copied = back_up(kept or where, file.absolute(), home.is_held, settings.name, names, _progress())
+        copied = back_up(by_daemon or where, file.absolute(), home.is_held, settings.name, names, _progress())
     finally:
-        if kept is not None:
-            kept.unlink(missing_ok=True)
+        if by_daemon is not None:
+            by_daemon.unlink(missing_ok=True)
     summary = {
         "file": str(file.absolute()),
         "agents": list(copied.agents),

@@ -215,8 +215,8 @@ def _published(session: Session, store: str | None) -> Iterator[Published]:
     url = store or Settings.load(session.home.path).store
     if url is None or not url.startswith("postgres"):
         todo = "with one home a folder collections/NAME/ does what publishing it would"
-        found = "an SQLite file" if url is None or url.startswith("sqlite") else repr(url)
+        store_named = "an SQLite file" if url is None or url.startswith("sqlite") else repr(url)
         expectation = "a store that homes share, such as postgresql://… in etc/narval.toml"
-        raise RequestError(f"expected {expectation}, found {found}; {todo}")
+        raise RequestError(f"expected {expectation}, found {store_named}; {todo}")
     with published_at(url) as published:
         yield published

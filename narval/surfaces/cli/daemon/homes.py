@@ -29,8 +29,10 @@ def _parted(home: Home, paths: tuple[Path, ...]) -> tuple[list[Path], list[Path]
     if not paths:
         return scenario_files(home), []
     folders = [path.resolve() for path in paths if path.is_dir()]
-    known = scenario_files(home) if folders else []
-    scenarios = [path for path in known if any(path.resolve().is_relative_to(folder) for folder in folders)]
+    all_scenarios = scenario_files(home) if folders else []
+    scenarios = [
+        path for path in all_scenarios if any(path.resolve().is_relative_to(folder) for folder in folders)
+    ]
     named = [path for path in paths if path.is_file() and is_scenario_file(path)]
     return scenarios + named, [path for path in paths if path not in named]
 

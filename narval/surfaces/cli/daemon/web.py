@@ -190,16 +190,16 @@ def log_in(session: Session, person: str | None) -> None:
 
     session.vouch()
     people = session.ask("people")
-    found = person or own_person(people, login(os.getuid()))
-    if found is None or found not in {row["person"] for row in people}:
+    user = person or own_person(people, login(os.getuid()))
+    if user is None or user not in {row["person"] for row in people}:
         names = ", ".join(row["person"] for row in people)
         who = f"is called {person!r:.80}" if person else f"has the login {login(os.getuid())}"
         raise OperatorError(
             f"no person {who} in etc/people.toml; name one of {names}: narval web login PERSON"
         )
     address = known(_folder(session))
-    link = login_address(address, _sessions(session).new_link(found))
-    session.give({"person": found, "login": link}, lambda reply: click.echo(reply["login"]))
+    link = login_address(address, _sessions(session).new_link(user))
+    session.give({"person": user, "login": link}, lambda reply: click.echo(reply["login"]))
 
 
 _SESSIONS = (

@@ -57,19 +57,19 @@ def heading(form: Row) -> str:
 
 def known(form: Row) -> Iterator[str]:
     """The number of arrivals, and how far back the past is recorded."""
-    known = form["known"]
+    counts = form["known"]
     came = ", ".join(f"{number:,} {clean(way)}" for way, number in form["came"].items())
     yield f"{counted(sum(form['came'].values()), 'arrival')}" + (f": {came}" if came else "")
-    oldest = f"the oldest is of {_moment(known['oldest'])}" if known["oldest"] else "there is none"
-    yield f"memory of that day: {counted(known['remembered'], 'element')} kept, {oldest}"
-    backups = f"with {counted(len(known['backups']), 'backup')}" if known["backups"] else "without a backup"
-    for number, when in ((known["forgotten_before"], "before"), (known["forgotten_since"], "since then")):
+    oldest = f"the oldest is of {_moment(counts['oldest'])}" if counts["oldest"] else "there is none"
+    yield f"memory of that day: {counted(counts['remembered'], 'element')} kept, {oldest}"
+    backups = f"with {counted(len(counts['backups']), 'backup')}" if counts["backups"] else "without a backup"
+    for number, when in ((counts["forgotten_before"], "before"), (counts["forgotten_since"], "since then")):
         if number:
             yield f"forgotten, {backups}: {number:,} elements and runs of {when}"
-    if known["unknown"]:
-        unknown = counted(known["unknown"], "element")
+    if counts["unknown"]:
+        unknown = counted(counts["unknown"], "element")
         yield f"left out: {unknown} of forgotten runs; nothing says any more whether they came from outside"
-    for backup in known["left_out"]:
+    for backup in counts["left_out"]:
         yield f"left out: backup {clean(backup['path'])}: {clean(backup['why'])}"
 
 

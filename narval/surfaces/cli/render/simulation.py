@@ -333,10 +333,10 @@ def _mail_line(letter: dict[str, Any]) -> str:
     return f"{clean(letter['to'])}: {clean(letter['subject'])}"
 
 
-def _first_of(what: str, things: list[Any], happened: str, shown: Any) -> Iterator[StyledLine]:
+def _first_of(what: str, things: list[Any], happened: str, text_of: Any) -> Iterator[StyledLine]:
     """A number of things, and the first of them."""
     if things:
         yield f"  {counted(len(things), what)} {happened}:", None
-        yield from ((f"    {shortened(shown(thing), 100)}", None) for thing in things[:MOST_SHOWN])
+        yield from ((f"    {shortened(text_of(thing), 100)}", None) for thing in things[:MOST_SHOWN])
     if len(things) > MOST_SHOWN:
         yield f"    and {len(things) - MOST_SHOWN:,} more; --json has them all", None

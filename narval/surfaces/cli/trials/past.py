@@ -177,7 +177,7 @@ def _give(form: dict[str, Any]) -> None:
 
 def _raise_if_unknown(here: SimulatedHome, file: str) -> None:
     if not Path(file).is_file():
-        names = [found.full_name for found in here.loaded.library if is_runnable(found.kind)]
+        names = [definition.full_name for definition in here.loaded.library if is_runnable(definition.kind)]
         meant = closest(file, names) or "; narval definitions lists what is loaded"
         raise RequestError(f"there is no definition and no file {file!r}{meant}")
 

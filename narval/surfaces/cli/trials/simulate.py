@@ -202,7 +202,7 @@ def _unknown(home: Home, here: SimulatedHome, name: str) -> str:
     from narval.files.shipped import shipped
     from narval.trials.simulate import files as finding
 
-    ships = {found.full_name: found.path for found in load(shipped()).library if is_runnable(found.kind)}
+    ships = {each.full_name: each.path for each in load(shipped()).library if is_runnable(each.kind)}
     if name in ships and (home.path / ships[name]).exists():
         return f"{name} is in {ships[name]}, which did not load: narval check tells why"
     if name in (*ships, *takable()):

@@ -207,7 +207,7 @@ def read_plain(text: str, count: int, drawn: Mapping[str, Any]) -> Layout | None
     """The layout in Graphviz's plain format; None if it does not match these parts."""
     width = height = 0.0
     boxes: dict[int, Box] = {}
-    found: dict[tuple[str, str], list[tuple[Point, ...]]] = {}
+    points_of: dict[tuple[str, str], list[tuple[Point, ...]]] = {}
     for line in text.splitlines():
         word, *rest = line.split(" ")
         if word == "graph":
@@ -218,10 +218,10 @@ def read_plain(text: str, count: int, drawn: Mapping[str, Any]) -> Layout | None
         elif word == "edge":
             numbers = [float(number) * POINTS for number in rest[3 : 3 + 2 * int(rest[2])]]
             points = tuple(_rounded(x, height - y) for x, y in zip(numbers[::2], numbers[1::2], strict=True))
-            found.setdefault((rest[0], rest[1]), []).append(points)
+            points_of.setdefault((rest[0], rest[1]), []).append(points)
     if len(boxes) != count:
         return None
-    curves = {key: iter(listed) for key, listed in found.items()}
+    curves = {key: iter(listed) for key, listed in points_of.items()}
     number = {part["id"]: index for index, part in enumerate(drawn["parts"])}
     ways = tuple(_way(curves, number, arc) for arc in drawn["arcs"])
     return Layout(round(width, 1), round(height, 1), tuple(boxes[index] for index in range(count)), ways)

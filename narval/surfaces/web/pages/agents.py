@@ -34,18 +34,18 @@ async def agents_page(visit: Visit) -> Shown | Redirect:
     page `to`.
     """
     after, text = visit.query.get("after"), visit.query.get("text", "").strip()
-    found = await visit.ask("agents", limit=LISTED + 1, after=after or None, text=text or None)
+    rows = await visit.ask("agents", limit=LISTED + 1, after=after or None, text=text or None)
     to = visit.query.get("to", "/")
     rest = "/work" if visit.visitor.role == "person" else to if PAGE_NAME.fullmatch(to) else "/"
-    called_so = [row for row in found if row["name"] == text]
-    if called_so or (len(found) == 1 and not after):
-        return Redirect(Visit.address((called_so or found)[0]["name"], rest))
-    is_shared = any("owner" in row for row in found)  # else all daemons' agents would be counted
-    if not (after or is_shared or len(found) > LISTED) and any(row["elements"] is None for row in found):
-        found = await visit.ask("agents", text=text or None)  # few: also count the elements of passive ones
-    listed = found[:LISTED]
+    called_so = [row for row in rows if row["name"] == text]
+    if called_so or (len(rows) == 1 and not after):
+        return Redirect(Visit.address((called_so or rows)[0]["name"], rest))
+    is_shared = any("owner" in row for row in rows)  # else all daemons' agents would be counted
+    if not (after or is_shared or len(rows) > LISTED) and any(row["elements"] is None for row in rows):
+        rows = await visit.ask("agents", text=text or None)  # few: also count the elements of passive ones
+    listed = rows[:LISTED]
     query = {"text": text, "to": to if text else ""}
-    older = f"/{with_query({**query, 'after': listed[-1]['name']})}" if len(found) > LISTED else ""
+    older = f"/{with_query({**query, 'after': listed[-1]['name']})}" if len(rows) > LISTED else ""
     values = {
         "agents": [{**row, "url": Visit.address(row["name"], rest)} for row in listed],
         "agent_tones": AGENT_TONES,

@@ -47,21 +47,21 @@ DIFFERENCE = {"kind": "--kind", "old": "--diff", "new": "--to"}
 @page("/a/{agent}/definitions", command="narval definitions")
 async def definitions_page(visit: Visit) -> Shown:
     """List everything loaded, by kind and group, and the faults of files."""
-    found = await visit.ask("definitions")
+    answer = await visit.ask("definitions")
     kind, words = visit.query.get("kind", ""), visit.query.get("name", "").casefold()
     rows = [
-        row for row in found["definitions"] if kind in ("", row["kind"]) and words in row["name"].casefold()
+        row for row in answer["definitions"] if kind in ("", row["kind"]) and words in row["name"].casefold()
     ]
     values = {
         "groups": _grouped(rows),
-        "faults": [{**one, "url": _place(visit, one, found["definitions"])} for one in found["faults"]],
-        "kinds": sorted({row["kind"] for row in found["definitions"]}),
+        "faults": [{**one, "url": _place(visit, one, answer["definitions"])} for one in answer["faults"]],
+        "kinds": sorted({row["kind"] for row in answer["definitions"]}),
         "kind": kind,
         "name": visit.query.get("name", ""),
-        "left_out": len(found["definitions"]) - len(rows),
+        "left_out": len(answer["definitions"]) - len(rows),
         "here": "/definitions",
     }
-    return Shown("definitions.html", values, found, follows=Follows(faults=True, runs=True))
+    return Shown("definitions.html", values, answer, follows=Follows(faults=True, runs=True))
 
 
 def _place(visit: Visit, fault: Mapping[str, Any], rows: list[dict[str, Any]]) -> str:
@@ -97,7 +97,7 @@ async def shown_definition(
     versions = [] if visit.live else await visit.ask("versions", name=name, kind=kind)
     explored = None if visit.live else await visit.ask("explored", kind=answer["kind"], name=name)
     findings = explored["findings"] if explored else []
-    told = [] if visit.live else await visit.ask("tell", name=name, kind=answer["kind"])
+    sentences = [] if visit.live else await visit.ask("tell", name=name, kind=answer["kind"])
     jobs = await visit.ask("jobs", definition=name) if visit.visitor.role == "operator" else []
     reached = [] if visit.live else await visit.ask("reach", name=name, kind=answer["kind"])
     drawn = None if visit.live else await _drawn(visit, answer, findings)
@@ -109,7 +109,7 @@ async def shown_definition(
         faults.setdefault(fault["line"], []).append(f"column {fault['column']}: {fault['message']}")
     values = {
         "definition": answer,
-        "told": nested(told),
+        "told": nested(sentences),
         "reached": [{**call, "lines": nested(call["lines"][1:])} for call in reached],
         "ways": [ways_in(call) for call in reached],
         "source": (answer["source"] or "").splitlines(),
@@ -149,11 +149,11 @@ async def _reach(visit: Visit, definition: dict[str, Any]) -> dict[str, Any] | N
     return {**rows[0], "outside": outside, "tone": REACH_TONES[rows[0]["standing"]]} if rows else None
 
 
-def nested(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def nested(sentences: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Sentences, each with its details as `within`."""
     whole: list[dict[str, Any]] = []
     levels = [whole]
-    for sentence in told:
+    for sentence in sentences:
         del levels[sentence["depth"] + 1 :]
         within: list[dict[str, Any]] = []
         levels[-1].append({**sentence, "within": within})

@@ -64,14 +64,14 @@ MEMORY_OPTIONS = {
 async def memory_list(visit: Visit) -> Shown:
     """List the elements that match a pattern and filters, the newest first."""
     query = {name: visit.query[name] for name in FILTERS if visit.query.get(name)}
-    wanted: dict[str, Any] = {**query, "limit": LISTED, "before": visit.number("before")}
-    if "context" in wanted:
-        wanted["context"] = visit.number("context")
-    wanted["current"] = "current" in query
+    request: dict[str, Any] = {**query, "limit": LISTED, "before": visit.number("before")}
+    if "context" in request:
+        request["context"] = visit.number("context")
+    request["current"] = "current" in query
     problem: PatternError | RequestError | None = None
     answer: dict[str, Any] = {"elements": [], "tried": 0, "older": None}
     try:
-        answer = await visit.ask("elements", **wanted)
+        answer = await visit.ask("elements", **request)
     except (PatternError, RequestError) as error:
         problem = error
     whose = {"agent": answer["agent"]} if "agent" in answer else {}  # as a listing of another agent has it

@@ -234,9 +234,9 @@ async def form_of(visit: Visit, name: str) -> dict[str, Any]:
 
 async def offered(visit: Visit, match: list[str], limit: int) -> list[dict[str, Any]]:
     """The newest elements that match the first two patterns (most inputs have no more), with their titles."""
-    wanted = {"xpath": match[0], "among": match[1:2] or None, "current": True, "limit": limit}
+    request = {"xpath": match[0], "among": match[1:2] or None, "current": True, "limit": limit}
     try:
-        page = await visit.ask("elements", **wanted)
+        page = await visit.ask("elements", **request)
     except NarvalError:  # a prefix of the definition, or a variable
         return []
     return [{"eid": row["eid"], "name": row["name"], "title": row["title"]} for row in page["elements"]]

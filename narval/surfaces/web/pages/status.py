@@ -186,7 +186,7 @@ async def log_page(visit: Visit) -> Shown:
     level, words, logger = (visit.query.get(name, "") for name in ("level", "text", "logger"))
     lines = await visit.ask("log", lines=LINES)
     least = _rank(level) if level in LEVELS else 0
-    shown = [
+    lines_shown = [
         line
         for line in lines
         if _rank(line["level"]) >= least
@@ -194,8 +194,8 @@ async def log_page(visit: Visit) -> Shown:
         and logger in ("", line["logger"])
     ]
     values = {
-        "lines": [{**line, "runs": _RUN.findall(line["message"])[:3]} for line in reversed(shown)],
-        "left_out": len(lines) - len(shown),
+        "lines": [{**line, "runs": _RUN.findall(line["message"])[:3]} for line in reversed(lines_shown)],
+        "left_out": len(lines) - len(lines_shown),
         "level": level,
         "levels": LEVELS,
         "level_tones": LEVEL_TONES,
@@ -204,7 +204,7 @@ async def log_page(visit: Visit) -> Shown:
         "text": words,
         "here": "/log",
     }
-    answer: list[dict[str, Any]] = shown
+    answer: list[dict[str, Any]] = lines_shown
     return Shown("log.html", values, answer, follows=Follows(log=True, runs=True, faults=True))
 
 

@@ -34,25 +34,25 @@ async def simulate_page(visit: Visit) -> Shown:
 @page("/a/{agent}/simulate/{trial}", roles=OPERATORS, command="narval simulate")
 async def trial_page(visit: Visit) -> Shown:
     """Show the result of a simulation: what would change, and the story."""
-    found = await visit.ask("trial", trial=visit.path["trial"])
-    asked, report = found["asked"], found["report"]
+    answer = await visit.ask("trial", trial=visit.path["trial"])
+    asked, report = answer["asked"], answer["report"]
     if "migrated" in asked:
         raise RequestError("this is of runs that would migrate: the page of the run shows it")
     lines = report["happened"][:LINES]
-    given = {name: asked[name] or "" for name in ("definition", "start", "duration", "memory")}
+    fields = {name: asked[name] or "" for name in ("definition", "start", "duration", "memory")}
     scenario = asked["scenario"] or ""
-    given["scenario" if scenario.lstrip().startswith("<") else "name"] = scenario
-    given["xml"] = "\n".join(asked["elements"])
+    fields["scenario" if scenario.lstrip().startswith("<") else "name"] = scenario
+    fields["xml"] = "\n".join(asked["elements"])
     if asked["edited"]:
-        given |= {"edits": asked["definition"], "edited": next(iter(asked["edited"].values()))}
+        fields |= {"edits": asked["definition"], "edited": next(iter(asked["edited"].values()))}
     values = {
-        "trial": found["trial"],
+        "trial": answer["trial"],
         "asked": asked,
         "report": report,
         "changes": report["changes"],
-        "days": [(day, list(found)) for day, found in groupby(lines, lambda line: line["at"][:10])],
+        "days": [(day, list(of_day)) for day, of_day in groupby(lines, lambda line: line["at"][:10])],
         "left_out": len(report["happened"]) - len(lines),
-        "given": {name: given.get(name, "") for name in FIELDS},
+        "given": {name: fields.get(name, "") for name in FIELDS},
         "names": await visit.ask("scenarios"),
         "listed": LISTED,
         "here": "/simulate",
@@ -99,9 +99,9 @@ async def _asked(visit: Visit, values: Mapping[str, str]) -> dict[str, Any]:
     return asked
 
 
-async def _form(visit: Visit, given: dict[str, str], problem: str) -> Shown:
+async def _form(visit: Visit, filled: dict[str, str], problem: str) -> Shown:
     """The form as it was filled in."""
-    fields = {name: given.get(name, "") for name in FIELDS}
+    fields = {name: filled.get(name, "") for name in FIELDS}
     if fields["definition"] and not fields["edits"]:
         path, fields["edited"] = await _file(visit, fields["definition"])
         fields["edits"] = fields["definition"] if path else ""

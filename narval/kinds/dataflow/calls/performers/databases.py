@@ -41,8 +41,8 @@ class Databases:
 
     async def perform(self, request: OperatorRequest) -> AsyncGenerator[FlowAnswer]:
         """Do what a request asks."""
-        given = request.arguments
-        name = str(given["source"] if "source" in given else given["dest"])
+        arguments = request.arguments
+        name = str(arguments["source"] if "source" in arguments else arguments["dest"])
         source = source_of(self._tools.sources, name)
         if source.kind != "sqlite":
             raise FlowError("bad-source", f"expected a database, found {name} of kind {source.kind}")

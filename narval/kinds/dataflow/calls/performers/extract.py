@@ -55,14 +55,14 @@ class Extract:
             number = partial(self._numbers.read, request)
             work = partial(_extracted, self._rules, text, type, at_hand, number)
             try:
-                found = await self._code.in_thread(work, LONGEST)
+                extracted = await self._code.in_thread(work, LONGEST)
             except ActionError as error:
                 if error.kind != "timeout":
                     raise
                 message = f"extraction took longer than {LONGEST:g} s; are the rules too wide?"
                 raise FlowError("too-long", message) from None
-            if found:
-                yield FlowAnswer(TupleBatch(self._rules.attributes, found, relation))
+            if extracted:
+                yield FlowAnswer(TupleBatch(self._rules.attributes, extracted, relation))
 
 
 def _document(schema: Schema, row: Row) -> tuple[str, str]:
@@ -87,24 +87,24 @@ def _extracted(
 ) -> list[Row]:
     fields, base = rules.fields, str(at_hand.get("url") or "")
     return [
-        tuple([_value(field, found, base, number) for field, found in zip(fields, values, strict=True)])
+        tuple([_value(field, value, base, number) for field, value in zip(fields, values, strict=True)])
         for values in _records(rules, text, type, at_hand)
     ]
 
 
-def _value(field: ExtractField, found: Any, base: str, number: Callable[..., Any]) -> Any:
-    if found is None:
+def _value(field: ExtractField, value: Any, base: str, number: Callable[..., Any]) -> Any:
+    if value is None:
         return None
     if field.type == "Number":
-        return number(field.name, found, field.form)
-    if isinstance(found, bool):
-        return str(found).lower()
-    if field.type == "Url" and isinstance(found, str):
+        return number(field.name, value, field.form)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if field.type == "Url" and isinstance(value, str):
         try:
-            return urljoin(base, found.strip())
+            return urljoin(base, value.strip())
         except ValueError:
             return None
-    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _records(rules: ExtractRules, text: str, type: str, at_hand: Mapping[str, Any]) -> Iterator[list[Any]]:
@@ -155,8 +155,8 @@ def _found(record: Page, selector: Selector, at_hand: Mapping[str, Any]) -> Any:
     """The text of the first node that a selector finds within a record, with whitespace collapsed."""
     if selector.language == "tuple":
         return at_hand.get(selector.text)
-    for found in _selected(record, selector):
-        root = found.root
+    for selected in _selected(record, selector):
+        root = selected.root
         text = text_within(root) if isinstance(root, etree._Element) else str(root)
         return " ".join(text.split())
     return None

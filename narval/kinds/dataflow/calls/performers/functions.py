@@ -35,10 +35,10 @@ class FunctionOperator:
     def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
         self._code = tools.code
         name = str(request.arguments["fun"])
-        found = self._code.find(f"function:{name}")
-        if found is None:
+        function = self._code.find(f"function:{name}")
+        if function is None:
             raise batches.FlowError("no-function", f"no module declares the function {name} (@function)")
-        self._function: Function = found
+        self._function: Function = function
         self._name = request.call.operator.name
         self._result: Any = request.arguments.get("initial")
 
@@ -70,8 +70,8 @@ class FunctionOperator:
             made = [value for value in results if value is not None]
             return [FlowAnswer(batch_from(made))] if made else []
         if self._name == "filter":
-            kept = [row for row, is_kept in zip(rows, results, strict=True) if is_kept]
-            return [FlowAnswer(batches.TupleBatch(schema, kept))] if kept else []
+            passing = [row for row, is_kept in zip(rows, results, strict=True) if is_kept]
+            return [FlowAnswer(batches.TupleBatch(schema, passing))] if passing else []
         if self._name == "partition":
             return _parted(request, schema, rows, results)
         return []
@@ -96,14 +96,14 @@ class CodeOperator:
 
     def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
         name = request.call.operator.name
-        found = tools.code.find(f"operator:{name}")
-        if found is None:
+        function = tools.code.find(f"operator:{name}")
+        if function is None:
             raise batches.FlowError("no-operator", f"no module declares the operator {name} (@operator)")
         self._code, self._call = tools.code, request.call
         self._ports = [port.name for port in request.call.operator.inputs]
-        self._function = found
+        self._function = function
         self._instance: Any = None
-        self._is_class = isinstance(found, type)
+        self._is_class = isinstance(function, type)
 
     async def perform(self, request: OperatorRequest) -> AsyncGenerator[FlowAnswer]:
         """Call the function, or the method of the class for the port."""

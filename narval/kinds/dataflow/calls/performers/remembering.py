@@ -51,15 +51,15 @@ class Remember:
             return
         schema, rows, relation = request.batch
         tuples = self._tuples(schema, rows)
-        known = await self._results.done([work for work, _, _ in tuples])
+        results = await self._results.done([work for work, _, _ in tuples])
         seen = await self._results.remembered(
             self._name,
-            [key for work, key, _ in tuples if work not in known and self._results.claim(self._name, key)],
+            [key for work, key, _ in tuples if work not in results and self._results.claim(self._name, key)],
         )
         new, changed, fresh, keys = [], [], dict[str, bytes](), []
         for row, (work, key, fields) in zip(rows, tuples, strict=True):
-            if work in known:
-                verdict, text = known[work][0].batch.rows[0]
+            if work in results:
+                verdict, text = results[work][0].batch.rows[0]
                 before: dict[str, Any] = msgspec.json.decode(str(text))
             elif not self._results.claim(self._name, key):
                 continue
@@ -89,9 +89,11 @@ class Remember:
             tuples.append((self._record.key(key, sorted(fields.items())), key, fields))
         return tuples
 
-    def _judge(self, key: str, fields: dict[str, Any], known: SeenItem | None) -> tuple[str, dict[str, Any]]:
+    def _judge(
+        self, key: str, fields: dict[str, Any], earlier: SeenItem | None
+    ) -> tuple[str, dict[str, Any]]:
         """Judge a tuple, and record its sight; return the verdict, and the tuple as last seen."""
-        now, before = time(), self._results.seen(self._name, key) or known
+        now, before = time(), self._results.seen(self._name, key) or earlier
         first = now if before is None else before.first
         self._results.see(self._frame, self._name, SeenItem(key, first, now, msgspec.json.encode(fields)))
         if before is None or (self._window is not None and before.last + self._window < now):

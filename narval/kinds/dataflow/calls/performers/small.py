@@ -102,8 +102,8 @@ class Notify:
             how = "start it in a home (narval start), or give a file: address to see the messages"
             raise FlowError("bad-address", f"nothing is sent to {scheme}: in the foreground; {how}")
         if sender is None:
-            known = ", ".join(f"{name}:" for name in sorted(tools.senders)) or "none"
-            raise FlowError("bad-address", f"expected an address ({known}), found {self._dest[:80]!r}")
+            kinds = ", ".join(f"{name}:" for name in sorted(tools.senders)) or "none"
+            raise FlowError("bad-address", f"expected an address ({kinds}), found {self._dest[:80]!r}")
         self._send = sender
 
     async def perform(self, request: OperatorRequest) -> AsyncGenerator[FlowAnswer]:

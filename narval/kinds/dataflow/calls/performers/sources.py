@@ -249,12 +249,12 @@ def _of_csv(source: FlowSource, text: str, reading: Reading) -> Iterator[dict[st
 def _of_json(source: FlowSource, text: str, reading: Reading) -> Iterator[dict[str, Any]]:
     lines = [(at, line) for at, line in enumerate(text.split("\n"), 1) if line.strip()]
     if len(lines) > 1 and all(line.lstrip().startswith("{") for _, line in lines[:2]):
-        found: Any = list(_json_lines(source, lines, reading))
+        value: Any = list(_json_lines(source, lines, reading))
     else:
-        found = json.loads(text)
+        value = json.loads(text)
     for key in filter(None, source.records.split(".")):
-        found = found[key]
-    rows = found if isinstance(found, list) else [found]
+        value = value[key]
+    rows = value if isinstance(value, list) else [value]
     return iter([_flat(row) for row in rows])
 
 

@@ -58,9 +58,9 @@ class WorkRecord:
         self._place = f"{request.frame} {request.call.key}"
         self._before: Counter[str] = Counter()
 
-    def key(self, *given: Any) -> str:
+    def key(self, *parts: Any) -> str:
         """The key of the next piece of work with this input."""
-        text = msgspec.json.encode([self._place, *given])
+        text = msgspec.json.encode([self._place, *parts])
         digest = blake2b(text, digest_size=16).hexdigest()
         self._before[digest] += 1
         return f"{digest}.{self._before[digest]}"
@@ -82,24 +82,24 @@ class Recorded:
         rows = request.batch.rows if request.batch is not None else []
         arguments = {name: _plain(value) for name, value in request.arguments.items()}
         key = self._record.key(request.phase, request.port, request.at, sorted(arguments.items()), rows)
-        known = await self._record.answers(key)
-        if known is not None:
+        earlier = await self._record.answers(key)
+        if earlier is not None:
             self._numbers.put(key, await self._results.unread(key))
-            for answer in known:
+            for answer in earlier:
                 yield answer
             return
-        kept, size = list[bytes](), 0
+        recorded, size = list[bytes](), 0
         async with aclosing(self._performer.perform(request)) as answers:
             async for answer in answers:
                 part = encoded(answer)
                 size += len(part)
                 if size <= MOST_KEPT:
-                    kept.append(part)
+                    recorded.append(part)
                 else:
-                    kept.clear()  # an endless stream is not collected
+                    recorded.clear()  # an endless stream is not collected
                 yield answer
         if size <= MOST_KEPT:
-            await self._results.record(key, kept, self._numbers.take(request.id, key))
+            await self._results.record(key, recorded, self._numbers.take(request.id, key))
 
 
 def _plain(value: Any) -> Any:

@@ -67,9 +67,9 @@ class Relation:
 
 def batch_of(tuples: Iterable[Mapping[str, Any]]) -> TupleBatch:
     """A batch of tuples given as mappings; an attribute that a tuple lacks is no value."""
-    given = list(tuples)
-    schema = tuple(dict.fromkeys(name for each in given for name in each))
-    return TupleBatch(schema, [tuple([plain(each.get(name)) for name in schema]) for each in given])
+    rows = list(tuples)
+    schema = tuple(dict.fromkeys(name for each in rows for name in each))
+    return TupleBatch(schema, [tuple([plain(each.get(name)) for name in schema]) for each in rows])
 
 
 def plain(value: Any) -> Any:
@@ -209,9 +209,9 @@ class Parts:
         parted: list[list[Row]] = [[] for _ in range(PARTS)]
         for key, row in zip(keys, rows, strict=True):
             parted[hash(key) % PARTS].append(row)
-        for kept, part in zip(self._kept, parted, strict=True):
+        for part_rows, part in zip(self._kept, parted, strict=True):
             if part:
-                kept.add(part)
+                part_rows.add(part)
 
     def all(self) -> list[Kept]:
         """The parts in order."""

@@ -31,15 +31,15 @@ class Passage(NamedTuple):
     def with_gate(self, gate: Gate, channels: Mapping[str, Channel], state: str) -> Passage:
         """Return the same with the counts of another gate added."""
         call, running = gate.call, gate.running
-        given = [channels[name] for _, _, name in call.produced]
+        outputs = [channels[name] for _, _, name in call.produced]
         return Passage(
             self.plan,
             self.key,
             {**self.states, state: self.states.get(state, 0) + 1},
             self.taken
             + sum(channels[ref.name].tuples for _, _, ref in call.consumed if _many(channels[ref.name])),
-            self.given + sum(channel.tuples for channel in given),
-            self.batches + sum(channel.batches for channel in given),
+            self.given + sum(channel.tuples for channel in outputs),
+            self.batches + sum(channel.batches for channel in outputs),
             self.requests + (running.requests if isinstance(running, Outside) else 0),
             tuple(dict.fromkeys((*self.waits_for, *waits_of(gate)))),
         )
@@ -89,13 +89,13 @@ class Tally:
 
     def with_live(self, live: Iterable[tuple[str, Iterable[Gate], Mapping[str, Channel]]]) -> list[Passage]:
         """The totals including live frames, in the order in which plans and calls began."""
-        found = dict(self._found)
+        passages = dict(self._found)
         for plan, gates, channels in live:
             for gate in gates:
                 place = (plan, gate.call.key)
-                before = found.get(place) or Passage(plan, gate.call.key, {})
-                found[place] = before.with_gate(gate, channels, gate.state)
-        return list(found.values())
+                before = passages.get(place) or Passage(plan, gate.call.key, {})
+                passages[place] = before.with_gate(gate, channels, gate.state)
+        return list(passages.values())
 
     def streams(self, plan: str, live: Iterable[Mapping[str, Channel]]) -> dict[str, int]:
         """The tuples that each stream and relation of a plan carried, by name; `live` are the live frames."""

@@ -77,9 +77,9 @@ class WaitingRows(Relation):
     @classmethod
     def of(cls, batch: TupleBatch, spill: Spill) -> WaitingRows:
         """Start with the rows of a first batch."""
-        kept = spill.kept()
-        kept.add(batch.rows)
-        return cls(batch.schema, kept, batch.relation)
+        rows = spill.kept()
+        rows.add(batch.rows)
+        return cls(batch.schema, rows, batch.relation)
 
 
 class Inputs:
@@ -95,8 +95,8 @@ class Inputs:
         for port, argument in call.arguments.items():
             group = argument if isinstance(argument, tuple) else (argument,)
             if port not in streams:
-                given = [one.value if isinstance(one, FixedValue) else None for one in group]
-                self.values[port] = given if isinstance(argument, tuple) else given[0]
+                fixed = [one.value if isinstance(one, FixedValue) else None for one in group]
+                self.values[port] = fixed if isinstance(argument, tuple) else fixed[0]
                 self.missing |= {
                     (port, at) for at, one in enumerate(group) if not isinstance(one, FixedValue)
                 }

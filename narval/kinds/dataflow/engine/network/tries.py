@@ -114,8 +114,8 @@ class Epoch:
         outlets: dict[Key, channels.AnyOutlet] = {}
         named = {(port, at): name for port, at, name in call.produced}
         for port in call.operator.outputs:
-            given = call.outputs.get(port.name)
-            for at in range(len(given) if isinstance(given, tuple) else not port.many):
+            output = call.outputs.get(port.name)
+            for at in range(len(output) if isinstance(output, tuple) else not port.many):
                 name = named.get((port.name, at))
                 channel = self.channels[name] if name is not None else channels.Channel(port.type, self)
                 outlets[port.name, at] = channels.outlet_of(channel, spill)

@@ -50,13 +50,13 @@ class GraphWiring:
     def behind(self, place: int) -> frozenset[int]:
         """The calls downstream of a call, by index."""
         if place not in self._behind:
-            found, stack = set[int](), [place]
+            places, stack = set[int](), [place]
             while stack:
                 for _, _, name in self.graph.calls[stack.pop()].produced:
-                    new = {at for at, _ in self.consumers.get(name, ())} - found
-                    found |= new
+                    new = {at for at, _ in self.consumers.get(name, ())} - places
+                    places |= new
                     stack += new
-            self._behind[place] = frozenset(found)
+            self._behind[place] = frozenset(places)
         return self._behind[place]
 
 

@@ -56,10 +56,10 @@ def assembled(
                 match.key,
                 match.operator,
                 arguments={
-                    name: _argument(given, match.operator.input(name), types)
-                    for name, given in match.arguments.items()
+                    name: _argument(value, match.operator.input(name), types)
+                    for name, value in match.arguments.items()
                 },
-                outputs={name: _output(given) for name, given in match.outputs.items()},
+                outputs={name: _output(value) for name, value in match.outputs.items()},
                 parsed=parsed[match.key],
                 wait=tuple(_ref(written) for written in clauses.wait),
                 enable=_names(clauses.enable),
@@ -101,18 +101,20 @@ def _columns(match: Match, inferred: Inferred) -> tuple[str, ...]:
 
 def lifted_of(match: Match, types: Mapping[str, str]) -> tuple[str, ...]:
     """The parameters of a call that take a value and are fed a stream (TA7)."""
-    found = [
+    lifted = [
         port.name
         for port, written in match.consumed
         if port is not None and written.kind == "name" and fit(port, written, types) == LIFTED
     ]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(lifted))
 
 
-def _argument(given: Written | tuple[Written, ...], port: Port | None, types: Mapping[str, str]) -> Argument:
-    if isinstance(given, tuple):
-        return tuple(_single(one, port, types) for one in given)
-    return _single(given, port, types)
+def _argument(
+    written: Written | tuple[Written, ...], port: Port | None, types: Mapping[str, str]
+) -> Argument:
+    if isinstance(written, tuple):
+        return tuple(_single(one, port, types) for one in written)
+    return _single(written, port, types)
 
 
 def _single(written: Written, port: Port | None, types: Mapping[str, str]) -> FixedValue | DataRef:
@@ -132,10 +134,10 @@ def _names(written: Iterable[Written]) -> tuple[str, ...]:
     return tuple(one.text for one in written)
 
 
-def _output(given: Written | tuple[Written, ...]) -> str | tuple[str | None, ...] | None:
-    if isinstance(given, tuple):
-        return tuple(_named(one) for one in given)
-    return _named(given)
+def _output(written: Written | tuple[Written, ...]) -> str | tuple[str | None, ...] | None:
+    if isinstance(written, tuple):
+        return tuple(_named(one) for one in written)
+    return _named(written)
 
 
 def _named(written: Written) -> str | None:

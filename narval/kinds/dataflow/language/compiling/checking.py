@@ -98,11 +98,11 @@ def wrong_types(wiring: Wiring, types: Mapping[str, str], source: PlanSource) ->
             for written, problem in misfits:
                 yield written, f"{match.statement.name}: {problem}"
     for name, declared in wiring.outputs.items():
-        wanted = type_named(declared.type)
-        if wanted != UNKNOWN and name in wiring.producers:
-            problem = fit(Port(name, wanted), Written("name", name, 1, 1), types)
+        declared_type = type_named(declared.type)
+        if declared_type != UNKNOWN and name in wiring.producers:
+            problem = fit(Port(name, declared_type), Written("name", name, 1, 1), types)
             if problem == LIFTED:
-                problem = f"{name}: expected {wanted}, found {name!r}, of type {types.get(name)}"
+                problem = f"{name}: expected {declared_type}, found {name!r}, of type {types.get(name)}"
             if problem:
                 yield declared, f"output {problem}"
 
@@ -139,8 +139,8 @@ def wrong_attributes(
     for match in wiring.matches:
         if match.operator is None or any(_misfits(match, inferred.types)):
             continue
-        given = CallColumns(match, inferred.columns, parsed[match.key])
-        for written, name, message in unknown_names(given, lifted_of(match, inferred.types)):
+        columns = CallColumns(match, inferred.columns, parsed[match.key])
+        for written, name, message in unknown_names(columns, lifted_of(match, inferred.types)):
             line, column = written.place(written.text.find(name)) if name else (written.line, written.column)
             at = Written(written.kind, written.text, line, column)
             yield at, f"{match.statement.name}: {message}"
@@ -182,9 +182,12 @@ def _conditions_of(producer: Producer, wiring: Wiring, conditions: Conditions) -
     return conditions.of_output(match, producer.port)
 
 
-def unknown_types(wiring: Wiring, known: frozenset[str]) -> Iterator[Told]:
+def unknown_types(wiring: Wiring, own_types: frozenset[str]) -> Iterator[Told]:
     """Types that are unknown, even to operators of modules (T6)."""
     for declared in (*wiring.syntax.inputs, *wiring.syntax.outputs):
         type = type_named(declared.type)
-        if type not in (*TYPES, UNKNOWN, *known):
-            yield declared, f"there is no type {declared.type!r}{closest(declared.type, (*TYPES, *known))}"
+        if type not in (*TYPES, UNKNOWN, *own_types):
+            yield (
+                declared,
+                f"there is no type {declared.type!r}{closest(declared.type, (*TYPES, *own_types))}",
+            )

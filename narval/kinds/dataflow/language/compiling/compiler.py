@@ -51,17 +51,17 @@ class Compiled(msgspec.Struct, frozen=True):
 
     def reached(self, name: str) -> dict[str, DataflowGraph] | None:
         """The graphs of a plan (first) and of every plan that it calls; None if one of them is not whole."""
-        found: dict[str, DataflowGraph] = {}
+        graphs: dict[str, DataflowGraph] = {}
         left = [name]
         while left:
             following = left.pop()
-            if following in found:
+            if following in graphs:
                 continue
             if following not in self.graphs:
                 return None
-            found[following] = self.graphs[following]
+            graphs[following] = self.graphs[following]
             left += sorted(self.calls[following])
-        return found
+        return graphs
 
 
 def compile_plans(names: Iterable[str], vocabulary: PlanVocabulary) -> Compiled:
@@ -110,7 +110,7 @@ class _PlanCompiler:
         self.called: dict[int, str] = {}
         self.matches = self._match_all()
         self._wiring = Wiring(source.syntax, self.matches)
-        self._parsed = {found.key: self._parse(found) for found in self.matches}
+        self._parsed = {matched.key: self._parse(matched) for matched in self.matches}
         self._inferred = Inferred({}, {})
         self._conditions: Conditions | None = None
 
@@ -145,19 +145,19 @@ class _PlanCompiler:
         try:
             return match(key, statement, operator, self._source.aliases)
         except MismatchError as error:
-            found = loose(key, statement, operator)
-            order = checking.right_order(found, {}, self._source) if found.operator is not None else ""
+            matched = loose(key, statement, operator)
+            order = checking.right_order(matched, {}, self._source) if matched.operator is not None else ""
             hint = f"write {order}" if order else f"it is {operator.signature}"
             self.tell(statement, f"{statement.name}: {error}; {hint}")
             return Match(key, statement)
 
-    def _parse(self, found: Match) -> dict[str, Any]:
+    def _parse(self, matched: Match) -> dict[str, Any]:
         """The constants of a call that are texts in a language, parsed."""
         parsed: dict[str, Any] = {}
-        if found.operator is None:
+        if matched.operator is None:
             return parsed
-        any_case = has_alias_order(found.statement, found.operator, self._source.aliases)
-        for port, written in found.consumed:
+        any_case = has_alias_order(matched.statement, matched.operator, self._source.aliases)
+        for port, written in matched.consumed:
             if port is None or written.kind not in ("text", "number"):
                 continue
             if port.words and written.text.lower() not in port.words:
@@ -177,9 +177,9 @@ class _PlanCompiler:
         """Infer types and attributes from what is known of the called plans; return True on progress."""
         signatures = self._vocabulary.signatures
         for at, name in self.called.items():
-            found = self.matches[at]
-            if found.operator is not None:
-                self.matches[at] = msgspec.structs.replace(found, operator=signatures[name])
+            matched = self.matches[at]
+            if matched.operator is not None:
+                self.matches[at] = msgspec.structs.replace(matched, operator=signatures[name])
         self._wiring = Wiring(self._source.syntax, self.matches)
         self._inferred = infer(self._wiring, self._parsed, self._vocabulary.wrappers)
         before = signatures[self.full_name]
@@ -214,9 +214,9 @@ class _PlanCompiler:
 
     def functions(self) -> Iterator[Written]:
         """The functions of modules that the plan names."""
-        for found in self.matches:
-            by_name = found.operator is not None and found.operator.name == "constructfunction"
-            for port, written in found.consumed:
+        for matched in self.matches:
+            by_name = matched.operator is not None and matched.operator.name == "constructfunction"
+            for port, written in matched.consumed:
                 is_function = port is not None and port.type == FUNCTION
                 is_text = written.kind == "text"
                 if (by_name and is_text) or (is_function and not self._wiring.is_datum(written.text)):
@@ -225,7 +225,7 @@ class _PlanCompiler:
     def graph(self) -> DataflowGraph | None:
         """The graph; None if the plan has faults, including faults of syntax, or unknown calls."""
         conditions, is_faulty = self._conditions, self.faults or self._source.syntax.partial
-        if is_faulty or conditions is None or any(found.operator is None for found in self.matches):
+        if is_faulty or conditions is None or any(matched.operator is None for matched in self.matches):
             return None
         return assembled(self._source, self._wiring, self._inferred, self._parsed, self.called, conditions)
 

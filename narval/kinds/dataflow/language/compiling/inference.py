@@ -82,14 +82,14 @@ def infer(
         types[name] = type_named(declared.type) or _demanded(wiring, declared, tell)
         columns[name] = VALUE if types[name] in VALUES else None
     for at in wiring.order:
-        found = wiring.matches[at]
+        match = wiring.matches[at]
         for clause in CLAUSES:
-            for written in getattr(found.statement.clauses, clause):
+            for written in getattr(match.statement.clauses, clause):
                 _add_type(types, written, ENABLEMENT, tell)
-        for written, type in output_types(found, types):
+        for written, type in output_types(match, types):
             _add_type(types, written, type, tell)
-        given = CallColumns(found, columns, parsed[found.key])
-        _add_columns(columns, found, _columns(given, wrappers))
+        call = CallColumns(match, columns, parsed[match.key])
+        _add_columns(columns, match, _columns(call, wrappers))
     return Inferred(types, columns)
 
 
@@ -98,35 +98,35 @@ def _demanded(wiring: Wiring, declared: Declared, tell: Told) -> str:
     ports = [port for _, port, _ in wiring.consumers.get(declared.name, ())]
     if any(port is None for port in ports):
         return UNKNOWN
-    found, conflict = demanded(port for port in ports if port is not None and (port.name or port.type))
+    least, conflict = demanded(port for port in ports if port is not None and (port.name or port.type))
     if conflict is not None:
         one, other = conflict
         message = (
             f"input {declared.name}: taken as {one} and as {other}; write its type, and convert it for one"
         )
         tell(declared, message)
-    return found
+    return least
 
 
 def _add_type(types: dict[str, str], written: Written, type: str, tell: Told) -> None:
-    known = types.get(written.text)
-    both = type if known is None else merged(known, type)
+    earlier = types.get(written.text)
+    both = type if earlier is None else merged(earlier, type)
     if both is None:
-        tell(written, f"{written.text!r} is of type {type} here, and of type {known} by another call")
+        tell(written, f"{written.text!r} is of type {type} here, and of type {earlier} by another call")
     else:
         types[written.text] = both
 
 
-def _columns(given: CallColumns, wrappers: Mapping[str, Columns]) -> dict[str, Columns]:
-    found = columns_of(given)
-    operator = given.match.operator
+def _columns(call: CallColumns, wrappers: Mapping[str, Columns]) -> dict[str, Columns]:
+    columns = columns_of(call)
+    operator = call.match.operator
     if operator is not None and operator.name == "retrieve":
-        found["out"] = wrappers.get(given.constant("wrapper") or "")
-    return found
+        columns["out"] = wrappers.get(call.constant("wrapper") or "")
+    return columns
 
 
-def _add_columns(columns: dict[str, Columns], found: Match, made: Mapping[str, Columns]) -> None:
-    for port, written in found.produced:
+def _add_columns(columns: dict[str, Columns], match: Match, made: Mapping[str, Columns]) -> None:
+    for port, written in match.produced:
         own = made.get(port.name) if port is not None else None
         columns[written.text] = own if columns.get(written.text, own) == own else None
 
@@ -160,85 +160,85 @@ class CallColumns:
 
     def single(self, *ports: str) -> list[tuple[Written, Columns]]:
         """The arguments of ports that take one datum, with the attributes of each."""
-        found = [self.match.arguments.get(port) for port in ports]
-        return [(one, self._columns.get(one.text)) for one in found if isinstance(one, Written)]
+        arguments = [self.match.arguments.get(port) for port in ports]
+        return [(one, self._columns.get(one.text)) for one in arguments if isinstance(one, Written)]
 
 
-def columns_of(given: CallColumns) -> dict[str, Columns]:
+def columns_of(call: CallColumns) -> dict[str, Columns]:
     """The attributes of a call's results, by output name."""
-    operator = given.match.operator
+    operator = call.match.operator
     if operator is None:
         return {}
-    known = _MADE[operator.name](given) if operator.name in _MADE and not operator.is_plan else None
-    found: dict[str, Columns] = {}
+    computed = _MADE[operator.name](call) if operator.name in _MADE and not operator.is_plan else None
+    columns: dict[str, Columns] = {}
     for port in operator.outputs:
         if port.attributes is not None:
-            found[port.name] = port.attributes
+            columns[port.name] = port.attributes
         elif port.type in VALUES:
-            found[port.name] = None if port.name == "head" else VALUE
+            columns[port.name] = None if port.name == "head" else VALUE
         elif port.type in (STREAM, RELATION):
-            found[port.name] = known
+            columns[port.name] = computed
     if operator.name == "remember":
-        found["changed"] = _changed(given)
-    return found
+        columns["changed"] = _changed(call)
+    return columns
 
 
 def _of(port: str) -> Callable[[CallColumns], Columns]:
-    return lambda given: given.columns(port)
+    return lambda call: call.columns(port)
 
 
-def _all(given: CallColumns) -> Columns:
+def _all(call: CallColumns) -> Columns:
     """The attributes of all inputs of a union, if all are known."""
-    sides = [columns or () for _, columns in given.each("in")]
+    sides = [columns or () for _, columns in call.each("in")]
     return tuple(dict.fromkeys(name for columns in sides for name in columns)) if all(sides) else None
 
 
-def _same(given: CallColumns) -> Columns:
+def _same(call: CallColumns) -> Columns:
     """The attributes of merged streams, if they are the same."""
-    found = {columns for _, columns in given.each("in")}
-    return found.pop() if len(found) == 1 else None
+    kinds_of_columns = {columns for _, columns in call.each("in")}
+    return kinds_of_columns.pop() if len(kinds_of_columns) == 1 else None
 
 
-def _projected(given: CallColumns) -> Columns:
-    return given.parsed.get("cond")
+def _projected(call: CallColumns) -> Columns:
+    return call.parsed.get("cond")
 
 
-def _formatted(given: CallColumns) -> Columns:
-    columns, name = given.columns("in"), given.constant("attr")
+def _formatted(call: CallColumns) -> Columns:
+    columns, name = call.columns("in"), call.constant("attr")
     if columns is None or name is None:
         return None
     return columns if name in columns else (*columns, name)
 
 
-def _pairs(given: CallColumns) -> Columns:
-    left, right, tests = given.columns("left"), given.columns("right"), given.parsed.get("cond")
+def _pairs(call: CallColumns) -> Columns:
+    left, right, tests = call.columns("left"), call.columns("right"), call.parsed.get("cond")
     return None if left is None or right is None or tests is None else joined(left, right, tests)
 
 
-def _named(given: CallColumns) -> Columns:
-    name = given.constant("attr")
+def _named(call: CallColumns) -> Columns:
+    name = call.constant("attr")
     return None if name is None else (name,)
 
 
-def _changed(given: CallColumns) -> Columns:
-    columns, key = given.columns("in"), given.parsed.get("key")
+def _changed(call: CallColumns) -> Columns:
+    columns, key = call.columns("in"), call.parsed.get("key")
     if columns is None or key is None:
         return None
     return (*columns, *(f"was_{name}" for name in columns if name not in key))
 
 
-def _extracted(given: CallColumns) -> Columns:
-    rules = given.parsed.get("rules")
+def _extracted(call: CallColumns) -> Columns:
+    rules = call.parsed.get("rules")
     return rules.attributes if isinstance(rules, ExtractRules) else None
 
 
-def _grouped(given: CallColumns) -> Columns:
-    by, values = given.parsed.get("by"), given.parsed.get("values")
+def _grouped(call: CallColumns) -> Columns:
+    by, values = call.parsed.get("by"), call.parsed.get("values")
     return None if by is None or values is None else (*by, *[fold.name for fold in values])
 
 
-def _inline(given: CallColumns) -> Columns:
-    tuples = given.parsed.get("literal")
+def _inline(call: CallColumns) -> Columns:
+    tuples = call.parsed.get("literal")
     return (tuples.attributes or None) if isinstance(tuples, InlineTuples) else None
 
 
@@ -266,24 +266,24 @@ _MADE: Mapping[str, Callable[[CallColumns], Columns]] = {
 # --- unknown names ----------------------------------------------------------------------------------------
 
 
-def unknown_names(given: CallColumns, lifted: Sequence[str]) -> Iterator[tuple[Written, str, str]]:
+def unknown_names(call: CallColumns, lifted: Sequence[str]) -> Iterator[tuple[Written, str, str]]:
     """The attributes that a call names but its streams lack: the text, the name, the fault."""
-    yield from _lifted(given, lifted)
-    for port, side, names, any_case in _asked(given):
-        columns, argument = given.columns(side), given.match.arguments.get(port)
+    yield from _lifted(call, lifted)
+    for port, side, names, any_case in _asked(call):
+        columns, argument = call.columns(side), call.match.arguments.get(port)
         if columns is None or not isinstance(argument, Written):
             continue
         for name in names:
             if placed(columns, name, any_case=any_case) is None:
                 yield argument, name, f"{side} has no attribute {name!r}{closest(name, columns)}"
-    if given.match.operator is not None and given.match.operator.name in ("union", "difference"):
-        yield from _different(given)
+    if call.match.operator is not None and call.match.operator.name in ("union", "difference"):
+        yield from _different(call)
 
 
-def _asked(given: CallColumns) -> Iterator[tuple[str, str, Sequence[str], bool]]:
+def _asked(call: CallColumns) -> Iterator[tuple[str, str, Sequence[str], bool]]:
     """The attributes that a call names: the argument, the stream, the names, and whether case is ignored."""
-    name = given.match.operator.name if given.match.operator is not None else ""
-    parsed = given.parsed
+    name = call.match.operator.name if call.match.operator is not None else ""
+    parsed = call.parsed
     for port, value in parsed.items():
         if isinstance(value, TextFormat) and name == "relsprintf":
             yield port, "in", value.attributes, value.any_case
@@ -297,16 +297,16 @@ def _asked(given: CallColumns) -> Iterator[tuple[str, str, Sequence[str], bool]]
         elif isinstance(value, tuple):
             yield port, "in", value, False
     for port in {"sort": ("attr",), "aggregate": ("column",)}.get(name, ()):
-        text = given.constant(port)
-        if text is not None and not (text == "*" and given.constant("func") == "count"):
+        text = call.constant(port)
+        if text is not None and not (text == "*" and call.constant("func") == "count"):
             yield port, "in", (text,), False
 
 
-def _lifted(given: CallColumns, lifted: Sequence[str]) -> Iterator[tuple[Written, str, str]]:
+def _lifted(call: CallColumns, lifted: Sequence[str]) -> Iterator[tuple[Written, str, str]]:
     """The streams that lift an operator but have several attributes, none with the parameter's name (TA7)."""
-    named = given.match.operator is not None and given.match.operator.name == "formatrelation"
+    named = call.match.operator is not None and call.match.operator.name == "formatrelation"
     for port in (*lifted, *(("in",) if named else ())):
-        columns, argument = given.columns(port), given.match.arguments[port]
+        columns, argument = call.columns(port), call.match.arguments[port]
         if (
             columns is not None
             and len(columns) != 1
@@ -318,8 +318,8 @@ def _lifted(given: CallColumns, lifted: Sequence[str]) -> Iterator[tuple[Written
             yield argument, "", f"{message}; {cure}"
 
 
-def _different(given: CallColumns) -> Iterator[tuple[Written, str, str]]:
-    sides = [*given.each("in"), *given.single("universe", "sample")]
+def _different(call: CallColumns) -> Iterator[tuple[Written, str, str]]:
+    sides = [*call.each("in"), *call.single("universe", "sample")]
     inputs = [(written, columns) for written, columns in sides if columns is not None]
     for written, columns in inputs[1:]:
         if set(columns).isdisjoint(inputs[0][1] or ()):

@@ -49,16 +49,16 @@ class Match(msgspec.Struct, frozen=True):
     def produced(self) -> Iterator[tuple[Port | None, Written]]:
         """Its named outputs, and their ports."""
         if self.operator is None:
-            found: Iterator[tuple[Port | None, Written]] = (
+            pairs: Iterator[tuple[Port | None, Written]] = (
                 (None, written) for written in flat(self.statement.outputs)
             )
         else:
-            found = (
+            pairs = (
                 (self.operator.output(name), written)
                 for name, output in self.outputs.items()
                 for written in (output if isinstance(output, tuple) else (output,))
             )
-        yield from ((port, written) for port, written in found if written.text != "_")
+        yield from ((port, written) for port, written in pairs if written.text != "_")
 
 
 class MismatchError(Exception):
@@ -85,19 +85,19 @@ def match(key: str, statement: Statement, operator: Operator, aliases: bool) -> 
     return Match(key, statement, operator, _aligned(arguments, operator.inputs, grouped=not aliases), outputs)
 
 
-def other_orders(found: Match, statement: Statement, operator: Operator) -> Iterator[Match]:
+def other_orders(match: Match, statement: Statement, operator: Operator) -> Iterator[Match]:
     """The matches of a call with its arguments in other orders, that of the examples first."""
-    outputs = found.outputs
+    outputs = match.outputs
     arguments = tuple(flat(statement.arguments))
     for order in operator.alias:
         ports = tuple(port for name in order if (port := operator.input(name)) is not None)
         slots = _tried(arguments, ports) if "address" not in order else _notified(arguments)
         if slots is not None:
-            yield Match(found.key, statement, operator, slots, outputs)
+            yield Match(match.key, statement, operator, slots, outputs)
     if len(arguments) <= MOST_PERMUTED:
         for permuted in permutations(arguments):
             if (slots := _tried(permuted, operator.inputs)) is not None:
-                yield Match(found.key, statement, operator, slots, outputs)
+                yield Match(match.key, statement, operator, slots, outputs)
 
 
 def loose(key: str, statement: Statement, operator: Operator) -> Match:
@@ -111,19 +111,19 @@ def loose(key: str, statement: Statement, operator: Operator) -> Match:
         return Match(key, statement)
 
 
-def right_call(found: Match, aliases: bool) -> str:
+def right_call(match: Match, aliases: bool) -> str:
     """The call as it should be written."""
-    operator, name = found.operator, found.statement.name
+    operator, name = match.operator, match.statement.name
     assert operator is not None
     order = [port.name for port in operator.inputs]
-    if has_alias_order(found.statement, operator, aliases):
-        order = [name for name in operator.alias[-1] if name in found.arguments]
+    if has_alias_order(match.statement, operator, aliases):
+        order = [name for name in operator.alias[-1] if name in match.arguments]
     elif not operator.is_plan:
         name = operator.name
-    given = [_shown(found.arguments[name]) for name in order if name in found.arguments]
-    outputs = [str(output) for output in found.statement.outputs]
+    texts = [_shown(match.arguments[name]) for name in order if name in match.arguments]
+    outputs = [str(output) for output in match.statement.outputs]
     colon = f" : {', '.join(outputs)}" if outputs else " :"
-    return f"{name}({', '.join(given)}{colon})"
+    return f"{name}({', '.join(texts)}{colon})"
 
 
 def _shown(argument: Written | tuple[Written, ...]) -> str:
@@ -193,8 +193,8 @@ def _aligned(arguments: Sequence[Written], ports: Sequence[Port], *, grouped: bo
 
 def _count(ports: Sequence[Port], what: str = "argument") -> str:
     needed = sum(not port.optional for port in ports)
-    shown = str(len(ports)) if needed == len(ports) else f"{needed} to {len(ports)}"
-    return f"{shown if ports else 'no'} {what}{'' if len(ports) == 1 else 's'}"
+    number = str(len(ports)) if needed == len(ports) else f"{needed} to {len(ports)}"
+    return f"{number if ports else 'no'} {what}{'' if len(ports) == 1 else 's'}"
 
 
 def _outputs(statement: Statement, operator: Operator) -> Slots:
@@ -267,44 +267,44 @@ def _constant(port: Port, written: Written) -> str:
     fits = {TEXT, OBJECT, UNKNOWN} | ({FUNCTION} if written.kind == "text" else {NUMBER})
     if port.type in fits or (port.loose and written.kind in ("text", "number")):
         return ""
-    found = f"the {written.kind} {written!s:.60}"
-    return f"{port.name}: expected a datum of type {port.type}, found {found}"
+    what = f"the {written.kind} {written!s:.60}"
+    return f"{port.name}: expected a datum of type {port.type}, found {what}"
 
 
 def _datum(port: Port, name: str, type: str) -> str:
-    wanted = port.type
-    if type == wanted or UNKNOWN in (type, wanted) or (wanted, type) == (STREAM, RELATION):
+    port_type = port.type
+    if type == port_type or UNKNOWN in (type, port_type) or (port_type, type) == (STREAM, RELATION):
         return ""
-    if wanted in LIFTING and type in (STREAM, RELATION):
+    if port_type in LIFTING and type in (STREAM, RELATION):
         return LIFTED
     fits = (
-        (wanted == STREAM and port.loose and type in VALUES)
-        or (wanted == TEXT and type in VALUES)
-        or (wanted == NUMBER and type == OBJECT)
-        or (wanted == OBJECT and type in VALUES)
+        (port_type == STREAM and port.loose and type in VALUES)
+        or (port_type == TEXT and type in VALUES)
+        or (port_type == NUMBER and type == OBJECT)
+        or (port_type == OBJECT and type in VALUES)
     )
     if fits:
         return ""
     cure = ""
-    if wanted == RELATION and type == STREAM:
+    if port_type == RELATION and type == STREAM:
         cure = _CURES[RELATION].format(name)
-    elif wanted == STREAM and type in VALUES:
+    elif port_type == STREAM and type in VALUES:
         cure = _CURES[STREAM].format(name)
-    elif (wanted, type) == (NUMBER, TEXT):
+    elif (port_type, type) == (NUMBER, TEXT):
         cure = f"declare {name!r} as a Number where it comes from"
-    elif wanted == OBJECT and type in (STREAM, RELATION):
+    elif port_type == OBJECT and type in (STREAM, RELATION):
         cure = f"headtail or aggregate make a value of {name}"
-    return f"{port.name}: expected {wanted}, found {name!r}, of type {type}{'; ' * bool(cure)}{cure}"
+    return f"{port.name}: expected {port_type}, found {name!r}, of type {type}{'; ' * bool(cure)}{cure}"
 
 
-def demanded(wanted: Iterable[Port | None]) -> tuple[str, tuple[str, str] | None]:
+def demanded(ports: Iterable[Port | None]) -> tuple[str, tuple[str, str] | None]:
     """The type of an undeclared input, from its consumers, and two of their types that exclude each other."""
-    types = {port.type for port in wanted if port is not None and not port.loose} - {UNKNOWN, OBJECT}
+    types = {port.type for port in ports if port is not None and not port.loose} - {UNKNOWN, OBJECT}
     streams = types & {STREAM, RELATION}
     rest = sorted(types - streams - (LIFTING if streams else frozenset()))
     if streams:
-        found = RELATION if RELATION in streams else STREAM
-        return found, (found, rest[0]) if rest else None
+        least = RELATION if RELATION in streams else STREAM
+        return least, (least, rest[0]) if rest else None
     if len(rest) > 1:
         return rest[0], (rest[0], rest[1])
     return (rest[0] if rest else OBJECT), None
@@ -315,10 +315,10 @@ def output_types(match: Match, types: Mapping[str, str]) -> Iterable[tuple[Writt
     for port, written in match.produced:
         type = UNKNOWN if port is None else port.type
         if match.operator is not None and match.operator.name == "formatrelation":
-            given = next(
+            input_type = next(
                 (types.get(one.text, UNKNOWN) for _, one in match.consumed if one.kind == "name"), TEXT
             )
-            type = STREAM if given == STREAM else UNKNOWN if given == UNKNOWN else RELATION
+            type = STREAM if input_type == STREAM else UNKNOWN if input_type == UNKNOWN else RELATION
         yield written, type
 
 

@@ -71,7 +71,7 @@ class _GraphDraft:
         return msgspec.structs.replace(self._graph, calls=tuple(self._calls), data=data)
 
     def _producers(self, name: str) -> list[OperatorCall]:
-        return [call for call in self._calls if any(found == name for _, _, found in call.produced)]
+        return [call for call in self._calls if any(produced == name for _, _, produced in call.produced)]
 
     # --- shared reads -------------------------------------------------------------------------------------
 
@@ -80,13 +80,13 @@ class _GraphDraft:
         first: dict[Any, OperatorCall] = {}
         for key in [call.key for call in self._calls if _is_shareable(call)]:
             call = next(call for call in self._calls if call.key == key)
-            kept = first.setdefault(_sameness(call), call)
-            if kept.key != key:
-                self._merge(kept, call)
+            original = first.setdefault(_sameness(call), call)
+            if original.key != key:
+                self._merge(original, call)
 
-    def _merge(self, kept: OperatorCall, other: OperatorCall) -> None:
+    def _merge(self, original: OperatorCall, other: OperatorCall) -> None:
         """Redirect the consumers of a call to another call."""
-        own, gone = _out(kept), _out(other)
+        own, gone = _out(original), _out(other)
         if own is None or gone is None or gone in self._outputs:
             return
         if all(len(self._producers(name)) == 1 for name in (own, gone)):
@@ -223,14 +223,14 @@ def _selection(
     name: str,
     tests: tuple[AttributeTest, ...],
 ) -> OperatorCall:
-    shown = " AND ".join(f"'{test.attribute}' {test.compares} {_constant(test.constant)}" for test in tests)
+    text = " AND ".join(f"'{test.attribute}' {test.compares} {_constant(test.constant)}" for test in tests)
     condition = select.arguments["cond"]
     assert isinstance(condition, FixedValue)
     return msgspec.structs.replace(
         select,
         key=key,
         operator=OPERATOR_TABLE["select"],
-        arguments={"cond": msgspec.structs.replace(condition, value=shown), "in": source},
+        arguments={"cond": msgspec.structs.replace(condition, value=text), "in": source},
         outputs={"out": name},
         parsed={"cond": tests},
         needs=call.needs,
@@ -249,8 +249,8 @@ Tests = tuple[AttributeTest, ...]
 
 
 def _before_project(call: OperatorCall, tests: Tests, columns: Columns) -> list[_Side] | None:
-    kept = call.parsed.get("cond")
-    return [_Side("in", 0, tests)] if kept and _names(tests) <= set(kept) else None
+    projected = call.parsed.get("cond")
+    return [_Side("in", 0, tests)] if projected and _names(tests) <= set(projected) else None
 
 
 def _before_union(call: OperatorCall, tests: Tests, columns: Columns) -> list[_Side] | None:

@@ -62,12 +62,12 @@ class PlanVocabulary:
         self._operators: dict[str, Operator] = {}
         self.wrappers: dict[str, Columns] = {}
         self.code: set[tuple[str, str]] = set()
-        for found in code:
-            self.code.add((found.kind, found.name))
-            if found.operator is not None:
-                self._operators[found.name.lower()] = found.operator
-            if found.kind == "wrapper":
-                self.wrappers[found.name] = tuple(found.attributes)
+        for declared in code:
+            self.code.add((declared.kind, declared.name))
+            if declared.operator is not None:
+                self._operators[declared.name.lower()] = declared.operator
+            if declared.kind == "wrapper":
+                self.wrappers[declared.name] = tuple(declared.attributes)
 
     def find(self, statement: Statement, source: PlanSource) -> Found:
         """The operator that a call names."""
@@ -81,15 +81,15 @@ class PlanVocabulary:
 
     def plan(self, reference: str, at: FilePlace) -> Found:
         """The plan that a reference means."""
-        found = self._names.found(reference, at)
-        if len(found) > 1:
-            shown = " and ".join(sorted(found))
-            group, _, name = found[0].partition(".")
+        paths = self._names.found(reference, at)
+        if len(paths) > 1:
+            listed = " and ".join(sorted(paths))
+            group, _, name = paths[0].partition(".")
             return Found(
-                None, f"{reference}: {shown} are meant by this; write the file too, as in {group}/{name}"
+                None, f"{reference}: {listed} are meant by this; write the file too, as in {group}/{name}"
             )
-        if found:
-            return Found(self.signatures[found[0]])
+        if paths:
+            return Found(self.signatures[paths[0]])
         return Found()
 
     def unknown(self, reference: str, at: FilePlace) -> str:
@@ -107,17 +107,19 @@ class PlanVocabulary:
     @property
     def types(self) -> frozenset[str]:
         """The types that operators of modules define (T6)."""
-        ports = (port for found in self._operators.values() for port in (*found.inputs, *found.outputs))
+        ports = (
+            port for operator in self._operators.values() for port in (*operator.inputs, *operator.outputs)
+        )
         return frozenset(port.type for port in ports)
 
     def _declared(self, name: str, source: PlanSource) -> Operator | None:
         declared = next((one for one in source.declared if one.name.lower() == name.lower()), None)
         if declared is None:
             return None
-        found, own = operator_of(declared), self._operators.get(name.lower())
+        operator, own = operator_of(declared), self._operators.get(name.lower())
         if own is None:
-            return found
-        return msgspec.structs.replace(own, granularity=found.granularity or own.granularity)
+            return operator
+        return msgspec.structs.replace(own, granularity=operator.granularity or own.granularity)
 
     def _subplan(self, statement: Statement, source: PlanSource) -> Found:
         first = statement.arguments[0] if statement.arguments else None
@@ -163,7 +165,7 @@ def vocabulary_of(library: Library) -> PlanVocabulary:
     """The vocabulary of the definitions of a library."""
     plans: Mapping[str, Any] = library.of(KIND)
     code: list[Any] = [*library.of("operator").values(), *library.of("wrapper").values()]
-    return PlanVocabulary((found.source for found in plans.values()), code, complete=True)
+    return PlanVocabulary((plan.source for plan in plans.values()), code, complete=True)
 
 
 @lru_cache(maxsize=1)

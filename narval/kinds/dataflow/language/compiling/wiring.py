@@ -92,10 +92,10 @@ class Wiring:
 
 
 def _flat_outputs(match: Match) -> list[Written]:
-    found: list[Written] = []
+    flat: list[Written] = []
     for output in match.outputs.values():
-        found += output if isinstance(output, tuple) else [output]
-    return found
+        flat += output if isinstance(output, tuple) else [output]
+    return flat
 
 
 _WAITED = Port("", "")
@@ -149,9 +149,9 @@ def _circle(left: Sequence[int], after: Mapping[int, set[int]]) -> list[int]:
     while at not in way:
         way[at] = len(way)
         at = preceding[at]
-    found = list(way)[way[at] :][::-1]
-    first = found.index(min(found))
-    return [*found[first:], *found[:first]]
+    circle = list(way)[way[at] :][::-1]
+    first = circle.index(min(circle))
+    return [*circle[first:], *circle[:first]]
 
 
 # --- exclusive branches ---------------------------------------------------------------------------------
@@ -209,10 +209,10 @@ class Conditions:
 
     def of_output(self, match: Match, port: Port | None) -> int:
         """The conditions of an output of a call."""
-        found = self._calls[match.key]
+        bits = self._calls[match.key]
         if port is not None and match.operator is not None and _is_chosen(match.operator, port):
-            found |= self._bit(match.key, port.name)
-        return found
+            bits |= self._bit(match.key, port.name)
+        return bits
 
     def of_clause(self, match: Match, clause: str) -> int:
         """The conditions of what a clause produces: enable, started, on_error."""
@@ -220,7 +220,7 @@ class Conditions:
         return self._calls[match.key] | (self._bit(match.key, way) if way else 0)
 
     def _add(self, match: Match) -> None:
-        found = 0
+        bits = 0
         streams: dict[str, list[int]] = {}
         for port, written in match.consumed:
             if written.kind != "name" or written.text not in self._data:
@@ -229,14 +229,14 @@ class Conditions:
             if port is not None and port.type == STREAM:
                 streams.setdefault(port.name, []).append(conditions)
             else:
-                found |= conditions
+                bits |= conditions
             if port is not None and fit(port, written, self._types) == LIFTED:
                 self._lifted.add(match.key)
         for written in match.statement.clauses.wait:
-            found |= self._data.get(written.text, 0)
+            bits |= self._data.get(written.text, 0)
             if self._types.get(written.text) in (STREAM, RELATION):
-                found |= self._bit(written.text, "not empty")
-        self._calls[match.key] = found | _of_streams(match, streams)
+                bits |= self._bit(written.text, "not empty")
+        self._calls[match.key] = bits | _of_streams(match, streams)
         self._produce(match)
 
     def _produce(self, match: Match) -> None:
@@ -266,10 +266,10 @@ def _is_chosen(operator: Operator, port: Port) -> bool:
 
 
 def _either(bits: Iterable[int]) -> int:
-    found = 0
+    of_any = 0
     for bit in bits:
-        found |= bit
-    return found
+        of_any |= bit
+    return of_any
 
 
 def _of_streams(match: Match, streams: Mapping[str, list[int]]) -> int:
@@ -277,7 +277,7 @@ def _of_streams(match: Match, streams: Mapping[str, list[int]]) -> int:
     name = match.operator.name if match.operator is not None else ""
     if name in _NEEDS:
         return _either(streams.get(_NEEDS[name], ()))
-    every = [conditions for found in streams.values() for conditions in found]
+    every = [conditions for alternatives in streams.values() for conditions in alternatives]
     if name in _NEEDS_ALL:
         return _either(every)
     shared = -1

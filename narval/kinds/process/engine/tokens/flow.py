@@ -296,13 +296,13 @@ def dead_end(decision: ProcessDecision, token: NodeToken) -> None:
 
 def retry_set(decision: ProcessDecision, token_set: int) -> None:
     """Retry the join that waits for a set, if all its active tokens head for one node."""
-    found, state = decision.state.sets[token_set], decision.state
-    if found.nodes or len(found.heading) != 1:
+    the_set, state = decision.state.sets[token_set], decision.state
+    if the_set.nodes or len(the_set.heading) != 1:
         return
-    node = decision.definition.nodes[next(iter(found.heading))]
+    node = decision.definition.nodes[next(iter(the_set.heading))]
     if node.join not in ("tokenSet", "tokenSetOr"):
         return
-    for arc_token in tuple(found.arcs):
+    for arc_token in tuple(the_set.arcs):
         token = state.arcs[arc_token]
         if arc_token in state.active_arcs and not token.complete and retry(decision, token):
             return

@@ -143,8 +143,8 @@ def _gather(
             return _of_set(decision, node, name)
         case ArcsRequired(least=least, label=label):
             arcs = node.ins if label is None else node.ins_by_name.get(label, ())
-            found = (decision.state.first_in(place(arc.index)) for arc in arcs)
-            tokens = tuple(number for number in found if number is not None)
+            firsts = (decision.state.first_in(place(arc.index)) for arc in arcs)
+            tokens = tuple(number for number in firsts if number is not None)
             enough = len(arcs) if least is None else min(least, len(arcs))
             return tokens, len(tokens) >= enough
 
@@ -158,8 +158,8 @@ def _from_node(
     if _starts_at(decision.definition.arcs[token.arc], name):
         return (token.id,), True
     firsts = (decision.state.first_in(place(arc.index)) for arc in node.ins if _starts_at(arc, name))
-    found = min((number for number in firsts if number is not None), default=None)
-    return ((found,), True) if found is not None else ((), False)
+    first = min((number for number in firsts if number is not None), default=None)
+    return ((first,), True) if first is not None else ((), False)
 
 
 def _starts_at(arc: Arc, name: str) -> bool:

@@ -103,10 +103,10 @@ class DependentSearch(InputSearch):
         """The inputs that are assigned for each call: the one for its element, and those that depend on
         it.
         """
-        found = {EACH} if slot is None else {EACH, slot.id}
-        while more := {id for id, names in self._depends.items() if id not in found and names & found}:
-            found |= more
-        return frozenset(found)
+        ids = {EACH} if slot is None else {EACH, slot.id}
+        while more := {id for id, names in self._depends.items() if id not in ids and names & ids}:
+            ids |= more
+        return frozenset(ids)
 
     def _in_turn(self, slots: list[Input], before: dict[str, tuple[int, ...]]) -> Assignment:
         """The elements of some inputs, given those of others."""

@@ -125,11 +125,11 @@ def _call_for_each(
     followed from then on, even if it is empty at first.
     """
     search = input_search(decision, step, prototype, arguments)
-    found = _selected(decision, selected)
-    if found and names_each(decision, step) and not _fits_any(decision, search, found):
-        _call_with_each(decision, step, prototype, search, found)
+    selected_eids = _selected(decision, selected)
+    if selected_eids and names_each(decision, step) and not _fits_any(decision, search, selected_eids):
+        _call_with_each(decision, step, prototype, search, selected_eids)
         return
-    slot, fault = _one_input(decision, search, found)
+    slot, fault = _one_input(decision, search, selected_eids)
     if fault:
         fail(decision, step, "foreach-misfit", fault)
         return
@@ -137,7 +137,7 @@ def _call_for_each(
         slot = _likely_input(search.independent, selected)
     if slot is not None:
         search.restrict(slot, selected)
-    eids = search.may_take(slot, found) if slot is not None else ()
+    eids = search.may_take(slot, selected_eids) if slot is not None else ()
     if slot is None or (not eids and slot.optional):
         decision.change(changes.StepRunning(step.id))
         finish(decision, step)
@@ -181,7 +181,9 @@ def _call_with_each(
         finish(decision, step)
 
 
-def _call_run(decision: RecipeDecision, step: Step, callee: Callee, given: tuple[Element, ...]) -> None:
+def _call_run(
+    decision: RecipeDecision, step: Step, callee: Callee, arguments_given: tuple[Element, ...]
+) -> None:
     """Nest a run of the target in this plan, or one for each element; arguments are its context."""
     eids: tuple[int, ...] = ()
     if step.foreach is not None:
@@ -200,7 +202,7 @@ def _call_run(decision: RecipeDecision, step: Step, callee: Callee, given: tuple
             return
         inputs = search.commit_inputs(assigned)
         reserved = search.outdated_by(inputs)
-    arguments = tuple(add_argument(decision, step, argument) for argument in given)
+    arguments = tuple(add_argument(decision, step, argument) for argument in arguments_given)
     if step.foreach is None:
         nearby = _near_to_run(decision, step, arguments)
         _call(decision, step, callee, inputs, elements=arguments, nearby=nearby, reserved=reserved)

@@ -56,7 +56,7 @@ def also_watched(transition: Transition) -> Wanted:
     A run is one element for its whole life: it may stop fitting although nothing replaced it (N2).
     """
     names = [condition.condition.names for condition in transition.conditions if condition.absent]
-    of_runs = frozenset[str]().union(*(RUNS if found is None else RUNS & found for found in names))
+    of_runs = frozenset[str]().union(*(RUNS if runs is None else RUNS & runs for runs in names))
     return [(named_one_of(of_runs), None)] if of_runs else []
 
 

@@ -264,11 +264,11 @@ def set_duration(decision: RecipeDecision, transition: Transition, conditions: W
         return
     slots = slots_of(decision, transition, conditions)
     run = decision.state.transition(transition.id)
-    found = _candidates(decision, transition, conditions, slots)
-    until = None if assign(slots).missing else _next_moment(found, decision.event.at)
+    candidates_of = _candidates(decision, transition, conditions, slots)
+    until = None if assign(slots).missing else _next_moment(candidates_of, decision.event.at)
     satisfied = tuple(
         Satisfied(at + 1, candidates[0].eid, candidates[0].since)
-        for at, candidates in found.items()
+        for at, candidates in candidates_of.items()
         if candidates
     )
     if transition.id in decision.state.awaiting_duration:
@@ -282,17 +282,20 @@ def set_duration(decision: RecipeDecision, transition: Transition, conditions: W
         decision.command(commands.SetTimer(wake, until, calendar=True))
 
 
-def _next_moment(found: dict[int, list[_Candidate]], now: float) -> float | None:
+def _next_moment(candidates_of: dict[int, list[_Candidate]], now: float) -> float | None:
     """The moment when each condition will have an element that has fitted long enough; None if there is none.
 
     If each has one already, two conditions need the same element: then the next moment when any candidate
     will have fitted long enough.
     """
-    moment = max(candidates[0].until for candidates in found.values())
+    moment = max(candidates[0].until for candidates in candidates_of.values())
     if moment > now:
         return moment
     later = [
-        candidate.until for candidates in found.values() for candidate in candidates if candidate.until > now
+        candidate.until
+        for candidates in candidates_of.values()
+        for candidate in candidates
+        if candidate.until > now
     ]
     return min(later, default=None)
 
@@ -318,7 +321,7 @@ def _lasting(
     slot: Slot,
 ) -> list[_Candidate]:
     """The elements that fit a condition with `for`; those that have fitted longest first."""
-    known = {
+    since_of = {
         satisfied.eid: satisfied.since
         for satisfied in decision.state.transition(transition.id).satisfied
         if satisfied.condition == at + 1
@@ -326,6 +329,6 @@ def _lasting(
     lasting = transition.conditions[at].lasting or 0.0
     candidates = []
     for eid in dict.fromkeys(eid for rank in slot.ranks() for eid in rank):
-        since = decision.view.fits_since(eid, *conditions, known.get(eid, inf))
+        since = decision.view.fits_since(eid, *conditions, since_of.get(eid, inf))
         candidates.append(_Candidate(since + lasting, eid, since))
     return sorted(candidates, key=itemgetter(0))

@@ -178,28 +178,28 @@ def _choose(
         if (transition.times or transition.appointments) and is_early(decision, transition):
             early.append(transition)
             continue
-        wanted = look_up(decision, transition)
-        eids = _elements_for(decision, transition, wanted)
+        lookup = look_up(decision, transition)
+        eids = _elements_for(decision, transition, lookup)
         if eids is None:
-            lacking.append((transition, wanted))
+            lacking.append((transition, lookup))
         else:
-            _fire(decision, transition, wanted, *eids)
+            _fire(decision, transition, lookup, *eids)
             names += transition.names
     for transition in early:
         unset = transition.id not in decision.state.awaiting_date and _is_potential(decision, transition)
         if unset and decision.state.status == "running":
             set_date(decision, transition, compute_dates(decision, transition))
-    for transition, wanted in lacking:
+    for transition, lookup in lacking:
         if decision.state.status != "running" or not _is_potential(decision, transition):
             continue
         if handles_errors(transition):
             decision.change(TransitionFailed(transition.id))
             continue
         if not transition.plain:
-            wanted = combinations.relaxed(decision, transition)
-        if transition.id not in decision.state.waiting or not _is_watched(decision, transition, wanted):
-            _wait(decision, transition, wanted)
-        conditions.set_duration(decision, transition, wanted)
+            lookup = combinations.relaxed(decision, transition)
+        if transition.id not in decision.state.waiting or not _is_watched(decision, transition, lookup):
+            _wait(decision, transition, lookup)
+        conditions.set_duration(decision, transition, lookup)
     if names:
         for transition in _waiting_for(decision, *names):
             _wait_anew(decision, transition)
@@ -207,12 +207,12 @@ def _choose(
 
 
 def _elements_for(
-    decision: RecipeDecision, transition: Transition, wanted: Wanted
+    decision: RecipeDecision, transition: Transition, lookup: Wanted
 ) -> combinations.Found | None:
     """The elements that the conditions of a transition take; None if one has none."""
     if not transition.plain:
         return combinations.elements_for(decision, transition)
-    took = conditions.elements_for(decision, transition, wanted)
+    took = conditions.elements_for(decision, transition, lookup)
     return None if took is None else (took, ())
 
 
@@ -273,14 +273,14 @@ def _go(
     decision.to_run += starts
 
 
-def _wait(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> None:
+def _wait(decision: RecipeDecision, transition: Transition, lookup: Wanted) -> None:
     """Watch for the elements that are missing."""
     decision.stop_waiting_of(transition.id)
     watch = decision.identifier()
     decision.change(TransitionWaiting(transition.id, watch))
     if not transition.plain:
-        wanted = [*wanted, *combinations.also_watched(transition)]
-    decision.watch(watch, wanted, or_outdated=conditions.is_told_of_gone(transition))
+        lookup = [*lookup, *combinations.also_watched(transition)]
+    decision.watch(watch, lookup, or_outdated=conditions.is_told_of_gone(transition))
 
 
 def _waiting_for(decision: RecipeDecision, *names: str) -> list[Transition]:
@@ -299,9 +299,9 @@ def _wait_anew(decision: RecipeDecision, transition: Transition) -> None:
         _choose(decision, transition.rivals)
     if transition.id in decision.state.waiting:
         look_up = conditions.wanted if transition.plain else combinations.relaxed
-        wanted = look_up(decision, transition)
-        _wait(decision, transition, wanted)
-        conditions.set_duration(decision, transition, wanted)
+        lookup = look_up(decision, transition)
+        _wait(decision, transition, lookup)
+        conditions.set_duration(decision, transition, lookup)
 
 
 def _fail_if_unhandled(decision: RecipeDecision) -> None:

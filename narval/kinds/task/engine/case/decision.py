@@ -39,10 +39,10 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
     def find_type(self, name: str, near: str = "") -> TaskDefinition | None:
         """The type that a name refers to at type `near`: in its group first, then by the name alone."""
         group = (near or self.definition.full_name).partition(".")[0]
-        found = self.view.definition(TaskDefinition.kind, f"{group}.{name}")
-        if found is None:
-            found = self.view.definition(TaskDefinition.kind, name)
-        return found if isinstance(found, TaskDefinition) else None
+        definition = self.view.definition(TaskDefinition.kind, f"{group}.{name}")
+        if definition is None:
+            definition = self.view.definition(TaskDefinition.kind, name)
+        return definition if isinstance(definition, TaskDefinition) else None
 
     def put(self, identity: int, name: str, *, by_hand: bool = False) -> None:
         """Put an object into the queue of a type, unless it has been there too often (K21, KA28)."""
@@ -76,11 +76,11 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
 
     def visits(self, identity: int, type: str) -> int:
         """The number of times that an object, or a whole that it is part of, was put to a type."""
-        member, found = self.state.members[identity], 0
+        member, count = self.state.members[identity], 0
         while True:
-            found += member.visits.get(type, 0)
+            count += member.visits.get(type, 0)
             if not member.parent:
-                return found
+                return count
             member = self.state.members[member.parent]
 
     def tell(self, identity: int, type: str, signal: str, arguments: dict[str, Plain]) -> None:
@@ -196,8 +196,8 @@ def compensator_of(decision: CaseDecision, type: str) -> str:
     definition = decision.find_type(type)
     if definition is None or not definition.compensated_by:
         return ""
-    found = decision.find_type(definition.compensated_by, definition.full_name)
-    return found.full_name if found is not None else definition.compensated_by
+    compensator = decision.find_type(definition.compensated_by, definition.full_name)
+    return compensator.full_name if compensator is not None else definition.compensated_by
 
 
 def abort(decision: CaseDecision, event: Signalled, identity: int, why: str) -> None:

@@ -289,10 +289,10 @@ def _lost(decision: CaseDecision, event: Signalled) -> None:
 
 def _check(decision: CaseDecision, identity: int, now: int, divided: Divisions, routes: Routes) -> None:
     """Raise RefusedSignal unless the routes are of this object and its parts, each once."""
-    known = {now, *(eid for _, parts in divided for eid in parts)}
+    of_the_case = {now, *(eid for _, parts in divided for eid in parts)}
     seen = set[int]()
     for type, object in routes:
-        if object not in known and decision.state.objects.get(object) != identity:
+        if object not in of_the_case and decision.state.objects.get(object) != identity:
             message = f"object {object} is not in the case, and cannot be routed to {type}"
             raise RefusedSignal("unknown-object", message)
         if object in seen:
@@ -302,10 +302,10 @@ def _check(decision: CaseDecision, identity: int, now: int, divided: Divisions, 
 
 def _identity(decision: CaseDecision, *objects: Plain) -> int:
     """The identity of an object of the case, found by an eid that it has or had. Raises RefusedSignal."""
-    known, members = decision.state.objects, decision.state.members
+    identity_of, members = decision.state.objects, decision.state.members
     for object in objects:
-        if isinstance(object, int) and object in known:
-            return known[object]
+        if isinstance(object, int) and object in identity_of:
+            return identity_of[object]
         if isinstance(object, int) and object in members:
             return object
     for identity, member in members.items():  # it was replaced after the case last heard of it
@@ -316,22 +316,22 @@ def _identity(decision: CaseDecision, *objects: Plain) -> int:
 
 def _divided(decision: CaseDecision, identity: int, now: int, said: dict[str, Plain]) -> Divisions:
     """The divided objects, each before its parts. Raises RefusedSignal."""
-    given = said.get("parts")
-    found, members = list[tuple[int, tuple[int, ...]]](), decision.state.members
-    for whole, pieces in given.items() if isinstance(given, dict) else ():
+    parts = said.get("parts")
+    divisions, members = list[tuple[int, tuple[int, ...]]](), decision.state.members
+    for whole, pieces in parts.items() if isinstance(parts, dict) else ():
         object, eids = int(whole), _numbers(pieces)
         if any(eid in members for eid in eids):
             raise RefusedSignal("known-object", f"the parts of object {object} are in the case already")
         if object in (now, identity, members[identity].now):
-            found.insert(0, (now, eids))
+            divisions.insert(0, (now, eids))
         else:
-            found.append((object, eids))
-    return tuple(found)
+            divisions.append((object, eids))
+    return tuple(divisions)
 
 
 def _routes(said: dict[str, Plain]) -> Routes:
-    given: Any = said.get("routes") or ()
-    return tuple((str(row["type"]), int(row["object"])) for row in given)
+    rows: Any = said.get("routes") or ()
+    return tuple((str(row["type"]), int(row["object"])) for row in rows)
 
 
 def _numbers(value: Plain) -> tuple[int, ...]:

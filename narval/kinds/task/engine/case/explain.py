@@ -30,10 +30,10 @@ def render(definition: TaskDefinition, state: CaseState, context: Iterable[int])
 
 
 def _written(row: dict[str, Any]) -> dict[str, str]:
-    told = {name: value for name, value in row.items() if value not in (None, "", 0, [])}
+    values = {name: value for name, value in row.items() if value not in (None, "", 0, [])}
     return {
         name: xml_safe(" ".join(map(str, value)) if isinstance(value, list) else str(value))
-        for name, value in told.items()
+        for name, value in values.items()
     }
 
 
@@ -169,22 +169,22 @@ def explain(definition: TaskDefinition, state: CaseState, identifier: str | None
     for number, step in enumerate(state.trail):
         if step_id(number) == identifier:
             return _step(step)
-    found = state.members.get(int(identifier)) if identifier.isdigit() else None
-    if found is None:
+    member = state.members.get(int(identifier)) if identifier.isdigit() else None
+    if member is None:
         return _type(definition, state, identifier)
-    why = f": {found.why}" if found.why else ""
-    match found.state:
+    why = f": {member.why}" if member.why else ""
+    match member.state:
         case "parts":
-            return f"it goes on as {len(found.parts)} parts, {found.open} of which are under way"
+            return f"it goes on as {len(member.parts)} parts, {member.open} of which are under way"
         case "merged":
-            return f"it is part of object {state.members[found.parent].now} again"
+            return f"it is part of object {state.members[member.parent].now} again"
         case "committed":
-            return f"{found.type} came to COMMIT with instance {found.instance}"
+            return f"{member.type} came to COMMIT with instance {member.instance}"
         case "held":
-            return f"it cannot go on by itself{why} (error {found.error})"
+            return f"it cannot go on by itself{why} (error {member.error})"
         case "withdrawn" | "aborted":
-            return f"it was {found.state} at {found.type}{why}"
-    return f"it waits to be told {_told(state, found)}"
+            return f"it was {member.state} at {member.type}{why}"
+    return f"it waits to be told {_told(state, member)}"
 
 
 def _type(definition: TaskDefinition, state: CaseState, name: str) -> str | None:
@@ -195,10 +195,10 @@ def _type(definition: TaskDefinition, state: CaseState, name: str) -> str | None
     passed = [
         f"{step_id(number)}: {step.state}" for number, step in enumerate(state.trail) if step.type == name
     ]
-    told = [*here, *passed]
-    if not told and name not in (definition.full_name, state.definition):
+    lines = [*here, *passed]
+    if not lines and name not in (definition.full_name, state.definition):
         return None
-    return "; ".join(told) or "no object has come to it yet"
+    return "; ".join(lines) or "no object has come to it yet"
 
 
 def _step(step: TrailStep) -> str:

@@ -138,8 +138,8 @@ class ObjectGiven(InstanceFact, frozen=True):
         took = state.takers.pop(self.instance, "")
         queued = state.take_out(self.object) if self.object else None
         case = queued.case if queued is not None else 0
-        given = {"object": self.object, "case": case, "take": "", "took": took}
-        entry = replace(state.at_work[self.instance], state="", **given)
+        fields = {"object": self.object, "case": case, "take": "", "took": took}
+        entry = replace(state.at_work[self.instance], state="", **fields)
         state.put_instance(self.instance, entry)
         if self.object:
             state.given[self.object] = str(self.instance)

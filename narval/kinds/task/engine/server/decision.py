@@ -86,8 +86,8 @@ def moment(decision: ServerDecision, event: RaisedEvent, number: int, windows: I
     wake = event.rules[number].wake
     if decision.fired != rule_key(event.id, number) or wake is None or decision.view.was_missed(wake):
         return decision.now
-    found = inside(windows, wake) if inside(windows, decision.now) is None else None
-    return wake if found is not None and found.start == found.end else decision.now
+    window = inside(windows, wake) if inside(windows, decision.now) is None else None
+    return wake if window is not None and window.start == window.end else decision.now
 
 
 def wake_name(decision: ServerDecision, key: str) -> str:

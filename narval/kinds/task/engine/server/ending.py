@@ -68,13 +68,13 @@ def cancel_event(decision: ServerDecision, event: RaisedEvent, result: Result, w
 
 
 def _end_event(decision: ServerDecision, event: RaisedEvent, why: str) -> None:
-    result: Result = next((found for found in GRAVITY if found in event.results), "expired")
+    result: Result = next((gravest for gravest in GRAVITY if gravest in event.results), "expired")
     if event.object:
         _give_back(decision, event)
     decision.change(changes.EventOver(decision.now, event.id, result, why))
     if event.signal:
-        told = "failed" if result == "cancelled" else result
-        decision.reply(event.signal, event=event.id, result=told, why=why)
+        outcome = "failed" if result == "cancelled" else result
+        decision.reply(event.signal, event=event.id, result=outcome, why=why)
     tell_waiting(decision, event, result)
 
 
@@ -112,9 +112,9 @@ def wait(decision: ServerDecision, event: Signalled) -> None:
     """Answer an instance when the event comes, or at once from a stored event."""
     name, instance, end = event.text("event"), event.number("instance"), event.arguments.get("end") is True
     if not any(rule.event == name for rule in decision.definition.events):
-        known = ", ".join(dict.fromkeys(rule.event for rule in decision.definition.events)) or "none"
+        names = ", ".join(dict.fromkeys(rule.event for rule in decision.definition.events)) or "none"
         why = (
-            f"{decision.definition.full_name} has no rule for {name!r:.80}; the events it answers are {known}"
+            f"{decision.definition.full_name} has no rule for {name!r:.80}; the events it answers are {names}"
         )
         decision.refuse(event, "no-rule", why)
         return
@@ -122,12 +122,16 @@ def wait(decision: ServerDecision, event: Signalled) -> None:
         _replace(decision, instance, ended(name) if end else name)
     stored = decision.state.stored.get(ended(name) if end else name)
     if stored:
-        found = stored[0]
-        decision.change(StoredTaken(decision.now, ended(name) if end else name, found.event, instance))
-        decision.reply(event.signal, **_told(found, end))
+        oldest = stored[0]
+        decision.change(StoredTaken(decision.now, ended(name) if end else name, oldest.event, instance))
+        decision.reply(event.signal, **_told(oldest, end))
         return
-    given = event.arguments.get("until")
-    until = float(given) if isinstance(given, int | float) and not isinstance(given, bool) else None
+    until_given = event.arguments.get("until")
+    until = (
+        float(until_given)
+        if isinstance(until_given, int | float) and not isinstance(until_given, bool)
+        else None
+    )
     if until is not None and until <= decision.now:
         decision.answer(event, timeout=True)
         return
@@ -304,6 +308,6 @@ def break_circle(decision: ServerDecision, event: Signalled) -> None:
 
 
 def _fail(decision: ServerDecision, event: int, why: str) -> None:
-    found = decision.state.events.get(event)
-    if found is not None:
-        cancel_event(decision, found, "failed", why)
+    raised = decision.state.events.get(event)
+    if raised is not None:
+        cancel_event(decision, raised, "failed", why)

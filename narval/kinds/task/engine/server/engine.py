@@ -109,8 +109,8 @@ def _signalled(decision: ServerDecision, event: Signalled) -> None:
     elif event.name in _SIGNALS:
         _SIGNALS[event.name](decision, event)
     else:
-        known = ", ".join(_SIGNALS)
-        decision.refuse(event, "not-listening", f"expected one of {known}, got {event.name!r:.80}")
+        names = ", ".join(_SIGNALS)
+        decision.refuse(event, "not-listening", f"expected one of {names}, got {event.name!r:.80}")
 
 
 def _reload(decision: ServerDecision, event: Signalled) -> None:
@@ -175,19 +175,19 @@ def _woken(decision: ServerDecision, wake: str) -> None:
         raising.ticked(decision)
     elif what == WAIT:
         wait_woken(decision, rest)
-    elif (found := _rule(decision, what, rest)) is not None:
-        rules.woken(decision, *found)
+    elif (event_and_rule := _rule(decision, what, rest)) is not None:
+        rules.woken(decision, *event_and_rule)
 
 
 def _judge(decision: ServerDecision, watch: str) -> None:
     """Judge a condition again when an element may have changed its result (KA4)."""
     _, event, number = watch.split("/")
-    found = _rule(decision, event, number)
-    if found is not None and found[0].rules[found[1]].stage == "false":
-        rules.judge(decision, *found)
+    event_and_rule = _rule(decision, event, number)
+    if event_and_rule is not None and event_and_rule[0].rules[event_and_rule[1]].stage == "false":
+        rules.judge(decision, *event_and_rule)
 
 
 def _rule(decision: ServerDecision, event: str, number: str) -> tuple[RaisedEvent, int] | None:
     """The event, and the number of its rule; None if the rule has ended."""
-    found = decision.state.events.get(int(event))
-    return (found, int(number)) if found is not None and int(number) in found.rules else None
+    raised = decision.state.events.get(int(event))
+    return (raised, int(number)) if raised is not None and int(number) in raised.rules else None

@@ -37,10 +37,10 @@ def at(decision: ServerDecision, event: Signalled) -> None:
     it.
     """
     instance, state = event.number("instance") or event.sender, decision.state
-    known = state.at_work.get(instance)
-    call = known.call if known is not None else _call_of(decision, instance)
+    entry = state.at_work.get(instance)
+    call = entry.call if entry is not None else _call_of(decision, instance)
     decision.answer(event)
-    if known is None and not call:
+    if entry is None and not call:
         return
     where = event.text("state") if decision.definition.states.get(event.text("state")) else ""
     eid, case = event.number("object"), event.number("case")
@@ -143,8 +143,8 @@ def _asks_people(decision: ServerDecision) -> bool:
     definition = decision.definition
     if definition.is_interactive or definition.code is None or definition.invocation != "auto":
         return definition.is_interactive
-    found = definition.worked_by(decision.view.definition)
-    return found is not None and found.kind == ASKING
+    worked_by = definition.worked_by(decision.view.definition)
+    return worked_by is not None and worked_by.kind == ASKING
 
 
 def begin_more(decision: ServerDecision) -> None:
@@ -223,8 +223,8 @@ def action_over(decision: ServerDecision, event: RaisedEvent, number: int, retur
         back(decision, event, number, f"instance {receiver} was not in state {rule.state} any more")
     else:
         result: Result = "failed" if value.get("result") == "failed" else "done"
-        why, kept = str(value.get("why") or ""), value.get("kept") is True
-        _end_action(decision, event, number, result, why, kept=kept)
+        why, is_kept = str(value.get("why") or ""), value.get("kept") is True
+        _end_action(decision, event, number, result, why, kept=is_kept)
     if receiver:
         serve(decision, receiver)
     serve_ready(decision, event)
@@ -267,10 +267,10 @@ def serve(decision: ServerDecision, instance: int) -> None:
     state = decision.state
     while (entry := state.at_work.get(instance)) is not None and not entry.acting:
         keys = map(read_key, _walk(state.pending.get(instance)))
-        found = next((key for key in keys if not state.events[key[0]].is_claimed), None)
-        if found is None:
+        first = next((key for key in keys if not state.events[key[0]].is_claimed), None)
+        if first is None:
             break
-        begin(decision, state.events[found[0]], found[1])
+        begin(decision, state.events[first[0]], first[1])
     entry = state.at_work.get(instance)
     if entry is None or not entry.state or entry.acting:
         return

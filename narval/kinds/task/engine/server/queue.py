@@ -51,9 +51,9 @@ def _merge(decision: ServerDecision, parent: int) -> None:
     root = etree.Element(of.tag, dict(of.attrib), nsmap=of.nsmap)
     eids = tuple(eid for part in parts for eid in decision.elements(part))
     for eid in eids:
-        found = decision.view.element(eid)
-        if found is not None:
-            root.append(etree.fromstring(found.xml))
+        element = decision.view.element(eid)
+        if element is not None:
+            root.append(etree.fromstring(element.xml))
     merged = (now[0], *eids)
     made = decision.add(Element(0, etree.tostring(root)), "merge", inputs=merged, held=False, replaces=merged)
     decision.command(commands.Outdate(merged))
@@ -151,9 +151,9 @@ def withdraw(decision: ServerDecision, event: Signalled) -> None:
 def _known(decision: ServerDecision, eid: int) -> int:
     """The eid under which this server knows an object: the given one, or that of the present version."""
     state = decision.state
-    known = (state.objects, state.given, state.carried)
+    places = (state.objects, state.given, state.carried)
     names = (eid, *decision.elements(eid))
-    return next((name for name in names if any(name in there for there in known)), eid)
+    return next((name for name in names if any(name in there for there in places)), eid)
 
 
 def withdrawn(decision: ServerDecision, event: Returned) -> None:

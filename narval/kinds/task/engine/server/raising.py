@@ -24,12 +24,12 @@ Answering = list[tuple[str, int, Rule]]
 
 def raise_event(decision: ServerDecision, event: Signalled) -> None:
     """Register an event. The raiser of a synchronous event is answered at its end."""
-    name, given = event.text("event"), event.texts("parameters")
-    found = answering(decision.definition, name)
-    problem = _fault(decision, name, given, found, event.number("object"))
+    name, values = event.text("event"), event.texts("parameters")
+    rules = answering(decision.definition, name)
+    problem = _fault(decision, name, values, rules, event.number("object"))
     if problem is None:
         try:
-            change = _raised(decision, event, name, given, found)
+            change = _raised(decision, event, name, values, rules)
         except ValueError as error:
             problem = "bad-parameters", str(error)
     if problem is not None:
@@ -53,20 +53,20 @@ def answering(definition: TaskDefinition, name: str) -> Answering:
 
 
 def _fault(
-    decision: ServerDecision, name: str, given: tuple[str, ...], found: Answering, eid: int
+    decision: ServerDecision, name: str, values: tuple[str, ...], rules: Answering, eid: int
 ) -> tuple[str, str] | None:
     """The reason why an event cannot be raised; None if it can."""
     definition = decision.definition
-    if not found or decision.state.gone:
-        known = ", ".join(dict.fromkeys(rule.event for rule in definition.events)) or "no event"
+    if not rules or decision.state.gone:
+        names = ", ".join(dict.fromkeys(rule.event for rule in definition.events)) or "no event"
         if decision.state.gone:
-            known = "no event any more, for its file is gone"
-        return "no-rule", f"{definition.full_name} has no rule for {name!r:.80}; it answers {known}"
-    wanted = max((rule.parameters for _, _, rule in found), key=len)
-    if len(given) != len(wanted):
-        count = "1 parameter" if len(wanted) == 1 else f"{len(wanted)} parameters"
-        listed = f" ({', '.join(wanted)})" if wanted else ""
-        return "bad-parameters", f"{name} takes {count}{listed}, got {len(given)}"
+            names = "no event any more, for its file is gone"
+        return "no-rule", f"{definition.full_name} has no rule for {name!r:.80}; it answers {names}"
+    parameters = max((rule.parameters for _, _, rule in rules), key=len)
+    if len(values) != len(parameters):
+        count = "1 parameter" if len(parameters) == 1 else f"{len(parameters)} parameters"
+        listed = f" ({', '.join(parameters)})" if parameters else ""
+        return "bad-parameters", f"{name} takes {count}{listed}, got {len(values)}"
     if eid and definition.is_global:
         return "no-object", "a global event has no receiver, so it carries no object; raise it without one"
     if eid in decision.state.carried:
@@ -75,19 +75,19 @@ def _fault(
 
 
 def _raised(
-    decision: ServerDecision, event: Signalled, name: str, given: tuple[str, ...], found: Answering
+    decision: ServerDecision, event: Signalled, name: str, values: tuple[str, ...], rules: Answering
 ) -> EventRaised:
     """The change that raises an event. Raises ValueError for a parameter that is not a time."""
     mode, raiser = event.text("mode"), event.number("raiser")
-    sync = mode == "sync" or (mode != "async" and any(rule.mode == "sync" for _, _, rule in found))
-    _check_action_times(decision, given, found)
+    sync = mode == "sync" or (mode != "async" and any(rule.mode == "sync" for _, _, rule in rules))
+    _check_action_times(decision, values, rules)
     return EventRaised(
         decision.now,
         event.id,
         name,
         decision.now,
-        windows_of(decision, given, found, decision.now),
-        given,
+        windows_of(decision, values, rules, decision.now),
+        values,
         sync,
         event.number("object"),
         event.number("case"),
@@ -102,23 +102,23 @@ def _raised(
 
 
 def windows_of(
-    decision: ServerDecision, given: tuple[str, ...], found: Answering, base: float
+    decision: ServerDecision, values: tuple[str, ...], rules: Answering, base: float
 ) -> tuple[RuleWindows, ...]:
     """The windows of rules, counted from a moment. Raises ValueError for a parameter that is not a time."""
-    known = []
-    for state, at, rule in found:
-        named, opened = dict(zip(rule.parameters, given, strict=False)), None
+    windows_of_rules = []
+    for state, at, rule in rules:
+        named, opened = dict(zip(rule.parameters, values, strict=False)), None
         if rule.before_condition is not None:
             opened = windows(rule.before_condition, base, decision.view.zone, named)
-        known.append(RuleWindows(state, at, opened))
-    return tuple(known)
+        windows_of_rules.append(RuleWindows(state, at, opened))
+    return tuple(windows_of_rules)
 
 
-def _check_action_times(decision: ServerDecision, given: tuple[str, ...], found: Answering) -> None:
+def _check_action_times(decision: ServerDecision, values: tuple[str, ...], rules: Answering) -> None:
     """Raise ValueError early if a parameter is not a time but the window of an action needs one."""
-    for _, _, rule in found:
+    for _, _, rule in rules:
         if rule.before_action is not None:
-            named = dict(zip(rule.parameters, given, strict=False))
+            named = dict(zip(rule.parameters, values, strict=False))
             windows(rule.before_action, decision.now, decision.view.zone, named)
 
 
@@ -210,9 +210,9 @@ def _raise(decision: ServerDecision, base: float) -> None:
     rule = decision.definition.rule
     if rule is None or rule.parameters:
         return  # nothing gives values for its parameters
-    known = windows_of(decision, (), [("", 0, rule)], base)
+    windows = windows_of(decision, (), [("", 0, rule)], base)
     identifier, name = decision.event.id, rule.event or decision.definition.name
-    register(decision, EventRaised(decision.now, identifier, name, base, known, own=True))
+    register(decision, EventRaised(decision.now, identifier, name, base, windows, own=True))
 
 
 def _counts(decision: ServerDecision, moment: float) -> bool:

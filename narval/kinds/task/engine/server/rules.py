@@ -45,8 +45,8 @@ GONE = "the type has no such rule any more"
 
 def rule_of(decision: ServerDecision, event: RaisedEvent, rule: EventRule) -> Rule | None:
     """The rule in the type's present version; None if it is gone."""
-    found = decision.definition.rules_for(rule.state, event.name)
-    return found[rule.ordinal] if rule.ordinal < len(found) else None
+    rules = decision.definition.rules_for(rule.state, event.name)
+    return rules[rule.ordinal] if rule.ordinal < len(rules) else None
 
 
 def named(rule: Rule, event: RaisedEvent) -> dict[str, Any]:
@@ -123,37 +123,37 @@ def receivers(decision: ServerDecision, event: RaisedEvent, state: str) -> Itera
 def judge(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
     """Judge the condition of a rule whose window is open, for the instances in its state (KA5)."""
     rule, definition = event.rules[number], decision.definition
-    found = rule_of(decision, event, rule)
-    if found is None:
+    the_rule = rule_of(decision, event, rule)
+    if the_rule is None:
         end_rule(decision, event, number, "expired", GONE)
         return
     there = (0,) if definition.is_global else receivers(decision, event, rule.state)
     tried: list[Bound] = []
     receiver = None
     for instance in there:
-        if isinstance(found.condition, bool):
-            verdict = GuardVerdict(found.condition)
+        if isinstance(the_rule.condition, bool):
+            verdict = GuardVerdict(the_rule.condition)
         else:
             eid = decision.state.at_work[instance].object if instance else 0
-            tried.append(bound(decision, event, found, found.condition, eid))
+            tried.append(bound(decision, event, the_rule, the_rule.condition, eid))
             verdict = judge_bound(decision, tried[-1])
         receiver = instance
         if verdict.holds:
-            _hold(decision, event, number, found, instance, labels=verdict.labels)
+            _hold(decision, event, number, the_rule, instance, labels=verdict.labels)
             return
-        if isinstance(found.condition, bool) or OBJECT not in found.condition.variables:
+        if isinstance(the_rule.condition, bool) or OBJECT not in the_rule.condition.variables:
             break
     if receiver is None:
         _nobody(decision, event, number)
     else:
-        _judge_in_vain(decision, event, number, found, receiver, tried)
+        _judge_in_vain(decision, event, number, the_rule, receiver, tried)
 
 
 def _window(decision: ServerDecision, rule: EventRule) -> Any:
     """The open window of a rule, if it lasts; None for an instant."""
     windows_ = rule.before_condition
-    found = inside(windows_, decision.now) if windows_ is not None else None
-    return found if found is not None and decision.now < found.end else None
+    window = inside(windows_, decision.now) if windows_ is not None else None
+    return window if window is not None and decision.now < window.end else None
 
 
 def _nobody(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
@@ -172,26 +172,33 @@ def _nobody(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
 
 
 def _judge_in_vain(
-    decision: ServerDecision, event: RaisedEvent, number: int, found: Rule, receiver: int, tried: list[Bound]
+    decision: ServerDecision,
+    event: RaisedEvent,
+    number: int,
+    the_rule: Rule,
+    receiver: int,
+    tried: list[Bound],
 ) -> None:
     """Watch the elements that may change a false condition, while the window lasts (KA4)."""
-    rule, condition = event.rules[number], found.condition
+    rule, condition = event.rules[number], the_rule.condition
     lasts = _window(decision, rule) is not None
     unwatch(decision, event, number)
-    wanted: Wanted = [(one, None) for one in dict.fromkeys(tried) if asks_memory(one)] if lasts else []
+    watched_conditions: Wanted = (
+        [(one, None) for one in dict.fromkeys(tried) if asks_memory(one)] if lasts else []
+    )
     elements: tuple[int, ...] = ()
     picky = False
     if lasts and not isinstance(condition, bool):
         picky = OBJECT in condition.variables and not decision.definition.is_global
         elements = _bound_to(tried)
-    watched = bool(wanted or elements)
+    watched = bool(watched_conditions or elements)
     change = changes.ConditionJudged(
         decision.now, event.id, number, False, receiver, picky=picky and lasts, watched=watched
     )
     decision.change(change)
     if watched:
-        conditions = tuple(one for one, _ in wanted)
-        scopes = tuple(scope for _, scope in wanted)
+        conditions = tuple(one for one, _ in watched_conditions)
+        scopes = tuple(scope for _, scope in watched_conditions)
         decision.command(
             commands.Watch(
                 wake_name(decision, rule_key(event.id, number)), conditions, scopes, elements=elements
@@ -222,7 +229,7 @@ def _hold(
     decision: ServerDecision,
     event: RaisedEvent,
     number: int,
-    found: Rule,
+    the_rule: Rule,
     receiver: int,
     *,
     labels: tuple[str, ...],
@@ -234,8 +241,8 @@ def _hold(
         if at.state != rule.state:
             unwatch(decision, event, other)
     opened: Any = None
-    if found.before_action is not None:
-        opened = windows(found.before_action, decision.now, decision.view.zone, named(found, event))
+    if the_rule.before_action is not None:
+        opened = windows(the_rule.before_action, decision.now, decision.view.zone, named(the_rule, event))
     change = changes.ConditionJudged(decision.now, event.id, number, True, receiver, opened, labels=labels)
     decision.change(change)
     if receiver and event.sync:
@@ -275,8 +282,8 @@ def begin(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
     if receiver and (state.at_work[receiver].acting or event.is_claimed):
         decision.change(changes.ActionDue(decision.now, event.id, number))
         return
-    found = rule_of(decision, event, rule)
-    if found is None:
+    the_rule = rule_of(decision, event, rule)
+    if the_rule is None:
         end_rule(decision, event, number, "expired", GONE)
         return
     set_wake(decision, event, number, None)
@@ -287,7 +294,7 @@ def begin(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
             "name": event.name,
             "rule": rule.ordinal,
             "state": rule.state,
-            "parameters": named(found, event),
+            "parameters": named(the_rule, event),
             "object": event.object,
             "case": event.case,
             "raiser": event.raiser,
@@ -296,8 +303,8 @@ def begin(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
         call = decision.tell("act", said, run=receiver, elements=decision.elements(event.object))
     else:
         call = decision.identifier()
-        given = msgspec.json.encode(named(found, event)).decode()
-        environment: dict[str, Plain] = {"event": str(event.id), "parameters": given}
+        parameters = msgspec.json.encode(named(the_rule, event)).decode()
+        environment: dict[str, Plain] = {"event": str(event.id), "parameters": parameters}
         if event.raiser:
             environment["raiser"] = str(event.raiser)
         if labels:
@@ -356,15 +363,15 @@ _NOTHING = Element(0, b"<nothing/>")
 
 def bound(decision: ServerDecision, event: RaisedEvent, rule: Rule, condition: Condition, eid: int) -> Bound:
     """A rule's condition, bound to the object `eid`, or to the event's object if `eid` is 0."""
-    given: dict[str, list[Element]] = {}
+    elements_of: dict[str, list[Element]] = {}
     for name, of in ((OBJECT, eid or event.object), (CARRIED, event.object)):
         if name in condition.variables:
-            found = (decision.view.element(now) for now in decision.elements(of))
-            given[name] = [element for element in found if element is not None]
+            present = (decision.view.element(now) for now in decision.elements(of))
+            elements_of[name] = [element for element in present if element is not None]
     for name, value in zip(rule.parameters, event.parameters, strict=False):
         if name in condition.variables:
-            given[name] = [Element(0, f"<{name}>{escape(value, quote=False)}</{name}>".encode())]
-    return condition.bind(given)
+            elements_of[name] = [Element(0, f"<{name}>{escape(value, quote=False)}</{name}>".encode())]
+    return condition.bind(elements_of)
 
 
 def judge_bound(decision: ServerDecision, bound: Bound) -> GuardVerdict:

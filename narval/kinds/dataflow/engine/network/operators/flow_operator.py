@@ -60,8 +60,8 @@ class FlowOperator:
 
     def handler(self, port: str, at: int) -> Handler:
         """The method that takes batches of an input, whose index in its group is `at`."""
-        found: Handler = getattr(self, f"on_{port}")
-        return found
+        method: Handler = getattr(self, f"on_{port}")
+        return method
 
     def on_eos(self, port: str, at: int) -> Steps:
         """Take the end of an input."""

@@ -69,17 +69,17 @@ class _JoinSide:
         room = limit - self.size
         if room <= 0:
             return rows
-        kept = rows if len(rows) <= room else rows[:room]
+        fitting = rows if len(rows) <= room else rows[:room]
         key, table = self.key, self.table
-        for row in kept:
+        for row in fitting:
             place = table.get(at := key(row))
             if place is None:
                 table[at] = [row]
             else:
                 place.append(row)
         table.pop(None, None)
-        self.size += len(kept)
-        return rows[len(kept) :]
+        self.size += len(fitting)
+        return rows[len(fitting) :]
 
     def close(self) -> None:
         """Record its end; a table with unique keys is then looked up in a faster way."""
@@ -144,12 +144,12 @@ class Join(FlowOperator):
             if self._rests is None:
                 rest = self._rest
                 self._rests = {key: rest(row) for key, row in other.single.items()}
-            found = self._rests.get
+            rests = self._rests.get
             if mine.places is not None and len(mine.places) == 1:
                 (at,) = mine.places
-                joined = [left + more for left in rows if (more := found(left[at])) is not None]
+                joined = [left + more for left in rows if (more := rests(left[at])) is not None]
             else:
-                joined = [left + more for left in rows if (more := found(key(left))) is not None]
+                joined = [left + more for left in rows if (more := rests(key(left))) is not None]
             self._out.put(self._schema, joined)
             return None
         table = other.table
@@ -223,10 +223,10 @@ def _whole(row: batches.Row) -> batches.Row:
     return row
 
 
-def _blocks(kept: Kept, schema: batches.Schema, spill: Spill) -> Iterator[list[batches.Row]]:
+def _blocks(side: Kept, schema: batches.Schema, spill: Spill) -> Iterator[list[batches.Row]]:
     """The rows, as many at a time as may be kept."""
     block: list[batches.Row] = []
-    for rows in kept.batches():
+    for rows in side.batches():
         block += batches.widened(rows, schema)
         if len(block) >= spill.room(rows):
             yield block
@@ -306,11 +306,11 @@ class _Once(FlowOperator):
 def _wider(parts: Parts, schema: batches.Schema, spill: Spill) -> Parts:
     """The same rows, extended to a longer list of attributes, in the parts of their new keys."""
     made = Parts(spill)
-    for kept in parts.all():
-        for rows in kept.batches():
+    for part in parts.all():
+        for rows in part.batches():
             wide = batches.widened(rows, schema)
             made.add(wide, wide)
-        kept.drop()
+        part.drop()
     return made
 
 

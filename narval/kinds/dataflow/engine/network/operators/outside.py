@@ -76,8 +76,8 @@ class Outside(FlowOperator):
         if port != self._lifted[0]:
             return
         for row in batch.rows:
-            given = lifted_values(self._lifted, batch, row)
-            self._add("run", "", 0, batch._replace(rows=[row]), given)
+            lifted = lifted_values(self._lifted, batch, row)
+            self._add("run", "", 0, batch._replace(rows=[row]), lifted)
 
     def on_eos(self, port: str, at: int) -> None:
         if port not in self.call.lifted:
@@ -89,9 +89,9 @@ class Outside(FlowOperator):
         port: str,
         at: int,
         batch: TupleBatch | None,
-        given: Mapping[str, Any] | None = None,
+        lifted: Mapping[str, Any] | None = None,
     ) -> None:
-        arguments = self._arguments if given is None else {**self._arguments, **given}
+        arguments = self._arguments if lifted is None else {**self._arguments, **lifted}
         self._queue.append((phase, arguments, port, at, batch))
         self._ask()
 

@@ -44,8 +44,8 @@ class NameRelation(FlowOperator):
     """Give a relation another name."""
 
     def on_init(self, values: Mapping[str, Any]) -> None:
-        given: batches.Relation = values["in"]
-        self.outlet("out").give(batches.Relation(given.schema, given.kept, str(values["name"])))
+        relation: batches.Relation = values["in"]
+        self.outlet("out").give(batches.Relation(relation.schema, relation.kept, str(values["name"])))
 
 
 class Stream(FlowOperator):
@@ -62,15 +62,15 @@ class Sort(FlowOperator):
     """Sort tuples, stably, no value last; beyond the limit, as runs that are merged."""
 
     def on_init(self, values: Mapping[str, Any]) -> Iterator[None]:
-        given: batches.Relation = values["in"]
+        relation: batches.Relation = values["in"]
         self._down = self._order(str(values["order"]))
-        if len(given):
-            at = placed(given.schema, str(values["attr"]))
+        if len(relation):
+            at = placed(relation.schema, str(values["attr"]))
             self._key: Callable[[batches.Row], Any] = itemgetter(at) if at is not None else lambda row: None
         runs: list[Kept] = []
         absent = self.spill.kept()
         rows: list[batches.Row] = []
-        for batch in given.batches():
+        for batch in relation.batches():
             rows += self._present(batch.rows, absent)
             if len(rows) >= self.spill.room(batch.rows):
                 runs.append((yield from self._run(rows)))
@@ -86,7 +86,7 @@ class Sort(FlowOperator):
                 run.drop()
         for batch_rows in absent.batches():
             result.add(batch_rows)
-        self.outlet("out").give(batches.Relation(given.schema, result, given.name))
+        self.outlet("out").give(batches.Relation(relation.schema, result, relation.name))
 
     @staticmethod
     def _order(word: str) -> bool:
@@ -104,7 +104,7 @@ class Sort(FlowOperator):
 
     def _run(self, rows: list[batches.Row]) -> Generator[None, None, Kept]:
         """Sort rows in pieces, one per step, so that others have their turn in between."""
-        kept = self.spill.kept()
+        run = self.spill.kept()
         size = max(PIECE, -(-len(rows) // MOST_PIECES))
         pieces: list[list[batches.Row]] = []
         for at in range(0, len(rows), size):
@@ -112,8 +112,8 @@ class Sort(FlowOperator):
             yield
         if pieces:
             heads = -(-size // len(pieces))  # together they are as long as one piece
-            yield from self._merged([batches.slices(piece, heads) for piece in pieces], kept)
-        return kept
+            yield from self._merged([batches.slices(piece, heads) for piece in pieces], run)
+        return run
 
     def _sorted(self, rows: list[batches.Row]) -> list[batches.Row]:
         try:
@@ -332,13 +332,13 @@ def _add(
         raise batches.FlowError(failure.kind, f"{column}: {failure.message}{where}") from None
 
 
-def _count(found: Any, column: list[Any]) -> Any:
-    return found
+def _count(total: Any, column: list[Any]) -> Any:
+    return total
 
 
-def _sum(found: tuple[int, list[float]] | None, column: list[Any]) -> tuple[int, list[float]]:
+def _sum(so_far: tuple[int, list[float]] | None, column: list[Any]) -> tuple[int, list[float]]:
     """Add numbers: integers exactly, others in two parts, so that the order of tuples does not matter."""
-    whole, parts = found or (0, [])
+    whole, parts = so_far or (0, [])
     try:
         total = sum(column)
     except TypeError:
@@ -355,19 +355,19 @@ def _sum(found: tuple[int, list[float]] | None, column: list[Any]) -> tuple[int,
 
 
 def _extreme(choose: Callable[[Any], Any]) -> Callable[[Any, list[Any]], Any]:
-    def fold(found: Any, column: list[Any]) -> Any:
+    def fold(extreme: Any, column: list[Any]) -> Any:
         try:
-            return choose(column if found is None else [found, *column])
+            return choose(column if extreme is None else [extreme, *column])
         except TypeError:
-            text = next(value for value in [found, *column] if isinstance(value, str))
-            number = next(value for value in [found, *column] if isinstance(value, int | float))
+            text = next(value for value in [extreme, *column] if isinstance(value, str))
+            number = next(value for value in [extreme, *column] if isinstance(value, int | float))
             raise no_order(text, number) from None
 
     return fold
 
 
-def _texts(found: list[str] | None, column: list[Any]) -> list[str]:
-    texts = found if found is not None else []
+def _texts(so_far: list[str] | None, column: list[Any]) -> list[str]:
+    texts = so_far if so_far is not None else []
     texts.extend(map(batches.text_of, column))
     return texts
 
