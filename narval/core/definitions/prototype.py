@@ -241,7 +241,7 @@ def parameter(id: str) -> str:
 
 INPUT_OVERRIDES = {"optional": False, "list": False, "use": True, "outdates": True}
 OUTPUT_OVERRIDES = {"optional": False, "list": False}
-"""The only value to which a step may change each attribute (N14, Table 1.1): a step may only require more."""
+"""The only value to which a step may change each attribute: a step may only require more (N14, Table 1.1)."""
 
 _WHY = {
     "optional": "the target cannot do without it",
@@ -276,7 +276,7 @@ def stated_inputs(written: Iterable[Narrowing]) -> Prototype:
 
 
 def narrow(prototype: Prototype, inputs: Iterable[Narrowing], outputs: Iterable[Narrowing]) -> Prototype:
-    """The prototype as narrowed by a step. Raises DefinitionError for each override that N14 forbids."""
+    """The prototype as narrowed by a step. Raises DefinitionError for what would require less (N14)."""
     faults: list[Fault] = []
     of_inputs, of_outputs = tuple(inputs), tuple(outputs)
     if not of_inputs and not of_outputs:

@@ -51,7 +51,9 @@ class Assignment(msgspec.Struct, frozen=True):
 
 
 def assign(slots: Sequence[Slot]) -> Assignment:
-    """The assignment required by N16."""
+    """Assign elements to slots. Mandatory slots are filled whenever any assignment fills them; then the
+    nearest rank and the oldest element go first, in order of declaration (N16).
+    """
     if len(slots) == 1 and not slots[0].list:
         return _nearest(slots[0])
     candidates = candidates_of(slots)

@@ -1,6 +1,8 @@
-"""The search for the elements of an input or condition: the ranks of N15, nearest first.
+"""The search for the elements of an input or condition, by rank, nearest first (N15).
 
-The inputs of a call and the conditions of a transition use the same search; only the nearest ranks differ.
+The ranks are: arguments, and what `context` selects; what triggered the transition; what its in-steps
+produced; the context of the run, and those of its callers; all of memory. The inputs of a call and the
+conditions of a transition use the same search; only the nearest ranks differ.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ Bindings = Mapping[str, Sequence[Element]]
 
 
 class CandidateSearch:
-    """The search for elements around one step or transition of a run: the ranks of N15, nearest first.
+    """The search for elements around one step or transition of a run, by rank, nearest first.
 
     `arguments` are elements not in memory yet (their eids are negative). `context` is the `context` node,
     which promotes what it selects to rank 1. `nearby` are the eids of the ranks between that and the run's

@@ -115,8 +115,9 @@ class Parameter(msgspec.Struct, frozen=True, tag=True):
 
 
 class Window(msgspec.Struct, frozen=True, tag=True):
-    """One window; `qualifier` is "" if its value decides (KA1 is resolved when it is read). A time of the
-    clock is on one of its weekdays (0 is Monday), if it has any.
+    """One window; `qualifier` is "" if its value decides. A qualifier at the end of a specification also
+    qualifies all windows to its left without one, which the parser settles (KA1). A time of the clock is on
+    one of its weekdays (0 is Monday), if it has any.
     """
 
     operator: Literal["AT", "BEFORE", "AFTER", "WITHIN"]

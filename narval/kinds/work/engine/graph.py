@@ -1,4 +1,4 @@
-"""A work item as a graph: the transitions of P20 between its states, and its present state."""
+"""A work item as a graph: the transitions between its states (P20), and its present state."""
 
 from __future__ import annotations
 

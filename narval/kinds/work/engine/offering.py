@@ -26,7 +26,7 @@ Bindings = Mapping[str, Sequence[Element]]
 
 
 def offer(decision: WorkDecision, event: Started) -> None:
-    """Offer an item. Raises NotSoError if it cannot be offered, with the kinds of P82."""
+    """Offer an item. Raises NotSoError, whose kind says why it cannot be offered (P82)."""
     decision.change(Asked(event.at, event.elements, event.caller, event.attempt))
     decision.add_to_context(event.elements)
     inputs = _inputs(decision, event)

@@ -125,7 +125,9 @@ ACTS_ON_ITEMS: Mapping[str, ActOnItem] = MappingProxyType(
         ),
     }
 )  # fmt: skip
-"""The acts of people, by P20. An administrator may release the claim of another."""
+"""The acts of people: what each does in each phase of an item (P20). An administrator may release the claim
+of another.
+"""
 
 PHASES: Mapping[str, str] = MappingProxyType(
     {"done": "done", "refused": "failed", "expired": "failed", "failed": "failed", "withdrawn": "cancelled"}

@@ -27,7 +27,7 @@ def scope_of(decision: RecipeDecision, step: Step, slot: str, use: bool) -> Mark
 
 
 def around(decision: RecipeDecision, step: Step, arguments: tuple[Element, ...] = ()) -> CandidateSearch:
-    """The search for the step's inputs, by the ranks of N15."""
+    """The search for the step's inputs, by rank, nearest first."""
     return decision.surroundings(step.context, _near(decision, step), arguments)
 
 

@@ -197,7 +197,7 @@ def is_told_of_gone(transition: Transition) -> bool:
 
 
 def around(decision: RecipeDecision, transition: Transition) -> CandidateSearch:
-    """The search for the elements of a transition, by the ranks of N15."""
+    """The search for the elements of a transition, by rank, nearest first."""
     return decision.surroundings(transition.context, (decision.products_of_in_steps(transition),))
 
 
