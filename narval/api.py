@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from narval.core.elements.names import has_meaning as has_meaning
     from narval.core.elements.names import is_reserved as is_reserved
     from narval.core.elements.own_elements import xml_safe as xml_safe
+    from narval.files.allowed_files import reachable as reachable
     from narval.files.outside.services import Calendar as Calendar
     from narval.files.outside.services import Command as Command
     from narval.files.outside.services import LanguageModel as LanguageModel
     from narval.files.outside.services import Mailbox as Mailbox
     from narval.files.outside.services import WebService as WebService
-    from narval.files.reachable import reachable as reachable
     from narval.files.toml import size as size
     from narval.people.chat.outbox import send_by_chat as send_by_chat
     from narval.people.mail.account import MailAccount as MailAccount
@@ -93,7 +93,7 @@ SUBJECTS = {
     "Programs and folders": {
         "CannotStartError": "narval.calls.programs.spawn.CannotStartError",
         "FolderWatch": "narval.system.file_events.FolderWatch",
-        "reachable": "narval.files.reachable.reachable",
+        "reachable": "narval.files.allowed_files.reachable",
     },
 }
 """The names by subject, and where each is defined."""

@@ -25,7 +25,7 @@ from narval.core.engines.events import Produced, Returned
 from narval.core.kinds import KINDS, KNOWING_INPUTS
 from narval.core.memory.labels import ANY_MODEL, HOOK, NONE, UNKNOWN, endorsement
 from narval.core.trust.needs import may_read, may_write
-from narval.files.reachable import closed_part, resolved
+from narval.files.allowed_files import closed_part, resolved
 from narval.store.batch import FILES, ResultRow
 
 PATH, FROM, _PATH = "path", "from", b"path"

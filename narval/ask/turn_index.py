@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from narval.agent.agent import AgentState
 from narval.daemon.daemon import Daemon
-from narval.daemon.waiters import Changes
+from narval.daemon.news import Changes
 
 
 class TurnIndex(ABC):

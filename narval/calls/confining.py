@@ -28,8 +28,8 @@ from narval.core.trust.covering import ANYTHING, is_covered
 from narval.core.trust.needs import Attributes, NamedPlaces, Need, needs_of_call, written_in
 from narval.files.agents.collections import folder_of
 from narval.files.agents.settings import COLLECTIONS
+from narval.files.allowed_files import check_words
 from narval.files.outside.services import AnyService, WebService, places_by_table
-from narval.files.reachable import check_words
 from narval.system.confinement import Confinement, abi
 
 SYSTEM = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/dev/null", "/dev/zero",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import narval
-from narval.daemon.waiters import MOST_RUNS, TURNS
+from narval.daemon.news import MOST_RUNS, TURNS
 from narval.store.batch import Batch, RunRow
 from narval.surfaces.control.client import Client
 from narval.surfaces.python.agent import Agent

@@ -24,7 +24,7 @@ ALLOWED: dict[str, str] = {
     "narval.core.definitions.telling.patterns": "$plan is a variable of patterns",
     "narval.core.definitions.transform.parser": "$plan is a variable of patterns",
     "narval.core.elements.names": "recipe is an attribute of start-plan, and runs have elements",
-    "narval.files.reachable": "work is a folder of a home",
+    "narval.files.allowed_files": "work is a folder of a home",
     "narval.kinds.dataflow.cli": "a dataflow is called a plan in its file",
     "narval.kinds.automaton.language.parser": "a state without a kind calls a recipe",
     "narval.system.scripts.interpreters": "scripts know their process by that name",

@@ -35,7 +35,7 @@ from narval.core.elements.own_elements import ACKNOWLEDGED, make_acknowledged, r
 from narval.core.engines.events import INTERRUPTED
 from narval.core.errors import NarvalError, RequestError
 from narval.daemon.daemon import Daemon
-from narval.daemon.waiters import Changes
+from narval.daemon.news import Changes
 from narval.system.long_work import TimeSlice
 
 

@@ -26,7 +26,7 @@ from narval.core.engines.registry import engine_of_run
 from narval.core.kinds import UNDOING
 from narval.core.trust.origins import secrets_of
 from narval.daemon.daemon import Daemon
-from narval.daemon.waiters import Changes
+from narval.daemon.news import Changes
 from narval.system.long_work import TimeSlice
 
 SHOWN = 10

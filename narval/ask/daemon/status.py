@@ -38,7 +38,7 @@ from narval.core.definitions.remote_calls import called
 from narval.core.engines.registry import asking_kinds
 from narval.core.kinds import PHASES
 from narval.daemon.daemon import Daemon
-from narval.daemon.waiters import Changes
+from narval.daemon.news import Changes
 from narval.files.grants import ASK
 from narval.files.home import Holder
 from narval.store.batch import ACTIVE, PASSIVE, SUSPENDED

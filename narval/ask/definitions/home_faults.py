@@ -25,10 +25,10 @@ from narval.core.patterns.pattern import Condition
 from narval.core.trust.contents import values_in
 from narval.core.trust.flow import CallFlow, InMemory, Literal, Origin, flow_of
 from narval.core.trust.needs import written_by
+from narval.files.allowed_files import reachable
 from narval.files.mcp_clients import TOOL_CALL
 from narval.files.memory_file import SHOWN as DECLARED
 from narval.files.proposals.folder import MEMORY
-from narval.files.reachable import reachable
 from narval.files.trust_file import TRUST_FILE
 
 _NARVALS_OWN = (CONTROLS - {*START_PLANS}) | SAID | {GRANT_REQUEST, TOOL_CALL}

@@ -24,7 +24,7 @@ from narval.core.engines.registry import listed_kinds, run_kinds, standing_kinds
 from narval.core.errors import RequestError
 from narval.core.kinds import ENDED
 from narval.daemon.daemon import Daemon
-from narval.daemon.waiters import Changes
+from narval.daemon.news import Changes
 from narval.system.long_work import TimeSlice
 
 USUAL, MOST_DAYS = 14, 366

@@ -14,7 +14,7 @@ from narval.core.engines.engine import Wait
 from narval.core.engines.registry import listed_kinds
 from narval.core.errors import RequestError
 from narval.core.kinds import ASKING, KINDS
-from narval.daemon.waiters import Changes
+from narval.daemon.news import Changes
 from narval.system.long_work import TimeSlice
 
 PERSON, ELEMENT, MOMENT, CALL, ACT, NOTHING = "person", "element", "moment", "call", "act", "nothing"

@@ -7,14 +7,7 @@ from collections.abc import Iterator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narval.core.engines.assignment import (
-    Assignment,
-    Slot,
-    assign,
-    candidates_of,
-    in_six_passes,
-    uncontested,
-)
+from narval.core.engines.assignment import Assignment, Slot, assign, candidates_of, in_six_passes, uncontested
 from tests.examples import examples
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 from narval.core.errors import ActionError
-from narval.files.reachable import closed_part
+from narval.files.allowed_files import closed_part
 from narval.kinds.dataflow.calls.performers.performing import UserCode
 from narval.kinds.dataflow.calls.web import Web
 

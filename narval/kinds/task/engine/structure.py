@@ -21,7 +21,7 @@ from narval.kinds.task.language.definition import (
     calls_in,
     name_of,
 )
-from narval.kinds.task.language.times import shown_times
+from narval.kinds.task.language.time_specs import shown_times
 from narval.kinds.task.language.windows import is_empty
 
 

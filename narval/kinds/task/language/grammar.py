@@ -27,7 +27,7 @@ from narval.kinds.task.language import words
 from narval.kinds.task.language.conditions import MISJUDGED, is_misjudged
 from narval.kinds.task.language.definition import Invocation, Mode, Script
 from narval.kinds.task.language.statements import begins_statement, read_code, read_statement, read_string
-from narval.kinds.task.language.times import read_length, read_time_spec, read_weekdays, seconds_of
+from narval.kinds.task.language.time_specs import read_length, read_time_spec, read_weekdays, seconds_of
 from narval.kinds.task.language.written import Specification, WrittenRule, WrittenState, WrittenType
 
 MOST_CHARACTERS = 500_000

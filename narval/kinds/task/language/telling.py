@@ -13,7 +13,7 @@ from narval.core.definitions.telling.patterns import presence
 from narval.core.definitions.telling.sentence import Sentence, counted, listed, names, quoted, verbatim
 from narval.core.patterns.pattern import Condition
 from narval.kinds.task.language import definition
-from narval.kinds.task.language.times import shown_times, shown_weekdays
+from narval.kinds.task.language.time_specs import shown_times, shown_weekdays
 from narval.kinds.task.language.windows import TimeSpec
 
 _INVOCATIONS = {

@@ -10,7 +10,7 @@ from shlex import join
 
 from narval.kinds.task.language.definition import PREDEFINED, Rule, Script, TaskDefinition, TaskState
 from narval.kinds.task.language.statements import shown_script
-from narval.kinds.task.language.times import shown_seconds, shown_times, shown_weekdays
+from narval.kinds.task.language.time_specs import shown_seconds, shown_times, shown_weekdays
 from narval.kinds.task.language.words import quoted
 
 

@@ -17,7 +17,7 @@ from narval.core.source.text import Source
 from narval.core.source.tokens import Token
 from narval.kinds.task.engine.server.decision import inside
 from narval.kinds.task.language.parser import parse
-from narval.kinds.task.language.times import read_time_spec
+from narval.kinds.task.language.time_specs import read_time_spec
 from narval.kinds.task.language.windows import (
     AllOf,
     AnyOf,

@@ -12,13 +12,7 @@ from narval.core.definitions.reading.durations import read_duration
 from narval.kinds.dataflow.calls.performers.performing import FlowAnswer
 from narval.kinds.dataflow.calls.performers.tools import FlowTools, WorkRecord
 from narval.kinds.dataflow.calls.results import SeenItem, encoded
-from narval.kinds.dataflow.engine.network.batches import (
-    FlowError,
-    Schema,
-    TupleBatch,
-    batch_of,
-    text_of,
-)
+from narval.kinds.dataflow.engine.network.batches import FlowError, Schema, TupleBatch, batch_of, text_of
 from narval.kinds.dataflow.engine.network.requests import OperatorRequest
 
 NEW, CHANGED, SAME = "new", "changed", "same"
