@@ -68,7 +68,7 @@ ONE_CALL = 10_000
 """
 
 OVER_LIMIT = "over-limit"
-"""The type of the error for an exceeded limit (G16)."""
+"""The type of the error for an exceeded limit."""
 
 _LIMITED = {
     "elements": "elements",

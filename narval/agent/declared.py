@@ -89,7 +89,7 @@ def declare_requests(turn: Turn, library: Library) -> bool:
 
 
 def _share(turn: Turn, library: Library) -> None:
-    """Have the store keep the bytes of new definitions once for all agents (G4)."""
+    """Have the store keep the bytes of new definitions once for all agents."""
     batch = turn.transaction.batch
     shared = {definition.xml for definition in library} if batch.elements else ()
     batch.share({new.element.eid for new in batch.elements if new.element.xml in shared and new.declared})
@@ -104,7 +104,7 @@ def _errors(faults: Iterable[Fault]) -> Iterator[bytes]:
 
 
 def _keep_versions(turn: Turn, library: Library, sources: Mapping[str, bytes]) -> None:
-    """Keep each version that a run may need, and the last good version of a bad file (N13)."""
+    """Keep each version that a run may need, and the last good version of a bad file."""
     current = {
         (definition.kind, definition.full_name, definition.digest): (definition.path, definition.xml)
         for definition in library

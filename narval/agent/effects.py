@@ -211,7 +211,7 @@ def _settle_row(transaction: Transaction, run: int) -> None:
 
 def _settle_failure(transaction: Transaction, run: int) -> Element | None:
     """Outdate the failure of a run and return it, if there is one: another run has succeeded in its place, or
-    has a failure of its own (M52).
+    has a failure of its own.
     """
     memory = transaction.agent.memory
     for eid in reversed(list(memory.contexts.of(run))):

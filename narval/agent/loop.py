@@ -263,7 +263,7 @@ class Loop:
     # --- inside -----------------------------------------------------------------------------------------
 
     def _adjust_deadlines(self, now: float) -> None:
-        """Adjust the awaited moments after clock jumps: what came due in between is missed (N25)."""
+        """Adjust the awaited moments after clock jumps: what came due in between is missed."""
         by = sum(jump.by for jump in self._jumps)
         self._jumps.clear()
         self.agent.clockwork.interrupted(now)

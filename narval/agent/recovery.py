@@ -34,7 +34,7 @@ Read = Callable[[], Sized]
 """Read what the next piece of work needs from the store; may be called in another thread."""
 
 PIECE, RUNS = 500, 25
-"""The rows, and the active runs, that are restored without a break: about 3 ms (G10)."""
+"""The rows, and the active runs, that are restored without a break: about 3 ms."""
 
 GONE = "gone"
 """The fact in the store that names the service runs whose definitions are no longer loaded."""

@@ -180,7 +180,7 @@ def end_run(transaction: Transaction, run: Run, command: Finish) -> None:
 
 
 def _decide_held(transaction: Transaction, run: Run, caller: Caller, held: HeldCalls, end: Finish) -> None:
-    """Tell the run whose calls were held whether they may be made (P72)."""
+    """Tell the run whose calls were held whether they may be made."""
     agent = transaction.agent
     asking = agent.runs.active.get(caller.run)
     refusal = _refusal(transaction, run, held, end)

@@ -30,7 +30,7 @@ the time.
 """
 
 IsUpToDate = Callable[[str, tuple[str, ...], tuple[str, ...], FileTimes], bool]
-"""True if the files that a program creates in a folder exist, and are no older than those it needs (A9)."""
+"""True if the files that a program creates in a folder exist, and are no older than those it needs."""
 
 TellAndSend = Callable[[Any, Run, Returned | Produced], bool]
 """Tell a run the result of a call within a turn, and send to other agents what is addressed to them."""
@@ -51,7 +51,7 @@ class HostApi(msgspec.Struct):
     correspond: Callable[[Any], None] = lambda turn: None
     """Send to other agents what the runs of a turn ask for or answer, with what the turn records."""
     hear: Hear = lambda turn, event: event
-    """Take answers to work out of the mails in a call's result, and hand them over (P68)."""
+    """Take answers to work out of the mails in a call's result, and hand them over."""
 
     def use_schemas(self, schemas: Schemas) -> None:
         """Check elements against other schemas from now on."""

@@ -23,10 +23,10 @@ LONGEST_NAME = 64
 """The most characters of a person's name, and of a session's."""
 
 WEB = "web"
-"""The way of a person logged in to the monitor (M67)."""
+"""The way of a person logged in to the monitor."""
 
 CHAT = "chat"
-"""The way of a person writing by chat (C5)."""
+"""The way of a person writing by chat."""
 
 PYTHON = "python"
 """The way of a program that opened the home itself, without a daemon."""

@@ -127,7 +127,7 @@ def newer(agent: AgentState, run: Run) -> Form:
 
 
 def _parent(caller: Caller | None) -> dict[str, Any] | None:
-    """The step that called a run; for another agent only its name (G33)."""
+    """The step that called a run; for another agent only its name."""
     if caller is None:
         return None
     return {"run": caller.run, "step": caller.step} if caller.run else {"agent": caller.agent}
@@ -161,7 +161,7 @@ def run_in_full(
 
 
 def _calls(agent: AgentState, run: Run, context: Iterable[int], under_way: Iterable[Call]) -> list[Form]:
-    """The calls of a run whose results it holds, and those under way, with their inputs (N8)."""
+    """The calls of a run whose results it holds, and those under way, with their inputs."""
     rows: dict[str, Form] = {}
     for eid in context:
         made = agent.memory.element(eid)

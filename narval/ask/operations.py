@@ -174,7 +174,7 @@ async def _answered(
 
 
 async def _recorded(daemon: Daemon, asked: Operation[..., Any]) -> None:
-    """Wait until what memory shows is recorded; a reading operation fails if the server is away (G52).
+    """Wait until what memory shows is recorded; a reading operation fails if the server is away.
 
     Raises StoreError, StoreAwayError.
     """

@@ -43,7 +43,7 @@ from narval.daemon.daemon import Daemon
 from narval.store.batch import ACTIVE, AgentRow
 
 STUCK = "stuck"
-"""The error type of a run in which nothing could continue (N27); its detail names each transition."""
+"""The error type of a run in which nothing could continue; its detail names each transition."""
 MOST_FOLLOWED = 5
 """The most agents that are read in a chain of waits, each waiting for the next."""
 
@@ -68,7 +68,7 @@ async def why(daemon: Daemon, run: int, id: str | None = None, secrets: Secrets 
 
 
 async def _explained(daemon: Daemon, run: Run, left: int, id: str | None = None) -> dict[str, Any]:
-    """The answer of `explain`, and where the awaited calls are, at up to `left` other agents (G37)."""
+    """The answer of `explain`, and where the awaited calls are, at up to `left` other agents."""
     definition, state = definition_and_state(daemon, run)
     answer = explain(daemon.agent, daemon.rounds.clock.now(), run, definition, state, id)
     for call in chain.from_iterable(wait.get("calls", ()) for wait in answer["waiting"]):
@@ -178,7 +178,7 @@ def explain(
 
 
 def _cancellation(agent: AgentState, run: Run) -> str:
-    """The person who cancelled a run (P30), and why; "" if its history has neither."""
+    """The person who cancelled a run, and why; "" if its history has neither."""
     for line in newest(agent.store, run.eid) if run.phase == "cancelled" else ():
         if line["what"] == "Cancelled" and (line.get("by") or line.get("reason")):
             who = {name: line.get(name, "") for name in ("actor", "way", "session")}
@@ -188,7 +188,7 @@ def _cancellation(agent: AgentState, run: Run) -> str:
 
 
 def _restart(agent: AgentState, run: Run) -> Words:
-    """The moment when a failed run, or one of a slowed definition, is restarted (N28), and why so late; or
+    """The moment when a failed run, or one of a slowed definition, is restarted, and why so late; or
     what prevents the restart; "" if there is none.
     """
     clockwork, own = agent.clockwork, (run.eid, run.name)

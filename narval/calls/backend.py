@@ -289,9 +289,7 @@ class QueuedBackend(Backend):
             record.answer(ABANDONED)
 
     def _full(self) -> Container[str]:
-        """The agents that have as many slots as one may: all but one slot, if there are other agents
-        (G14).
-        """
+        """The agents that have as many slots as one may: all but one slot, if there are other agents."""
         if not self._is_shared():
             return ()
         most, taken = self._most_of_one(), Counter(record.call.agent for record in self._taken())

@@ -163,7 +163,7 @@ class Dispatcher:
         """Perform a call again that was ended with the daemon's lease, or report that it was interrupted.
 
         This happens after the next turn, which begins as soon as the daemon is sure again that it holds the
-        agent (G48).
+        agent.
         """
         holder = self._agent.runs.active.get(run)
         if holder is not None and call in holder.calls:

@@ -54,7 +54,7 @@ CALL_MOVES: Mapping[State, frozenset[State]] = {
 
 - *waiting* for a slot of its agent, for room where it is answered, or for a server that starts: it is not
   sent;
-- *announced* if it must not be made twice, or can be undone: it runs as soon as its start is recorded (N29);
+- *announced* if it must not be made twice, or can be undone: it runs as soon as its start is recorded;
 - *running* while its code runs;
 - *reported* when it has an outcome;
 - *recorded* when the outcome is recorded, or not wanted: the book forgets the call;

@@ -128,7 +128,7 @@ class CallTargets:
                 if element is None:
                     return Failure("forgotten", f"element {eid} was forgotten", final=True)
                 elements.append(element)
-            # A step may have narrowed a list to one element (N14): the function still gets a list.
+            # A step may have narrowed a list to one element: the function still gets a list.
             inputs_of_call[slot] = elements if slot in call.listed or slot in target.lists else elements[0]
         return inputs_of_call
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple, get_args
 
 Role = Literal["reader", "person", "operator"]
-"""The rights of a person on pages and in chats (M66)."""
+"""The rights of a person on pages and in chats."""
 
 Who = Role | Literal["owner", "another", "file", "program", "client", "caller", "peer"]
 Act = Literal[

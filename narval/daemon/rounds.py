@@ -253,7 +253,7 @@ class Rounds:
         return made
 
     def _recorded_of(self, made: Turns, refused: Mapping[int, StoreError]) -> Turns:
-        """The recorded turns; those of refused agents have broken down (G17)."""
+        """The recorded turns; those of refused agents have broken down."""
         for participant, turn in made:
             refusal = refused.get(turn.transaction.batch.agent)
             if refusal is not None and not participant.broke_down(refusal):

@@ -310,8 +310,8 @@ def _warnings(
 def _doubtful(
     definitions: list[Definition], library: Library, people: Directory | None, by: Collection[str]
 ) -> list[Fault]:
-    """Warnings about definitions of a library: their own, those of their kind, about dates (N25), about
-    limits that this system cannot enforce (A19), about calls to other agents without a time limit (G35), and
+    """Warnings about definitions of a library: their own, those of their kind, about dates, about
+    limits that this system cannot enforce, about calls to other agents without a time limit, and
     about the people they ask, to whom a home can write `by` some ways.
     """
     now = time.time()
@@ -344,7 +344,7 @@ def _doubtful(
 
 
 def _unknown_agents(home: Home, definitions: Iterable[Definition]) -> Iterator[Fault]:
-    """Warnings about agents named by definitions that the home does not have yet (G27)."""
+    """Warnings about agents named by definitions that the home does not have yet."""
     named = [
         (definition.path, part)
         for definition in definitions
@@ -378,4 +378,4 @@ def _agents(home: Home) -> set[str]:
 
 
 _UNLIMITED = "{0} may never answer, and after a day the call is given up; say how long it may take: timeout"
-"""The doubt about a call to another agent without a time limit (G35)."""
+"""The doubt about a call to another agent without a time limit."""

@@ -78,7 +78,7 @@ class Home:
     settings, schemas = _part("etc", "narval.toml"), _part("etc", "schemas")
     recipes, modules, inbox = _part("recipes"), _part("modules"), _part("inbox")
     memory = _part("data", "memory.xml")
-    """The file that declares elements (N4)."""
+    """The file that declares elements."""
     var, store, log = _part("var"), _part("var", "store.db"), _part("var", "narval.log")
     removed = _part("var", "removed")
     """The backups of removed agents."""

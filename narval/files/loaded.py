@@ -76,7 +76,7 @@ class Loaded(msgspec.Struct, frozen=True):
     is_limited: bool = False
     """True if the reach of definitions was checked: some are withheld, or limited by a grant."""
     kept: frozenset[str] = frozenset()
-    """The groups of shipped modules that runs use, whatever the files name (N31)."""
+    """The groups of shipped modules that runs use, whatever the files name."""
     servers: frozenset[str] = frozenset()
     """The MCP servers of the settings with which its files were read."""
 

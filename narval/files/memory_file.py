@@ -69,7 +69,7 @@ def read_memory(
 
 
 def _faults(root: XmlNode, source: Source, schemas: Schemas) -> Iterator[Fault]:
-    """The faults of declarations: the root must be `memory`, and all must fit their schemas (N7)."""
+    """The faults of declarations: the root must be `memory`, and all must fit their schemas."""
     if local_name(root.tag) != "memory":
         yield source.fault(f"expected the root memory, found {root.tag}", root.line, root.column)
         return
@@ -83,7 +83,7 @@ def _faults(root: XmlNode, source: Source, schemas: Schemas) -> Iterator[Fault]:
 
 
 def _over_limit(root: XmlNode, source: Source, limits: AgentSettings) -> Iterator[Fault]:
-    """Faults of declarations that exceed the memory of their agent, even if it were empty otherwise (G16)."""
+    """Faults of declarations that exceed the memory of their agent, even if it were empty otherwise."""
     sizes = [len(child.xml()) for child in root.children]
     for child, size in zip(root.children, sizes, strict=True):
         if size > limits.element_bytes:
@@ -99,7 +99,7 @@ def _over_limit(root: XmlNode, source: Source, limits: AgentSettings) -> Iterato
 
 
 def _doubles(root: XmlNode, source: Source) -> Iterator[Fault]:
-    """Faults, at both places, of elements with the same root name and the same `key` or `name` (N4)."""
+    """Faults, at both places, of elements with the same root name and the same `key` or `name`."""
     nodes_of: dict[tuple[str, str], list[XmlNode]] = {}
     for child in root.children:
         named = identity(Element(0, child.xml()))

@@ -180,7 +180,7 @@ class DefinitionRow(NamedTuple):
 
 
 LETTERS_KEPT = 30 * 86_400.0
-"""Seconds for which a dead letter is kept (G32)."""
+"""Seconds for which a dead letter is kept."""
 
 
 class MessageRow(NamedTuple):
@@ -273,7 +273,7 @@ class Batch:
     retired: list[tuple[str, str, str]] = _rows()
     """Digest, kind, name of versions of definitions that are no longer current."""
     shared: list[Added] = _rows()
-    """New elements whose bytes other agents have too: these are stored once (G4)."""
+    """New elements whose bytes other agents have too: these are stored once."""
     elements: list[Added] = _rows()
     outdated: list[int] = _rows()
     undeclared: list[int] = _rows()
@@ -311,9 +311,9 @@ class Batch:
     unheld: list[tuple[int, int]] = _rows()
     """Run, eid."""
     forgotten_elements: list[int] = _rows()
-    """Their marks and labels are removed with them; their keys stay (N37)."""
+    """Their marks and labels are removed with them; their keys stay."""
     forgotten_runs: list[int] = _rows()
-    """Their contexts, entries and snapshots are removed with them; the marks they made stay (N18)."""
+    """Their contexts, entries and snapshots are removed with them; the marks they made stay."""
     removed_agents: list[int] = _rows()
     """The numbers of removed agents, whose rows are all removed."""
 

@@ -173,7 +173,7 @@ _HAS = {
 
 
 def _as_read(table: Table) -> str:
-    """A table with the columns of its row, and the bytes of the text that it refers to (G4)."""
+    """A table with the columns of its row, and the bytes of the text that it refers to."""
     columns = {
         name: f'{table.name}."{name}"' for name in table.columns if name != "agent" or table.row_has_agent
     }

@@ -120,7 +120,7 @@ def _work(daemon: Daemon) -> tuple[Sequence[Form], Sequence[Form]]:
 
 def _store(daemon: Daemon) -> Iterator[Form]:
     """A store whose file is gone, or that is away or slow; lost leases and lost homes; clocks and files that
-    differ between the daemons that share it (G59).
+    differ between the daemons that share it.
     """
     if loss := daemon.store.loss():
         yield item("store", "high", f"{loss}; {KEEP_IT}", {"page": "status"})

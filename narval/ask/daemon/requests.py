@@ -108,13 +108,13 @@ async def work(daemon: Daemon, *, until_idle: bool = False, timeout: float | Non
 
 
 def _of(agent: AgentState, form: dict[str, Any]) -> dict[str, Any]:
-    """A form that names its agent, if that is not the home's own (G21)."""
+    """A form that names its agent, if that is not the home's own."""
     own = agent.store.is_own
     return form if own else {**form, "agent": agent.store.identity().name}
 
 
 async def _asked(daemon: Daemon) -> list[dict[str, Any]]:
-    """The work items that wait for people (P80)."""
+    """The work items that wait for people."""
     if not any(daemon.agent.runs.counts[kind, "active"] for kind in asking_kinds()):
         return []
     from narval.kinds.work.operations.items import (

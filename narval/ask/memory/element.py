@@ -109,7 +109,7 @@ def _versions(memory: Memory, element: Element, nodes: list[Node]) -> Iterator[i
 
 async def _forgotten(agent: AgentState, element: Element, holders: list[int]) -> dict[str, Any] | None:
     """The moment when an element will be forgotten unless something uses it, and the run that it goes with;
-    None if none is set (N5).
+    None if none is set.
     """
     memory, idle, time_slice = agent.memory, agent.clockwork.idle, TimeSlice()
     if element.eid in memory.declared or any(run in agent.runs.active for run in holders):

@@ -28,7 +28,7 @@ from narval.daemon.daemon import Daemon
 from narval.system.long_work import TimeSlice
 
 LOOK = 5000
-"""The most elements that a request for a page of memory tries by default (M21)."""
+"""The most elements that a request for a page of memory tries by default."""
 
 
 @operation("read")

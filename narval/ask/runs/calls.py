@@ -238,7 +238,7 @@ async def part(daemon: Daemon, run: int, id: str) -> dict[str, Any]:
 
 
 def _with_elements(agent: AgentState, run: Run, row: Form, *, is_last: bool) -> Form:
-    """A try with the names and ranks of its inputs (N16), and its stored results."""
+    """A try with the names and ranks of its inputs, and its stored results."""
     ranks = {eid: rank for rank, eids in enumerate(row.get("nearby", ())) for eid in eids}
     inputs = [
         {**slot, "elements": [_named(agent, eid) | {"rank": ranks.get(eid)} for eid in slot["elements"]]}

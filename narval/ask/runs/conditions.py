@@ -81,7 +81,7 @@ def _condition(agent: AgentState, run: Run, bound: Bound, scope: MarkScope | Non
 
 
 def _absent(agent: AgentState, run: Run, bound: Bound) -> dict[str, Any]:
-    """A condition that no element may satisfy (N44): met, or unmet because an element satisfies it."""
+    """A condition that no element may satisfy: met, or unmet because an element satisfies it."""
     memory = agent.memory
     match = next(_satisfying(agent, run, bound, None), None)
     if match is None and memory.reserved_for(bound, None):
@@ -97,7 +97,7 @@ def _met(bound: Bound, eid: int | None) -> dict[str, Any]:
 def _lasting(
     agent: AgentState, now: float, run: Run, bound: Bound, scope: MarkScope | None, seconds: float | None
 ) -> dict[str, Any]:
-    """A condition; one that must last (N38) with the moment since when it holds, and until when it must."""
+    """A condition; one that must last with the moment since when it holds, and until when it must."""
     if seconds is None:
         return _condition(agent, run, bound, scope)
     memory = agent.memory
@@ -123,7 +123,7 @@ def _satisfying(agent: AgentState, run: Run, bound: Bound, scope: MarkScope | No
 def _nearest(memory: Memory, run: int, bound: Bound, scope: MarkScope | None) -> dict[str, Any]:
     """The element that satisfies most of the pattern, the newest among equals, and the predicate that fails.
 
-    Those that the run holds are nearer than all others (N15).
+    Those that the run holds are nearer than all others.
     """
     best: tuple[int, int, str, str] | None = None
     names = bound.names

@@ -182,7 +182,7 @@ class ProgramBackend(Backend):
             start()
 
     def _tested(self, record: CallRecord, start: Callable[[], None], _: ProgramOutput, status: int) -> None:
-        """Skip or start a program, depending on the status of its test program (A9)."""
+        """Skip or start a program, depending on the status of its test program."""
         if status == 0:
             record.answer(_SKIPPED)
         else:

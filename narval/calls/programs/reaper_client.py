@@ -208,7 +208,7 @@ def store_of(agent: str, home: Home) -> str:
 
 
 def _groups_folder() -> str:
-    """The folder of the control groups that account for programs (A19); "" if there is none."""
+    """The folder of the control groups that account for programs; "" if there is none."""
     return "" if obstacle() else str(own_group())
 
 

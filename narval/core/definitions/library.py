@@ -145,7 +145,7 @@ class RunDefinition(Definition, frozen=True, eq=False, kw_only=True):
     """False if a step runs it only once, however it ends and whatever its `retries` say."""
 
     outcome_attribute: ClassVar[str] = ""
-    """The attribute of its output that names its outcome, if it has several outcomes (P71)."""
+    """The attribute of its output that names its outcome, if it has several outcomes."""
 
     def line_of(self, part: str) -> int:
         """The line of the file where a part starts; that of the definition for a part without its own."""

@@ -56,7 +56,7 @@ class Input:
     namespaces: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The namespaces of the patterns, by prefix."""
     tightens: Input | None = field(default=None, repr=False)
-    """The target's input that a step narrowed to this one (N14)."""
+    """The target's input that a step narrowed to this one."""
     holds: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict, hash=False)
     """The contents of attributes, by name: one of `HOLDS`, the name of an element (`"name of template"`), or
     words.
@@ -120,7 +120,7 @@ class Output:
     namespaces: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The namespaces of the patterns, by prefix."""
     tightens: Output | None = field(default=None, repr=False)
-    """The target's output that a step narrowed to this one (N14)."""
+    """The target's output that a step narrowed to this one."""
     replaces: str | None = None
     """The attribute that identifies the element it replaces."""
     own: tuple[str, ...] = ()

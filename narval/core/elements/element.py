@@ -47,17 +47,17 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     inputs: tuple[int, ...] = ()
     """The eids it was made from."""
     by: str = ""
-    """The person who added, started or signalled (P30)."""
+    """The person who added, started or signalled."""
     actor: str = ""
-    """The person who acted in that person's name (P39)."""
+    """The person who acted in that person's name."""
     agent: str = ""
     """The agent that sent it, if it came as a message."""
     message: str = ""
-    """The id of the message (G25)."""
+    """The id of the message."""
     way: str = ""
     """`web` if it came by the monitor."""
     session: str = ""
-    """The number of the login there (M67)."""
+    """The number of the login there."""
     sent_as: tuple[int, ...] = ()
     """Its eid at the sending agent, if it was in memory there."""
     made_there: tuple[int, ...] = ()

@@ -22,7 +22,7 @@ def xml_safe(text: str, instead: str = "\ufffd") -> str:
     return _UNWRITABLE.sub(instead, text)
 
 
-# --- error: a failure as definitions and people see it in memory (N17, N20, N26) --------------------------
+# --- error: a failure as definitions and people see it in memory --------------------------
 
 
 def make_error(kind: str, message: str, detail: str = "", **where: str | int | None) -> bytes:
@@ -80,7 +80,7 @@ def read_failure(element: Element) -> tuple[str, str, str, str, str]:
     return kind, name, step, cause, " ".join((root.text or "").split())
 
 
-# --- acknowledged: incidents that a person has seen and that need nothing more (M52) ----------------------
+# --- acknowledged: incidents that a person has seen and that need nothing more ----------------------
 
 ACKNOWLEDGED = "acknowledged"
 
@@ -106,7 +106,7 @@ def read_acknowledged(element: Element) -> tuple[str, str]:
 # --- notes about elements, and requests -------------------------------------------------------------------
 
 OUTDATED, WITHDRAWN, CONFIRMED = "outdated", "withdrawn", "confirmed"
-"""Notes about elements that no longer count though nothing replaced them (N18), that should never have
+"""Notes about elements that no longer count though nothing replaced them, that should never have
 counted, and that are no longer doubtful.
 """
 

@@ -192,19 +192,19 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 SEND = "send"
-"""The kind of calls that send elements to other agents (G27); the call's name lists the agents."""
+"""The kind of calls that send elements to other agents; the call's name lists the agents."""
 
 FLOW = "flow"
-"""The kind of calls that run a session of a dataflow; the call's name is the dataflow's (T29)."""
+"""The kind of calls that run a session of a dataflow; the call's name is the dataflow's."""
 
 NOTICE = "notice"
-"""The kind of calls that write to people about work (P60): the name is the channel, the step a person."""
+"""The kind of calls that write to people about work: the name is the channel, the step a person."""
 
 PROGRAM = "program"
 """The kind of calls that run an operating-system program."""
 
 SIGNAL = "signal"
-"""The kind of calls that send another run a signal within the turn (K52).
+"""The kind of calls that send another run a signal within the turn.
 
 The name is that of the definition whose service run is told. `payload` has the name of the `signal`, its
 `arguments`, and the eid of the `run` to tell instead, if it is another. The call's elements join the run's

@@ -16,7 +16,7 @@ EdgeKind = Literal[
 """The type of an edge, or its result."""
 
 Tone = Literal["waiting", "active", "done", "failed", "cancelled", "idle"]
-"""The categories of states that all kinds share, by which a part is drawn (M33)."""
+"""The categories of states that all kinds share, by which a part is drawn."""
 
 
 class TokenMark(msgspec.Struct, frozen=True, gc=False):

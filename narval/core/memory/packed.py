@@ -79,7 +79,7 @@ class ElementTable:
 
     def __init__(self) -> None:
         self.bytes = 0
-        """The bytes of all their XML (G16)."""
+        """The bytes of all their XML."""
         self._kept: dict[int, Element | bytes] = {}
         self._young: list[int] = []
         self._names: list[str] = []

@@ -41,7 +41,7 @@ class AgentRows:
         self._peers: set[str] = set()
         """The names of the rows that represent peers."""
         self._rows: dict[str, AgentRow | int] = {}
-        """The agents by name; for a passive one only its number, if `is_thin` (G8)."""
+        """The agents by name; for a passive one only its number, if `is_thin`."""
         self.moments: list[tuple[float, str]] = []
         """The moments at which agents must be activated, as stored at the start, in no order. They are kept
         until the supervisor has taken them.

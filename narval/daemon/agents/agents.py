@@ -342,7 +342,7 @@ class Agents:
             raise
 
     def _asked_of(self, row: AgentRow) -> Iterator[tuple[str, str]]:
-        """The calls that others wait for this agent to answer: the caller, and the id of the call (G34)."""
+        """The calls that others wait for this agent to answer: the caller, and the id of the call."""
         for run in self._store.of(row.agent).runs():
             if run.phase == "active" and run.parent_run == 0:
                 yield run.parent_step, run.parent_call
@@ -351,7 +351,7 @@ class Agents:
                 yield unseal(message.origin).sender, message.id
 
     def _look_for_overdue(self, now: float) -> None:
-        """Turn messages that waited too long into dead letters, also those for suspended agents (G32)."""
+        """Turn messages that waited too long into dead letters, also those for suspended agents."""
         for name in self.own.mail.office.overdue(now):
             row = self.rows.address(name)
             if row is not None and row.state == SUSPENDED:

@@ -82,7 +82,7 @@ class Supervisor:
         self._restoring: set[asyncio.Task[None] | None] = set()
         self._is_closed = False
         self._timers: Deadlines[str] = Deadlines()
-        """The moments at which agents are checked, with one alarm for the nearest (G8)."""
+        """The moments at which agents are checked, with one alarm for the nearest."""
         self._alarm = Alarm(self._ring, self._clock_was_set)
         self._memory = ActiveMemory()
 

@@ -110,7 +110,7 @@ class Inbox:
         await asyncio.to_thread(self._folder.remove, claim)
 
     async def _check(self, elements: list[bytes], claim: Claim) -> None:
-        """Raise ElementError for the first element that its schema refuses (N7), with its place."""
+        """Raise ElementError for the first element that its schema refuses, with its place."""
         schemas, time_slice = self._schemas, TimeSlice()
         for position, xml in enumerate(elements):
             refusal = schemas.refusal(xml)

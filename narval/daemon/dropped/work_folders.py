@@ -108,7 +108,7 @@ class WorkFolders(Collector):
             await self._take(person, folder, claim)
 
     async def _take(self, person: Person, folder: DropFolder, claim: Claim) -> None:
-        """Deliver the answer in a file, and remove the file; or set it aside with the reason (P57)."""
+        """Deliver the answer in a file, and remove the file; or set it aside with the reason."""
         try:
             content = await asyncio.to_thread(contents, claim, files.MOST_BYTES_OF_ANSWER)
             if content is not None:

@@ -32,7 +32,7 @@ GRACE = 2.0
 """Seconds that the calls of an agent have to end when it leaves for even shares; otherwise it stays."""
 
 SETTLED = 60.0
-"""Seconds for which an agent stays where it was moved, or where its calls took too long to end (G54)."""
+"""Seconds for which an agent stays where it was moved, or where its calls took too long to end."""
 
 
 class Departure:

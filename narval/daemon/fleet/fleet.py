@@ -260,7 +260,7 @@ class FleetMail:
         ]
 
     async def _bury(self, strays: list[tuple[AgentRow, list[MessageRow]]]) -> None:
-        """Notify each sender of its messages to agents that are gone (G32)."""
+        """Notify each sender of its messages to agents that are gone."""
         for sender, rows in strays:
             try:
                 own = self._agents.own

@@ -28,7 +28,7 @@ GIVEN_AT_ONCE = 0.05
 """The part of its agents that a daemon gives away with one renewal."""
 
 BUSY_AT_ONCE = 0.01
-"""The part of its agents given at once that may be busy; the new daemon restores these (G54)."""
+"""The part of its agents given at once that may be busy; the new daemon restores these."""
 
 
 class Membership(NamedTuple):

@@ -181,7 +181,7 @@ class AgentMail:
             KINDS[UNDELIVERED](self, turn, notice, Envelope(receiver, "", envelope.run, envelope.step))
 
     def _receive(self, turn: Turn, row: MessageRow) -> bool:
-        """Handle a message; one that cannot be taken becomes a dead letter of its sender (G32).
+        """Handle a message; one that cannot be taken becomes a dead letter of its sender.
 
         Return False, with nothing done, while memory has no room for its element, or for an earlier one.
         Messages without an element, such as the answer to a call, overtake those. An overdue message needs no
@@ -349,7 +349,7 @@ def send_outputs(mail: AgentMail, turn: Turn, run: Run, event: Returned | Produc
 
 
 def _by(turn: Turn, run: Run) -> tuple[str, str]:
-    """The person on whose behalf a run works, and the actor (P39)."""
+    """The person on whose behalf a run works, and the actor."""
     runs = turn.agent.runs
     first = run if run.caller is None else runs[runs.top(run)]
     return first.by, first.actor

@@ -234,7 +234,7 @@ def _cannot_begin(turn: Turn, asked: RunAsked) -> Failure | None:
 
 
 def _refused(receiver: Receiver, envelope: Envelope, elements: tuple[bytes, ...]) -> Failure | None:
-    """The reason why an agent may not be sent the elements of a call (G29); None if there is none."""
+    """The reason why an agent may not be sent the elements of a call; None if there is none."""
     refusals = (receiver.why_not(envelope, Element(0, xml).name) for xml in elements)
     refusal = next((refusal for refusal in refusals if refusal is not None), None)
     return None if refusal is None else Failure(refusal.kind, refusal.message, final=True)

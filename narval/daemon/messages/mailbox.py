@@ -37,7 +37,7 @@ class Mailbox:
         self._senders: dict[int, deque[MessageRow]] = {}
         """The messages of each sender in order; the senders in the order of their turns."""
         self._held: dict[int, deque[MessageRow]] = {}
-        """The messages of senders that wait because memory has no room for the first of them (G16, G31)."""
+        """The messages of senders that wait because memory has no room for the first of them."""
         self._taken: dict[int, int] | None = None
         self._is_asking = False
 

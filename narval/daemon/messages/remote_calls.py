@@ -40,16 +40,16 @@ MOST_BYTES = 16 * 1024 * 1024
 """The most bytes of elements that go with a call, or return with its result."""
 
 MOST_DEEP = 32
-"""The most agents that may wait for one another in a chain (G36)."""
+"""The most agents that may wait for one another in a chain."""
 
 _ANSWERED = "answered "
 """The prefix of the sender of request keys that record the latest answers to an agent's calls."""
 
 PATIENCE = 30.0
-"""Seconds after which an abandoned call ends without an answer (G35)."""
+"""Seconds after which an abandoned call ends without an answer."""
 
 Offers = Mapping[str, tuple[str, ...]]
-"""The agents that may call each definition, by its full name; "*" is any agent (G34)."""
+"""The agents that may call each definition, by its full name; "*" is any agent."""
 
 
 class RunAsked(msgspec.Struct, frozen=True, omit_defaults=True):

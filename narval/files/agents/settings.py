@@ -25,7 +25,7 @@ HOME_COLLECTION, OWN = "home", "own"
 LIMITS = frozenset(
     ("elements", "bytes", "element_bytes", "runs", "moments", "calls", "messages", "definitions")
 )
-"""The settings that are limits (G16)."""
+"""The settings that are limits."""
 
 
 def usable(most: int) -> int:

@@ -44,7 +44,7 @@ CLUSTER_KEYS: Mapping[str, str] = {
 
 
 def _cluster_address(value: object) -> str:
-    """The address of a scheduler: only TLS, since whoever may connect controls all members (G67)."""
+    """The address of a scheduler: only TLS, since whoever may connect controls all members."""
     if value in ("", LOCAL_CLUSTER) or (isinstance(value, str) and re.fullmatch(r"tls://\S+:\d{1,5}", value)):
         return str(value)
     raise ValueError('"local", the address of a scheduler such as "tls://host:8786", or none at all')

@@ -249,7 +249,7 @@ class SharedDatabase(ReadTables):
             return made
 
     def _made_before(self, commit: Commit) -> set[int] | None:
-        """The agents made by a commit whose answer was lost; None if it was not recorded (G51)."""
+        """The agents made by a commit whose answer was lost; None if it was not recorded."""
         connection, daemon = self.writer.connection, self.leases.daemon
         turns = turns_recorded(connection, daemon, commit.before)
         if not turns:

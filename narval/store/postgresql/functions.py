@@ -205,7 +205,7 @@ DELETE FROM messages WHERE the_daemon = 0 AND agent = ANY (gone);
 DELETE FROM messages AS old WHERE old.sender = ANY (gone) AND NOT EXISTS (
 	SELECT FROM agents AS new WHERE new.agent = old.agent);"""
 """The removal of agents. Messages to a removed agent stay in a shared store: their senders, wherever they
-are, get them as dead letters (G32). Those whose sender is removed too are dropped.
+are, get them as dead letters. Those whose sender is removed too are dropped.
 """
 
 

@@ -23,7 +23,7 @@ RENEWAL = 0.5
 """Seconds between two renewals."""
 
 DOUBTED = 2.0
-"""Seconds by its own clock after which a daemon that has not renewed starts and performs nothing (G48)."""
+"""Seconds by its own clock after which a daemon that has not renewed starts and performs nothing."""
 
 GIVEN_UP = 2.5
 """Seconds after which it ends its workers and programs."""
@@ -35,10 +35,10 @@ PULSE = 0.25
 """Seconds between two signs of life of a daemon."""
 
 PORTION = 250
-"""The most agents taken at once (G49)."""
+"""The most agents taken at once."""
 
 WEIGHT = 10
-"""The default weight of a daemon (G54)."""
+"""The default weight of a daemon."""
 
 
 class DaemonRow(NamedTuple):

@@ -29,7 +29,7 @@ from narval.store.store import Durability
 from narval.store.tables import Columns, plain_type
 
 MOST_ROWS = 5_000
-"""The most rows of one call, unless one agent has more (G45)."""
+"""The most rows of one call, unless one agent has more."""
 
 
 class TurnMark(NamedTuple):

@@ -205,7 +205,7 @@ def _say_what_next(console: Console, home: Home, daemon: Daemon) -> None:
 
 
 def _list_questions(console: Console, home: Home, asked: list[dict[str, Any]]) -> None:
-    """The open questions, and how their answers take effect (P80)."""
+    """The open questions, and how their answers take effect."""
     for row in asked:
         console.print(f"[bold]You are asked[/]  {escape(row['title'])}", soft_wrap=True)
         console.print(f"  {_command(home)} work answer {row['item']} approve", soft_wrap=True)

@@ -50,7 +50,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; worker-src 'self'"
 )
-"""The content security policy of every answer (M77)."""
+"""The content security policy of every answer."""
 
 SECURITY: Mapping[str, str] = {
     "content-security-policy": POLICY,

@@ -62,7 +62,7 @@ NAVIGATION: tuple[tuple[str, str, tuple[Role, ...], str], ...] = (
     ("Errors", "/errors", READERS, "g e"),
     ("Log", "/log", READERS, "g l"),
 )
-"""The pages in the header of every page, and their keys (M91)."""
+"""The pages in the header of every page, and their keys."""
 
 SECTIONS: Mapping[str, tuple[tuple[str, str, tuple[Role, ...]], ...]] = {
     "/memory": (

@@ -49,7 +49,7 @@ from narval.trials.explore.search import (
 from narval.trials.explore.state import RUN, ExplorationState
 
 STUCK = "stuck"
-"""The type of the error of a run in which nothing could proceed (N27)."""
+"""The type of the error of a run in which nothing could proceed."""
 
 ERRORS = frozenset({ERRS, LATE})
 """The outcomes of a call in error; also the types of the errors that exploration makes."""

@@ -286,7 +286,7 @@ def _returns(call: Call, reached: ExplorationState, identifier: int, targets: Ta
 def _yields(
     call: Call, identifier: int, now: float, outputs: tuple[events.OutputElement, ...]
 ) -> Iterator[NextEvent]:
-    """The elements that a source may yield before its end (N36)."""
+    """The elements that a source may yield before its end."""
     if outputs:
         yield NextEvent(events.Produced(identifier, now, call.call, outputs), WELL)
     yield NextEvent(events.Produced(identifier, now, call.call, (MISFIT,)), WRONG)

@@ -86,7 +86,7 @@ class _Target:
 
 
 class _AnyOutput(Output):
-    """An output that accepts exploration's element for it, whatever a step adds to its patterns (N14)."""
+    """An output that accepts exploration's element for it, whatever a step adds to its patterns."""
 
     def __init__(self, output: Output | None = None, **fields: Any) -> None:
         """Make it from an output of the target; or, when a step makes one from this, from its fields."""
@@ -105,7 +105,7 @@ def _given_for(output: str) -> bytes:
 
 
 MISFIT = OutputElement(_UNKNOWN)
-"""An element that fits no output (N20)."""
+"""An element that fits no output."""
 
 
 class UnknownMemory:

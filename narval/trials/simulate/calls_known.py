@@ -89,7 +89,7 @@ FILLED_IN = "simulated"
 """The value of an attribute that an output only requires to exist."""
 
 OBEYED = ("start-plan", "quit")
-"""The control elements, which are never made up (N4, N34)."""
+"""The control elements, which are never made up."""
 
 
 def default_answer(prototype: Prototype, refusal: Refusal) -> list[bytes] | None:

@@ -19,7 +19,7 @@ from narval.core.definitions.reading.values import TextTemplate
 from narval.core.trust.paths import SlotPath
 
 Where = Literal["thread", "worker", "inline", "async", "source", "cluster", "mcp"]
-"""The places where a function runs (N33): `async` is a task in the loop; so is `source`, which keeps running
+"""The places where a function runs: `async` is a task in the loop; so is `source`, which keeps running
 (N36). A tool runs in its MCP server.
 """
 

@@ -242,7 +242,7 @@ class Directory(msgspec.Struct, frozen=True, dict=True):
     # --- rights -----------------------------------------------------------------------------------------
 
     def _own_right(self, person: str, people: Collection[str], roles: Collection[str]) -> Right | None:
-        """A person's own right, given the required people and roles (P17).
+        """A person's own right, given the required people and roles.
 
         With both, the person must be listed and hold a role; with neither, anybody may act.
         """

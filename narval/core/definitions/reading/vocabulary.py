@@ -102,7 +102,7 @@ agent = matching(
     "the name of an agent: a lower-case letter and up to 62 more, digits, - or _; "
     "of one in another home with its peer: shop@office",
 )
-"""The name of an agent of this home (G1), or of another with its peer."""
+"""The name of an agent of this home, or of another with its peer."""
 
 variable = matching(r"[^\W\d][\w.-]*", "a name that may follow a $, such as first")
 """The name of a variable of patterns."""

@@ -100,7 +100,7 @@ def _names(reading: Reading, root: XmlNode, entry: Entry | None) -> tuple[str | 
 
 
 class _NoFiles(etree.Resolver):
-    """A resolver that answers each `xsl:include` with nothing; the run reads what it may (N32)."""
+    """A resolver that answers each `xsl:include` with nothing; the run reads what it may."""
 
     def resolve(self, system_url: str | None, public_id: str | None, context: Any) -> Any:
         return self.resolve_string(f'<xsl:stylesheet version="1.0" xmlns:xsl="{XSLT}"/>', context)

@@ -93,7 +93,7 @@ class AutomatonDecision(Decision[Automaton, AutomatonState, AutomatonChange], kw
             self._start_again()
 
     def _start_again(self) -> None:
-        """Start the next run as recipes do (A18): a second after this one began, or later after failures."""
+        """Start the next run as recipes do: a second after this one began, or later after failures."""
         state, now = self.state, self.event.at
         if state.status == "done":
             at = state.started + commands.RESTART_PAUSE

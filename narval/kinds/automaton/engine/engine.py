@@ -111,11 +111,10 @@ def _give_up(decision: AutomatonDecision) -> None:
 
 
 def _signalled(decision: AutomatonDecision, event: Signalled) -> None:
-    """Handle a signal: leave the states that it interrupts, and resume the first state that waits for it
-    (A10).
+    """Handle a signal: leave the states that it interrupts, and resume the first state that waits for it.
 
     A signal that a state may still wait for is kept. The elements that came with it join the run's context,
-    from which programs get their elements (A13).
+    from which programs get their elements.
     """
     if decision.state.status not in ("ready", "running"):
         why = f"run {decision.state.eid} is {decision.state.status}: it waits for nothing any more"

@@ -83,7 +83,7 @@ def call(decision: AutomatonDecision, state: State, fallback: int) -> None:
 def _call_run(decision: AutomatonDecision, state: State, target: tuple[str, str], identifier: str) -> None:
     """Call a run. Its nearest elements are this state's inputs and what its states have produced.
 
-    A run of another agent gets these and sees nothing else (G33). The time limit of a run is enforced here:
+    A run of another agent gets these and sees nothing else. The time limit of a run is enforced here:
     executors enforce only that of programs.
     """
     kind, name = target
@@ -318,10 +318,10 @@ def _follow(decision: AutomatonDecision, state: State, labels: Ended) -> None:
 
 
 def _start_over(decision: AutomatonDecision, successor: State, by: State, *, erred: bool) -> None:
-    """Start a successor; first kill what is left of it, and everything that it started (A3, A4).
+    """Start a successor; first kill what is left of it, and everything that it started.
 
     If that includes the state that led here, that state does not own its successor. Otherwise starting it
-    again would kill what it has just begun, as the printed log of example 2 shows (A6).
+    again would kill what it has just begun, as the printed log of example 2 shows.
     """
     killed: tuple[str, ...] = (successor.name,)
     if decision.state.of(successor.name).state != "idle":  # an idle state has nothing left that it started
@@ -331,7 +331,7 @@ def _start_over(decision: AutomatonDecision, successor: State, by: State, *, err
 
 
 def _lead_nowhere(decision: AutomatonDecision, state: State, labels: Ended) -> None:
-    """Handle an end that no transition matches: a branch ends well, or the run ends (A5)."""
+    """Handle an end that no transition matches: a branch ends well, or the run ends."""
     if labels[0] == SUCCESS and state.is_final:
         decision.change(FinalReached(state.name))
         if state.name == END:

@@ -170,7 +170,7 @@ def _host_of(url: str) -> str:
 
 
 def _may_pass(error: ActionError) -> bool:
-    """True if a retry may succeed; an unknown host name stays unknown (TA25)."""
+    """True if a retry may succeed; an unknown host name stays unknown."""
     cause = error.__context__
     is_nobody = isinstance(cause, socket.gaierror) and cause.errno == socket.EAI_NONAME
     return error.kind == "unreachable" and not is_nobody

@@ -16,7 +16,7 @@ from narval.kinds.dataflow.engine.state import DataflowState, OperatorCount, Unr
 from narval.kinds.dataflow.language.definition import DataflowDefinition
 
 PLAN_INPUT = "plan_input"
-"""The element of inputs: one `session` each, with a `value` or `relation` for each input (T21, TA35)."""
+"""The element of inputs: one `session` each, with a `value` or `relation` for each input."""
 
 
 class DataflowDecision(Decision[DataflowDefinition, DataflowState, DataflowChange], kw_only=True, eq=False):

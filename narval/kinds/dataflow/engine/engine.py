@@ -71,7 +71,7 @@ LIMITS: Mapping[str, Callable[[str], float]] = {
 """The limits that a run may be started with, such as `:restarts`: those of the settings of dataflows."""
 
 COMPLETE, SESSION = "complete", "session"
-"""The signals that a run accepts while its input is open (T38)."""
+"""The signals that a run accepts while its input is open."""
 
 
 def read_environment(values: Mapping[str, Any]) -> dict[str, str]:
@@ -189,7 +189,7 @@ def _unknown_input(definition: DataflowDefinition, values: Mapping[str, str]) ->
 
 
 def _signalled(decision: DataflowDecision, event: Signalled) -> None:
-    """Take another session, or the signal that no more follow (T38)."""
+    """Take another session, or the signal that no more follow."""
     state = decision.state
     if state.over or not state.open:
         why = "its input is complete" if not state.over else f"it is {state.status}"

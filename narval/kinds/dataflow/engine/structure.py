@@ -56,7 +56,7 @@ def _spilling(call: OperatorCall) -> str:
 
 
 def _recursion(definition: DataflowDefinition) -> Iterator[Finding]:
-    """The calls by which the plan calls itself, and what each depends on (TA34)."""
+    """The calls by which the plan calls itself, and what each depends on."""
     graph = definition.graph
     for call in graph.calls:
         if call.plan == definition.full_name:

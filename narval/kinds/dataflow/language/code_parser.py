@@ -92,7 +92,7 @@ class _DataflowCodeMaker(CodeMaker[DataflowCode, DataflowDeclaration]):
         return operator
 
     def _shape(self, value: Any, operator: Operator) -> None:
-        """Check that a class has the methods that its ports need, and takes no arguments (T57)."""
+        """Check that a class has the methods that its ports need, and takes no arguments."""
         if not isinstance(value, type):
             return
         self._check_made_alone(value)
@@ -134,7 +134,7 @@ class _DataflowCodeMaker(CodeMaker[DataflowCode, DataflowDeclaration]):
 
 
 def _render(code: DataflowCode) -> bytes:
-    """The element that memory shows (N2)."""
+    """The element that memory shows."""
     root = etree.Element(code.kind, {"name": code.name, "group": code.group, "runs": code.where})
     if code.pure:
         root.set("pure", "yes")

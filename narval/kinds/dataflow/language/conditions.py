@@ -245,7 +245,7 @@ def _tuple_format(text: str) -> TextFormat:
 
 
 def _alias_format(text: str) -> TextFormat:
-    """A format of the examples: `%name`, with or without a second percent sign (TA10)."""
+    """A format of the examples: `%name`, with or without a second percent sign."""
     parts = re.split(r"%(%|[A-Za-z_][A-Za-z0-9_]*%?)", text)
     texts, attributes = [parts[0]], []
     for name, after in zip(parts[1::2], parts[2::2], strict=True):

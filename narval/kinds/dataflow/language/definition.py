@@ -18,7 +18,7 @@ from narval.kinds.dataflow.language.operators import Operator
 from narval.kinds.dataflow.language.syntax import PlanSource
 
 STREAMED = "TupleStream"
-"""The only type that streams; all others are per stream (T6)."""
+"""The only type that streams; all others are per stream."""
 
 
 class FixedValue(msgspec.Struct, frozen=True):

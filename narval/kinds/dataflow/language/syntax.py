@@ -79,7 +79,7 @@ def _paths(reference: str, at: FilePlace) -> list[tuple[str, ...]]:
 
 ALIASES = "// example aliases"
 GROUP = "// group "
-"""The first line of a file in which names in capitals have the order of the examples (TA8)."""
+"""The first line of a file in which names in capitals have the order of the examples."""
 
 
 class Written(msgspec.Struct, frozen=True):

@@ -142,9 +142,8 @@ def _answered_before(decision: ProcessDecision, node: Node, token: NodeToken, ta
 
 
 def _call_remote(decision: ProcessDecision, node: Node, token: NodeToken, kind: str, name: str) -> None:
-    """Call a definition of another agent (G33). It is sent the elements that earlier tokens produced; a
-    process is also sent the attributes of the token. The time limit is a timer under the id of the call
-    (G35).
+    """Call a definition of another agent. It is sent the elements that earlier tokens produced; a
+    process is also sent the attributes of the token. The time limit is a timer under the id of the call.
     """
     limit = limit_of_remote(seconds(node, "timeout"))
     produced = tuple(eid for rank in conditions.around(decision, token).nearby for eid in rank)
@@ -171,7 +170,7 @@ def _call_with_inputs(
 def _find_inputs(
     decision: ProcessDecision, node: Node, token: NodeToken, prototype: Prototype
 ) -> tuple[Inputs, tuple[int, ...]]:
-    """The elements of each input (N16), and the reserved ones among them. Raises NodeFault."""
+    """The elements of each input, and the reserved ones among them. Raises NodeFault."""
     if not prototype.inputs:
         return (), ()
     places = conditions.around(decision, token)

@@ -87,8 +87,8 @@ def produced(decision: ProcessDecision, event: Produced) -> None:
 
 
 def _outcome(decision: ProcessDecision, node: Node, eids: tuple[int, ...]) -> str:
-    """The name of the arcs to leave on: the outcome of the callee, if it has one and there are such arcs
-    (P71); else "", the default.
+    """The name of the arcs to leave on: the outcome of the callee, if it has one and there are such arcs;
+    else "", the default.
     """
     target = decision.view.definition(*node.target) if node.target is not None else None
     attribute = getattr(target, "outcome_attribute", "")
@@ -101,7 +101,7 @@ def _outcome(decision: ProcessDecision, node: Node, eids: tuple[int, ...]) -> st
 
 
 def _kept(decision: ProcessDecision, node: Node, event: Returned) -> tuple[Failure | None, tuple[int, ...]]:
-    """The outputs of a call in memory, or the reason why they break its prototype (N20)."""
+    """The outputs of a call in memory, or the reason why they break its prototype."""
     if node.target is not None and node.target[0] not in WITH_PROTOTYPE:
         decision.add_to_context(event.eids)
         return None, event.eids
@@ -125,7 +125,7 @@ def _kept(decision: ProcessDecision, node: Node, event: Returned) -> tuple[Failu
 
 
 def _added(decision: ProcessDecision, node: Node, event: Returned) -> tuple[Failure | None, tuple[int, ...]]:
-    """The elements that the user's code gave, if its type and the schemas allow them (N7); else the
+    """The elements that the user's code gave, if its type and the schemas allow them; else the
     reason.
     """
     names = given_by(decision, node) if event.elements else None

@@ -26,7 +26,7 @@ from narval.kinds.recipe.engine.state import NOT_ENDED, PlanState
 from narval.kinds.recipe.language.definition import Recipe, Step, Transition
 
 PLAN = "plan"
-"""The variable that stands for the plan's own element (N10)."""
+"""The variable that stands for the plan's own element."""
 
 SHARED = "#"
 """The mark shared by conditions that use each other's names."""

@@ -261,13 +261,13 @@ def _settle(decision: RecipeDecision) -> None:
 
 
 def _finish(decision: RecipeDecision) -> None:
-    """Tell the caller, start the next plan, and schedule forgetting (N5)."""
+    """Tell the caller, start the next plan, and schedule forgetting."""
     decision.report_end(_result(decision.state))
     decision.follow_end()
 
 
 def _result(state: PlanState) -> tuple[int, ...]:
-    """The elements for the caller: the steps' products (N3), or the error elements of a failed plan."""
+    """The elements for the caller: the steps' products, or the error elements of a failed plan."""
     if state.status == "done":
         return tuple(eid for run in state.steps.values() for eid in run.produced)
     if state.status == "cancelled" or state.error is None:

@@ -89,7 +89,7 @@ def read_argument(
 
 
 def _bytes_of(node: XmlNode) -> bytes:
-    """The bytes of an argument. Domain elements are bare (N6), without a default control namespace."""
+    """The bytes of an argument. Domain elements are bare, without a default control namespace."""
     root = parse_untrusted(node.xml())
     for element in root.iter(f"{{{CONTROL}}}*"):
         if element.prefix is None:

@@ -116,7 +116,7 @@ def _why_not_given(step: Step, at: int, prototype: Prototype) -> str:
 
 
 def _untaken(recipe: Recipe, library: Library) -> Iterator[Fault]:
-    """A warning for each step whose target may expire without an error link for that (P14)."""
+    """A warning for each step whose target may expire without an error link for that."""
     for step in recipe.steps.values():
         target = library.get(step.kind, step.target)
         links = (source for transition in step.outs for source in transition.ins if source.step is step)

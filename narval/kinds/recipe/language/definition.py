@@ -103,7 +103,7 @@ class Step(msgspec.Struct, eq=False):
     sending: Sending | None = None
     """The way it sends to other agents; None if it calls its target."""
     approve: str = ""
-    """The work by which a person agrees before its calls are made (P72)."""
+    """The work by which a person agrees before its calls are made."""
     on_withdraw: str = ""
     """The treatment of its run when an element that it was given is withdrawn: ignore, signal, fail or undo;
     "" means as the recipe says.

@@ -170,7 +170,7 @@ class _StepReader:
         return step
 
     def _inline(self, entry: Entry) -> Entry | None:
-        """The definition within the step, in place of its target (P8)."""
+        """The definition within the step, in place of its target."""
         inlined = list(entry.of(*INLINE))
         for extra in inlined[1:]:
             self._reading.fault(extra, f"a step has one target, found another on line {inlined[0].node.line}")

@@ -44,7 +44,7 @@ instead_of_retry = "its object is with its case, or in the queue again: narval t
 instead_of_renewal = "for its object: narval task stop"
 
 LEASE = 3600.0
-"""Seconds without a call after which a program's instance counts as dead (K58)."""
+"""Seconds without a call after which a program's instance counts as dead."""
 
 
 def read_environment(values: dict[str, object]) -> dict[str, str]:
@@ -121,7 +121,7 @@ def _started(decision: InstanceDecision, event: Started) -> None:
 
 
 def _begin_global(decision: InstanceDecision, environment: dict[str, str]) -> None:
-    """Run the action of a global event (K41)."""
+    """Run the action of a global event."""
     rule = decision.definition.rule
     assert rule is not None, decision.definition
     parameters = msgspec.json.decode(environment.get("parameters") or "{}", type=dict[str, str])
@@ -136,7 +136,7 @@ def _set_lease(decision: InstanceDecision) -> None:
 
 
 def _lease_over(decision: InstanceDecision) -> None:
-    """End an instance whose program is presumed dead (K58, K69); wait again if its lease was renewed."""
+    """End an instance whose program is presumed dead; wait again if its lease was renewed."""
     state = decision.state
     if state.lease_until is not None and state.lease_until > decision.event.at:
         _set_lease(decision)

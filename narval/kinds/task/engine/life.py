@@ -181,7 +181,7 @@ def _end_of_work(decision: InstanceDecision) -> str:
 
 
 def _after_entry(decision: InstanceDecision) -> None:
-    """Run the routing script, if there is an object; after ABORT only once the chain has ended (K47).
+    """Run the routing script, if there is an object; after ABORT only once the chain has ended.
 
     ABORT and EXCEPTION restore the object as it was last committed.
     """

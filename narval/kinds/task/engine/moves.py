@@ -232,7 +232,7 @@ def end(decision: InstanceDecision) -> bool:
 
 
 def _leave(decision: InstanceDecision) -> None:
-    """Tell the server that the instance has stopped, and give the object back as it was (K16)."""
+    """Tell the server that the instance has stopped, and give the object back as it was."""
     state = decision.state
     eid = state.object if state.gives_back else 0
     if eid or state.joined:

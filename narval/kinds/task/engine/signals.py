@@ -82,7 +82,7 @@ def join(decision: InstanceDecision) -> None:
 
 
 def _act(decision: InstanceDecision, signal: str, line_signal: KeptSignal) -> None:
-    """Do the action of a rule, if the instance is still in its state (KA5)."""
+    """Do the action of a rule, if the instance is still in its state."""
     state, said = decision.state, line_signal.arguments
     event, where, rule = _text(said, "name"), _text(said, "state"), number_in(said, "rule")
     if state.stage != "busy" or state.state != where:
@@ -124,7 +124,7 @@ def _assert(decision: InstanceDecision, signal: str, line_signal: KeptSignal) ->
 
 
 def _raise_edge(decision: InstanceDecision, signal: str, line_signal: KeptSignal) -> None:
-    """Move along the edge of an event (K51)."""
+    """Move along the edge of an event."""
     _need_state(decision)
     event, state = _text(line_signal.arguments, "event"), decision.state.state
     edges = decision.definition.states[state].edges
@@ -136,7 +136,7 @@ def _raise_edge(decision: InstanceDecision, signal: str, line_signal: KeptSignal
 
 
 def _move(decision: InstanceDecision, event: Signalled) -> None:
-    """Move along an edge to the state chosen by the person who has the work item (K16)."""
+    """Move along an edge to the state chosen by the person who has the work item."""
     state, word = decision.state, event.text("state")
     caller = decision.view.caller(event.sender)
     if caller is None or caller.run != state.eid:
@@ -175,7 +175,7 @@ def _go(decision: InstanceDecision, signal: str, target: str) -> None:
 
 
 def _get(decision: InstanceDecision, signal: str, line_signal: KeptSignal) -> None:
-    """Ask for the next object (K57). If a program asks again, as after a restart, the last request is
+    """Ask for the next object. If a program asks again, as after a restart, the last request is
     answered.
     """
     state = decision.state
@@ -192,7 +192,7 @@ def _get(decision: InstanceDecision, signal: str, line_signal: KeptSignal) -> No
 
 
 def _raise(decision: InstanceDecision, signal: str, line_signal: KeptSignal) -> None:
-    """Raise an event at another type, for the program; with `carries` it carries the object (K52)."""
+    """Raise an event at another type, for the program; with `carries` it carries the object."""
     said, state = line_signal.arguments, decision.state
     try:
         target = decision.task(_text(said, "type"))
@@ -223,7 +223,7 @@ def _raise(decision: InstanceDecision, signal: str, line_signal: KeptSignal) -> 
 
 
 def _stop(decision: InstanceDecision, event: Signalled) -> None:
-    """Stop the instance (K16): its object is rolled back, and returns to the queue unless it was withdrawn.
+    """Stop the instance: its object is rolled back, and returns to the queue unless it was withdrawn.
     If an object is named, only work on that object is stopped.
     """
     withdrawn, eid = bool(event.arguments.get("withdrawn")), event.number("object")
@@ -233,7 +233,7 @@ def _stop(decision: InstanceDecision, event: Signalled) -> None:
 
 
 def _finish(decision: InstanceDecision, event: Signalled) -> None:
-    """Go to a terminal state, regardless of edges (K16)."""
+    """Go to a terminal state, regardless of edges."""
     target = decision.named(event.text("state"))
     if target not in decision.definition.states or not decision.definition.is_terminal(target):
         ends = ", ".join(name for name in decision.definition.states if decision.definition.is_terminal(name))
@@ -249,7 +249,7 @@ def _finish(decision: InstanceDecision, event: Signalled) -> None:
 
 
 def _down(decision: InstanceDecision, event: Signalled) -> None:
-    """End the work of a program (K55)."""
+    """End the work of a program."""
     begin_end(decision, "done", gives_back=True)
     decision.answer(event)
 

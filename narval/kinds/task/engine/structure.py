@@ -76,7 +76,7 @@ def _note(task: TaskDefinition, state: TaskState, message: str) -> Finding:
 
 
 def _not_taken_over(definition: TaskDefinition, library: Library) -> Iterator[tuple[str, str]]:
-    """A note if no script or type takes over objects in EXCEPTION (K29)."""
+    """A note if no script or type takes over objects in EXCEPTION."""
     leads = any(EXCEPTION in state.edges.values() for state in definition.states.values())
     taker = library.get(definition.kind, f"{definition.group}.exception")
     if leads and EXCEPTION not in definition.routes and taker is None:
@@ -87,7 +87,7 @@ def _not_taken_over(definition: TaskDefinition, library: Library) -> Iterator[tu
 
 
 def _not_undone(definition: TaskDefinition, library: Library) -> Iterator[tuple[str, str]]:
-    """A note on the tasks without a compensator before one that may reach ABORT (K46, K47)."""
+    """A note on the tasks without a compensator before one that may reach ABORT."""
     if not any(ABORT in state.edges.values() for state in definition.states.values()):
         return
     named = library.of(definition.kind)

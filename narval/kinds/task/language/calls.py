@@ -151,7 +151,7 @@ class ScriptRules:
         return replace(call, arguments=(path,)), states.after(name)
 
     def _raise_edge(self, call: definition.Perform, at: set[str]) -> tuple[definition.Perform, set[str]]:
-        """A call of `raise` with only an event: that of an edge, or a global event (K41, K51)."""
+        """A call of `raise` with only an event: that of an edge, or a global event."""
         operand = self._path(call, call.arguments[0], "the name of an event")
         event = _text(operand)
         made = replace(call, arguments=(operand,))

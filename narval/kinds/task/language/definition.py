@@ -101,7 +101,7 @@ def is_object(operand: Operand) -> bool:
 FORWARD, COMMIT, ABORT, EXCEPTION = "FORWARD", "COMMIT", "ABORT", "EXCEPTION"
 
 PREDEFINED = (FORWARD, COMMIT, ABORT, EXCEPTION)
-"""The terminal states that every task has (K28)."""
+"""The terminal states that every task has."""
 
 _WORD = re.compile(r"[a-z][a-z0-9-]*")
 _LONGEST_WORD = 64
@@ -114,7 +114,7 @@ def outcome_of(state: str) -> str:
 
 
 Invocation = Literal["manual", "auto", "compensation", "periodic"]
-"""The ways in which instances begin (K44)."""
+"""The ways in which instances begin."""
 
 Mode = Literal["", "sync", "async"]
 """The word of a rule for how events are raised; "" for none."""
@@ -154,9 +154,9 @@ class TaskState(msgspec.Struct, frozen=True):
     on_leaving: Script = ()
     """The code that runs when it is left."""
     edges: Mapping[str, str] = {}
-    """The states to which it leads, by the name of an event (K32)."""
+    """The states to which it leads, by the name of an event."""
     rules: tuple[Rule, ...] = ()
-    """The rules for events from elsewhere; several for one event are in the order of the file (KA32)."""
+    """The rules for events from elsewhere; several for one event are in the order of the file."""
     line: int = 1
     """The line in the file."""
     column: int = 1

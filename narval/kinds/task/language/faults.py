@@ -99,7 +99,7 @@ def _places(type: TypeFacts, name: str) -> Iterator[Token]:
 
 
 def _commits(type: TypeFacts) -> Iterator[Complaint]:
-    """The places where a compensator commits, while its chain continues (KA22)."""
+    """The places where a compensator commits, while its chain continues."""
     message = "a compensator ends in FORWARD: the object is still needed by those before it"
     listed = (word for word in type.written.lists.get("FINAL", ()) if type.states.find(word.text) == COMMIT)
     for place in (*_places(type, COMMIT), *listed):
@@ -110,7 +110,7 @@ def _commits(type: TypeFacts) -> Iterator[Complaint]:
 
 
 def _graph(type: TypeFacts) -> Iterator[Complaint]:
-    """States that are never entered, and states without a way out (K30)."""
+    """States that are never entered, and states without a way out."""
     states, initial = type.states, type.made.initial
     entered, hopeful = states.after(initial), states.leading_to(states.terminal)
     for name, state in states.written.items():
@@ -127,7 +127,7 @@ def _graph(type: TypeFacts) -> Iterator[Complaint]:
 
 
 def _unrouted(type: TypeFacts) -> Iterator[Complaint]:
-    """A fault if an object can go nowhere from FORWARD, or from a final state like it (KA16)."""
+    """A fault if an object can go nowhere from FORWARD, or from a final state like it."""
     made, states = type.made, type.states
     scripts = [*made.routes.values(), *(rule.action for rule in made.events)]
     scripts += [script for state in made.states.values() for script in (state.on_assert, state.on_leaving)]

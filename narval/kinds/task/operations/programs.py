@@ -31,7 +31,7 @@ from narval.kinds.task.operations.administration import begin_with_event
 from narval.kinds.task.operations.signals import KIND, renew, server_of, told, type_of
 
 LEASE = 3600.0
-"""Seconds without a call after which a program counts as dead (K58)."""
+"""Seconds without a call after which a program counts as dead."""
 
 MODES = ("", "sync", "async")
 
@@ -78,7 +78,7 @@ async def task_init(
 
 
 def _right(daemon: Daemon, asker: Asker, definition: TaskDefinition, role: str) -> tuple[str, str]:
-    """The person who works, and their role (K10, K11, KA23). Raises TaskRefusedError."""
+    """The person who works, and their role. Raises TaskRefusedError."""
     people, name = daemon.agent.lookup.people, definition.full_name
     try:
         person = onlooker(daemon, asker) or ""

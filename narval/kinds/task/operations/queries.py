@@ -261,7 +261,7 @@ QUEUES = {
     "ready": "awaiting-action",
     "acting": "awaiting-action",
 }
-"""The queue of events that a rule is in, by its stage (K62)."""
+"""The queue of events that a rule is in, by its stage."""
 
 _EVER = 253402300800.0
 """The end of the year 9999: windows that end later are open."""

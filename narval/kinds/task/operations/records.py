@@ -129,7 +129,7 @@ def _of_instance(daemon: Daemon, run: Run) -> Iterator[Form]:
 
 
 def _of_server(daemon: Daemon, run: Run) -> Iterator[Form]:
-    """The records of the events of a type (K63)."""
+    """The records of the events of a type."""
     event_of: dict[int, Form] = {}
     receivers: dict[tuple[int, int], int] = {}
     for line in _facts(daemon, run):

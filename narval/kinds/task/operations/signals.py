@@ -108,7 +108,7 @@ async def told(
 async def _come(
     daemon: Daemon, coming: asyncio.Future[Answer], wait: float | None, program: Run | None, by: Signalled
 ) -> None:
-    """Wait for an answer; the lease of the waiting program is renewed before it expires (K58)."""
+    """Wait for an answer; the lease of the waiting program is renewed before it expires."""
     state = program.state if program is not None else None
     lease = state.lease if isinstance(state, InstanceState) else 0.0
     until = time.monotonic() + wait if wait is not None else None

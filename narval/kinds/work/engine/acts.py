@@ -260,7 +260,7 @@ def _take_back(decision: WorkDecision, event: Signalled) -> None:
 
 
 def _refuse(decision: WorkDecision, event: Signalled) -> None:
-    """Record that a person refuses for good; excluded people may do so as well (P29)."""
+    """Record that a person refuses for good; excluded people may do so as well."""
     state = decision.state
     right = decision.right_of(event.by, state.refused.keys())
     if right is None:

@@ -188,7 +188,7 @@ def _woken(decision: WorkDecision, wake: str) -> None:
 
 
 def _do_what_is_due(decision: WorkDecision) -> None:
-    """Do everything that is due by now: ends of leases, one reminder, escalations, the deadline (P76)."""
+    """Do everything that is due by now: ends of leases, one reminder, escalations, the deadline."""
     now = decision.event.at
     while (lease := lease_end(decision)) is not None and lease <= now:
         _end_lease(decision)

@@ -183,7 +183,7 @@ def try_again(decision: WorkDecision) -> None:
             _call(decision, call)
 
 
-# --- tokens (P63, P64) ------------------------------------------------------------------------------------
+# --- tokens ------------------------------------------------------------------------------------
 
 MOST_FRUITLESS = 5
 """The number of mails without an answer after which a token is void."""

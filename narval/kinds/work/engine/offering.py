@@ -96,7 +96,7 @@ def _offered(decision: WorkDecision, inputs: Inputs, taken: tuple[int, ...], bin
 
 
 def _calls(decision: WorkDecision, bindings: Bindings) -> tuple[list[str], Bindings, Collection[int]]:
-    """The lines about calls that wait for the item (P72), the inputs that they do not show already, and the
+    """The lines about calls that wait for the item, the inputs that they do not show already, and the
     elements that the calls are given.
     """
     caller, view = decision.state.caller, decision.view
@@ -143,7 +143,7 @@ def _answered_before(decision: WorkDecision) -> Iterator[Element]:
 
 
 def _inputs(decision: WorkDecision, event: Started) -> Inputs:
-    """The elements to show: those that the caller gave, else the nearest that fit (N15)."""
+    """The elements to show: those that the caller gave, else the nearest that fit."""
     declared = decision.definition.prototype.inputs
     if event.inputs or not declared:
         return event.inputs

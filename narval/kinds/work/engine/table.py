@@ -125,7 +125,7 @@ ACTS_ON_ITEMS: Mapping[str, ActOnItem] = MappingProxyType(
         ),
     }
 )  # fmt: skip
-"""The acts of people: what each does in each phase of an item (P20). An administrator may release the claim
+"""The acts of people: what each does in each phase of an item. An administrator may release the claim
 of another.
 """
 

@@ -29,7 +29,7 @@ LONGEST_TITLE = 200
 """The most characters of a title."""
 
 MOST_BYTES = 65_536
-"""The most bytes of the text that an item shows (P10)."""
+"""The most bytes of the text that an item shows."""
 
 MOST_BESIDE = 16_384
 """The most characters of an element that is shown beside a call, and is not itself approved."""

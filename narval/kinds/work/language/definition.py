@@ -15,7 +15,7 @@ from narval.core.definitions.reading.values import TextTemplate
 from narval.kinds.work.language.fields import FormField
 
 DONE = "done"
-"""The only outcome of work that names none (P12)."""
+"""The only outcome of work that names none."""
 
 DECISION = "decision"
 """The default name of the answer's element, if no output declares another."""

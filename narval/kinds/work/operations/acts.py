@@ -37,7 +37,7 @@ from narval.kinds.work.operations.log import acts_of
 from narval.people.files import DONE, WORK_FOLDER
 
 TERMINAL = "terminal"
-"""The way of askers at the control socket, or in this program (P45)."""
+"""The way of askers at the control socket, or in this program."""
 
 
 async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: Plain) -> dict[str, Any]:

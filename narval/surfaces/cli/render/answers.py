@@ -88,7 +88,7 @@ def _tables_of(run_kind: str) -> Sequence[Any]:
 
 
 def _caller(parent: Row) -> str:
-    """The caller of a run: a step of another run, or another agent (G33)."""
+    """The caller of a run: a step of another run, or another agent."""
     return (
         f"agent {clean(parent['agent'])}"
         if "agent" in parent

@@ -185,7 +185,7 @@ def _wait(wait: Row) -> Iterator[str]:
 
 
 def _elsewhere(at: Row) -> Iterator[str]:
-    """A call that another agent answers (G37), and what its run waits for."""
+    """A call that another agent answers, and what its run waits for."""
     agent, since = clean(at["agent"]), f" since {moment_in_zone(at['since'])}"
     if at["run"] is None:
         yield {

@@ -112,7 +112,7 @@ async def run_list(visit: Visit) -> Shown:
 
 
 async def _lifted(visit: Visit, chosen: Mapping[str, str]) -> list[dict[str, Any]]:
-    """For each filter, the number of runs that match all the others, and the address of their list (M10)."""
+    """For each filter, the number of runs that match all the others, and the address of their list."""
     rest = [{name: value for name, value in chosen.items() if name != left} for left in chosen]
     asked = (visit.ask("runs", limit=LISTED + 1, **arguments(others)) for others in rest)
     counts = [len(rows) for rows in await asyncio.gather(*asked)]

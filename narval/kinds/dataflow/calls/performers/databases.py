@@ -91,7 +91,7 @@ def _import(source: FlowSource, path: Path, request: OperatorRequest) -> Iterato
 
 
 def _export(source: FlowSource, path: Path, request: OperatorRequest) -> Iterator[TupleBatch]:
-    """Replace a table atomically (TA21)."""
+    """Replace a table atomically."""
     relation = request.arguments["in"]
     assert isinstance(relation, Relation), request
     table = _quoted(str(request.arguments["name"]))

@@ -230,7 +230,7 @@ class Gate:
                 self.go()
 
     def _take_value(self, key: Key, kind: Passing, item: Any) -> None:
-        """Take a value, or a token of a name that it waits for: a tuple is one, EOS alone is not (TA2)."""
+        """Take a value, or a token of a name that it waits for: a tuple is one, EOS alone is not."""
         if key not in self.inputs.missing:
             return
         if kind in (Passing.GIVEN, Passing.TUPLES):
@@ -240,7 +240,7 @@ class Gate:
             self.cancel()
 
     def _lose(self, key: Key) -> bool:
-        """Handle the cancellation of a stream; return True if it cancels the operator too (TA3)."""
+        """Handle the cancellation of a stream; return True if it cancels the operator too."""
         inputs = self.inputs
         inputs.live.discard(key)
         inputs.open.discard(key)

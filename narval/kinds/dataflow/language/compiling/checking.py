@@ -114,7 +114,7 @@ def _misfits(match: Match, types: Mapping[str, str]) -> Iterator[tuple[Written, 
 
 
 def _is_turned(match: Match, source: PlanSource) -> bool:
-    """True for RETRIEVE(query, "wrapper"), which only files of example aliases have (TA8)."""
+    """True for RETRIEVE(query, "wrapper"), which only files of example aliases have."""
     statement = match.statement
     kinds = [argument.kind for argument in statement.arguments]
     is_retrieve = match.operator is OPERATOR_TABLE["retrieve"] and statement.name.isupper()

@@ -234,7 +234,7 @@ class _PlanCompiler:
 
 
 def _unguarded(compilers: Iterable[_PlanCompiler]) -> Iterator[tuple[_PlanCompiler, int, str]]:
-    """The calls by which plans call themselves unconditionally (TA34), with their plans."""
+    """The calls by which plans call themselves unconditionally, with their plans."""
     calls = {
         compiler.full_name: (
             compiler,

@@ -94,7 +94,7 @@ def infer(
 
 
 def _demanded(wiring: Wiring, declared: Declared, tell: Told) -> str:
-    """The type of an undeclared input, derived from its consumers (TA31)."""
+    """The type of an undeclared input, derived from its consumers."""
     ports = [port for _, port, _ in wiring.consumers.get(declared.name, ())]
     if any(port is None for port in ports):
         return UNKNOWN
@@ -303,7 +303,7 @@ def _asked(call: CallColumns) -> Iterator[tuple[str, str, Sequence[str], bool]]:
 
 
 def _lifted(call: CallColumns, lifted: Sequence[str]) -> Iterator[tuple[Written, str, str]]:
-    """The streams that lift an operator but have several attributes, none with the parameter's name (TA7)."""
+    """The streams that lift an operator but have several attributes, none with the parameter's name."""
     named = call.match.operator is not None and call.match.operator.name == "formatrelation"
     for port in (*lifted, *(("in",) if named else ())):
         columns, argument = call.columns(port), call.match.arguments[port]

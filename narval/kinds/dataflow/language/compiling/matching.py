@@ -153,7 +153,7 @@ _SCHEMES = {"email": "mailto", "mail": "mailto"}
 
 
 def _notified(arguments: tuple[Written, ...]) -> Slots | None:
-    """The arguments of NOTIFY("email", "pat@example.org", stream): a URL made of the first two (TA22)."""
+    """The arguments of NOTIFY("email", "pat@example.org", stream): a URL made of the first two."""
     if len(arguments) != 3 or arguments[0].kind != "text" or arguments[1].kind != "text":
         return None
     scheme = _SCHEMES.get(arguments[0].text.lower(), arguments[0].text)
@@ -230,7 +230,7 @@ SPELLINGS: Mapping[str, str] = {
     "tuple": STREAM,
     "stream": STREAM,
 }
-"""The types by their names in lower case, including other spellings (TA32)."""
+"""The types by their names in lower case, including other spellings."""
 
 VALUES = frozenset((TEXT, NUMBER, OBJECT))
 """The types of single values."""

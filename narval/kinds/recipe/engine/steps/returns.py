@@ -197,7 +197,7 @@ def _reserved(decision: RecipeDecision, step: Step, call: CallRun) -> tuple[int,
 
 
 def _of_run(decision: RecipeDecision, step: Step, eids: tuple[int, ...]) -> Verdict:
-    """Check the result of a run against the outputs, as narrowed by the step (N14)."""
+    """Check the result of a run against the outputs, as narrowed by the step."""
     prototype, view = callee_of(decision, step).prototype, decision.view
     if prototype is None:
         return NOTHING

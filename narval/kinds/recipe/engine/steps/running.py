@@ -446,7 +446,7 @@ def _near_to_run(
 ) -> tuple[tuple[int, ...], ...]:
     """The elements nearest to the step.
 
-    The run that it calls searches them after its own context; a run of another agent sees none of them (G33).
+    The run that it calls searches them after its own context; a run of another agent sees none of them.
     """
     if step.agent:
         return ()

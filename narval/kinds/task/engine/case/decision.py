@@ -25,10 +25,10 @@ from narval.kinds.task.engine.case.state import (
 from narval.kinds.task.language.definition import ABORT, EXCEPTION, TaskDefinition
 
 MOST_VISITS = 100
-"""The most times that an object, or a whole that it is part of, is put to one type (KA28)."""
+"""The most times that an object, or a whole that it is part of, is put to one type."""
 
 EXCEPTION_TYPE = "exception"
-"""The name of the group's type that receives objects which no EXCEPTION script routes (K29)."""
+"""The name of the group's type that receives objects which no EXCEPTION script routes."""
 
 
 class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True, eq=False):
@@ -304,7 +304,7 @@ def _next(decision: CaseDecision) -> int | None:
 
 
 def _begin(decision: CaseDecision, number: int) -> None:
-    """Call a step's compensator with the current versions of what the step left (K47)."""
+    """Call a step's compensator with the current versions of what the step left."""
     step, state, view = decision.state.trail[number], decision.state, decision.view
     now, *outputs = (view.current(eid) or eid for eid in (step.now, *step.outputs))
     call = decision.identifier()
@@ -316,7 +316,7 @@ def _begin(decision: CaseDecision, number: int) -> None:
 
 
 def _block(decision: CaseDecision, number: int, problem: Failure) -> None:
-    """Stop the chain at a compensator that failed (KA20), and tell the instances that wait for it."""
+    """Stop the chain at a compensator that failed, and tell the instances that wait for it."""
     step, waiters = decision.state.trail[number], tuple(decision.state.waiters)
     message = f"{step.compensator}, which compensates {step.type}, failed: {problem.message}"
     where: dict[str, str | int | None] = {"object": step.now, "compensator": step.compensator}

@@ -134,7 +134,7 @@ GOES_ON = frozenset({"new", "task", "event", "held"})
 
 
 def _begin_with_event(decision: CaseDecision, identity: int, environment: Mapping[str, str]) -> None:
-    """Raise an event that carries an object, at the type with which the case begins (K39)."""
+    """Raise an event that carries an object, at the type with which the case begins."""
     type, event = decision.definition.full_name, environment["event"]
     decision.change(ObjectMoved(decision.event.at, identity, type, event))
     parameters: list[Plain] = msgspec.json.decode(environment.get("parameters") or "[]", type=list[Any])
@@ -223,7 +223,7 @@ def _routed(decision: CaseDecision, event: Signalled) -> None:
 
 
 def _moved(decision: CaseDecision, event: Signalled) -> None:
-    """Record that an event carried an object to another type, or that the object is back at a type (K39). An
+    """Record that an event carried an object to another type, or that the object is back at a type. An
     aborted object is withdrawn instead, until everything is undone. Raises RefusedSignal.
     """
     said = event.arguments
@@ -246,7 +246,7 @@ def _moved(decision: CaseDecision, event: Signalled) -> None:
 
 
 def _merged(decision: CaseDecision, event: Signalled) -> None:
-    """Record that parts were merged into their object, which is now where they were (K20). Raises
+    """Record that parts were merged into their object, which is now where they were. Raises
     RefusedSignal.
     """
     state, said = decision.state, event.arguments
@@ -269,7 +269,7 @@ def _merged(decision: CaseDecision, event: Signalled) -> None:
 
 
 def _lost(decision: CaseDecision, event: Signalled) -> None:
-    """Make an exception of an object that cannot continue at a type, if it is still there (K29). Raises
+    """Make an exception of an object that cannot continue at a type, if it is still there. Raises
     RefusedSignal.
     """
     said = event.arguments

@@ -78,9 +78,7 @@ def fail(decision: ServerDecision, error: int) -> None:
 
 
 def _load(decision: ServerDecision) -> None:
-    """Begin what a version of the type does by itself, unless it did so before its file disappeared
-    (KA14).
-    """
+    """Begin what a version of the type does by itself, unless it did so before its file disappeared."""
     digest = decision.definition.digest or "-"
     is_new = digest != decision.state.version
     decision.change(ServerLoaded(decision.now, digest))
@@ -180,7 +178,7 @@ def _woken(decision: ServerDecision, wake: str) -> None:
 
 
 def _judge(decision: ServerDecision, watch: str) -> None:
-    """Judge a condition again when an element may have changed its result (KA4)."""
+    """Judge a condition again when an element may have changed its result."""
     _, event, number = watch.split("/")
     event_and_rule = _rule(decision, event, number)
     if event_and_rule is not None and event_and_rule[0].rules[event_and_rule[1]].stage == "false":

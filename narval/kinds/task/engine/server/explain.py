@@ -24,7 +24,7 @@ from narval.kinds.task.language.definition import TaskDefinition
 from narval.kinds.task.language.windows import Interval
 
 QUEUES = ("registered", "awaiting-condition", "awaiting-action")
-"""The queues of events, in the order in which an event passes them (K62)."""
+"""The queues of events, in the order in which an event passes them."""
 
 
 def render(definition: TaskDefinition, state: TaskServerState, context: Iterable[int]) -> bytes:

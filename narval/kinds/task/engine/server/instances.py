@@ -173,7 +173,7 @@ BROKEN = frozenset({"internal-error", "unreadable"})
 
 def _take_back(decision: ServerDecision, eid: int, case: int, problem: str, left: tuple[int, ...]) -> None:
     """Send on an object whose instance failed to report it to the case. An ended instance has `left` what it
-    had, or its error. If it was stopped before it began, the object returns to the queue (K16).
+    had, or its error. If it was stopped before it began, the object returns to the queue.
     """
     if problem == "run-cancelled" and not left:
         decision.change(changes.Enqueued(decision.now, eid, case, front=True))
@@ -246,7 +246,7 @@ def _end_action(
     *,
     kept: bool = False,
 ) -> None:
-    """End a rule whose action is done; the rules of other states are passed over (K37)."""
+    """End a rule whose action is done; the rules of other states are passed over."""
     where = event.rules[number].state
     for other in [other for other, rule in event.rules.items() if rule.state != where]:
         end_rule(decision, event, other, "passed over", f"it was answered in {where}")

@@ -157,7 +157,7 @@ def _window(decision: ServerDecision, rule: EventRule) -> Any:
 
 
 def _nobody(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
-    """Let a rule wait for a receiver; at an instant, wait only for an instance begun for its event (KA7)."""
+    """Let a rule wait for a receiver; at an instant, wait only for an instance begun for its event."""
     rule = event.rules[number]
     if rule.stage != "open":
         unwatch(decision, event, number)
@@ -179,7 +179,7 @@ def _judge_in_vain(
     receiver: int,
     tried: list[Bound],
 ) -> None:
-    """Watch the elements that may change a false condition, while the window lasts (KA4)."""
+    """Watch the elements that may change a false condition, while the window lasts."""
     rule, condition = event.rules[number], the_rule.condition
     lasts = _window(decision, rule) is not None
     unwatch(decision, event, number)

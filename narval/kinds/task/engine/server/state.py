@@ -26,7 +26,7 @@ Result = Literal["done", "expired", "failed", "cancelled", "passed over"]
 """The end of a rule or an event. A rule is passed over if its event was answered in another state."""
 
 MOST_STORED = 100
-"""The most events of one name that are kept until an instance waits for them (KA12)."""
+"""The most events of one name that are kept until an instance waits for them."""
 
 
 class Queued(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
