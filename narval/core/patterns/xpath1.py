@@ -30,8 +30,10 @@ _STRING = compiled("string()", {})
 
 
 def string_of(node: etree._Element) -> str:
-    """The string value of a node as defined by XPath: its text without comments."""
-    value: str = _STRING(node)
+    """The string value of a node as defined by XPath: its text without comments; that of a comment or a
+    processing instruction is its content.
+    """
+    value: str = _STRING(node) if isinstance(node.tag, str) else node.text or ""
     return value
 
 

@@ -24,10 +24,17 @@ from narval.core.trust.rules import Holding
 _APART = r"\s<>()\[\]{},;\"'"
 """The characters that separate addresses and links from their surroundings."""
 
-_ADDRESS = rf"(?<![^{_APART}:@])[^{_APART}:@]+@[^{_APART}:@]+\.[^\W\d_]{{2,}}"
-_SCHEME = rf"(?<![a-z0-9+.-])(?:[a-z][a-z0-9+.-]*://|www\.)[^{_APART}]+"
+_NUMBERS = r"\[[\da-f:.]+\]"
+"""A host written as the number of its network address, as links and addresses have it."""
+
+_ADDRESS = (
+    rf"(?<![^{_APART}:@])[^{_APART}:@]+@(?:[^{_APART}:@]+\.[^\W\d_]{{2,}}|{_NUMBERS})"
+    rf"|\"[^\"\n]*\"@(?:[^{_APART}:@]+\.[^\W\d_]{{2,}}|{_NUMBERS})"
+)
+_SCHEME = rf"(?<![a-z0-9+.-])(?:[a-z][a-z0-9+.-]*://|www\.)(?:[^{_APART}]+|{_NUMBERS}[^{_APART}]*)"
 _HOST = rf"(?<![\w@.-])(?:[\w-]+\.)+[^\W\d_]{{2,24}}(?:[/:?#][^{_APART}]*)?(?![\w@])"
-_LINK = f"{_SCHEME}|{_HOST}"
+_NUMBERED = rf"(?<![\w.])(?:\d{{1,3}}\.){{3}}\d{{1,3}}(?::\d+(?![\w])|(?=/))(?:/[^{_APART}]*)?"
+_LINK = f"{_SCHEME}|{_HOST}|{_NUMBERED}"
 _IBAN = r"(?<!\w)[a-z]{2}\d{2}(?:[ -]?[a-z0-9]{2,4}){3,8}(?!\w)"
 _DIGITS = r"(?<![\w.])\+?\d(?:[ ./()-]{0,2}\d){6,}(?!\w)"
 _COIN = r"(?<!\w)(?:0x[0-9a-f]{40}|(?:bc1|tb1)[a-z0-9]{20,80}|[13][a-z0-9]{25,34})(?!\w)"
@@ -155,7 +162,7 @@ def written(xml: bytes, kind: Holding) -> frozenset[str]:
 
 
 def _plain(text: str) -> str:
-    normal = unicodedata.normalize("NFKC", text)
+    normal = unicodedata.normalize("NFKC", text).replace("\u3002", ".")  # which browsers take for a dot
     return "".join(one for one in normal if unicodedata.category(one) not in _INVISIBLE)
 
 

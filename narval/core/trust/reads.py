@@ -87,7 +87,8 @@ def _selected(rooted: _Rooted, bound: BoundElements, zone: str) -> Iterator[Sour
     for node in nodes:
         root, path = _place(node)
         read = {""} if rooted.reads is None else {path, *rooted.reads}
-        read.discard("@eid")  # narval assigns this number
+        if not isinstance(node, etree._ElementUnicodeResult) or node.attrname in (None, "eid"):
+            read.discard("@eid")  # narval assigns this number; one with a namespace came with the element
         for eid, within in of_each[root].sources:
             yield from ((eid, "/".join(filter(None, (within, part)))) for part in read)
 

@@ -30,6 +30,10 @@ ASK = Rules((Rule("ask", ("*",), ("*",)),))
         ("go to evil.example/pay, e.g. at 10.30", "link", {"evil.example/pay"}),
         ("ftp://x and ex\u200bample.org", "link", {"ftp://x", "example.org"}),
         ("ｅｖｉｌ．example", "link", {"evil.example"}),
+        ("evil。example/x", "link", {"evil.example/x"}),
+        ("http://[2001:db8::1]/x or 192.0.2.1/y", "link", {"http://[2001:db8::1]/x", "192.0.2.1/y"}),
+        ("version 1.2.3.4", "link", set()),
+        ('"a b"@x.org or c@[192.0.2.1]', "address", {'"a b"@x.org', "c@[192.0.2.1"}),
         ("Dear Ann. Thank you, see you at 10:30, it was 3.50!", "link", set()),
         ("write to <Mallory@x.org>.", "address", {"mallory@x.org"}),
         ("at ann @ home", "address", set()),
@@ -45,7 +49,7 @@ def test_links_addresses_and_accounts_are_seen(text: str, kind: str, found: set[
 
 
 @pytest.mark.parametrize(
-    "text", ["a" * 200_000, "a." * 100_000, "1 " * 100_000, "@" * 200_000, "a@" * 100_000]
+    "text", ["a" * 200_000, "a." * 100_000, "1 " * 100_000, "@" * 200_000, "a@" * 100_000, '"' * 200_000]
 )
 def test_a_long_text_takes_no_time(text: str) -> None:
     for kind in ("link", "address", "account"):

@@ -65,6 +65,17 @@ def test_a_value_comes_from_what_it_selects_and_what_its_predicates_read(
     assert sources(argument_value(value), bound(), "UTC") == expected
 
 
+@pytest.mark.parametrize(("value", "expected"), [("$m/@*", {(4, "@eid")}), ("$m/node()", {(4, "text()")})])
+def test_what_has_the_form_of_the_home_comes_from_its_element(
+    value: str, expected: set[tuple[int, str]]
+) -> None:
+    """An attribute of another namespace that is called eid, and a comment, are of whoever wrote the element."""
+    strange = Element(4, b"<x xmlns:z='urn:z' z:eid='mallory'><!-- mallory --></x>")
+    elements = {"m": [Bound(strange, frozenset([(4, "")]))]}
+    assert sources(argument_value(value), elements, "UTC") == expected
+    assert "mallory" in argument_value(value).text_for({"m": [strange]}, "UTC")
+
+
 def test_what_is_a_copy_of_a_part_comes_from_that_part() -> None:
     item = Bound(Element(0, b"<item n='1'><to>you</to></item>"), frozenset([(5, "list/item")]))
     assert sources(argument_value("$each/to"), {"each": [item]}, "UTC") == {(5, "list/item/to")}
