@@ -20,7 +20,7 @@ from narval.agent.run import Run
 from narval.agent.transaction import Transaction
 from narval.core.definitions.action.definition import Action
 from narval.core.elements.element import Element, Origin
-from narval.core.engines.commands import Call
+from narval.core.engines.commands import FLOW, Call
 from narval.core.engines.events import Produced, Returned
 from narval.core.kinds import KINDS, KNOWING_INPUTS
 from narval.core.memory.labels import ANY_MODEL, HOOK, NONE, UNKNOWN, endorsement
@@ -37,15 +37,18 @@ def note_files(transaction: Transaction, run: Run, call: Call, event: Returned |
     agent = transaction.agent
     has_failed = type(event) is Returned and (event.problem is not None or event.abandoned)
     written = list(_paths(event))
+    if call.kind == FLOW:
+        written = [(path,) for path in _written_by_session(event)]
+        has_failed = False
     if not written and not has_failed:
         return
     labels = agent.memory.labels
     action = agent.lookup.definition(run, call.kind, call.name) if call.kind == Action.kind else None
-    if not isinstance(action, Action) or not may_write(action):
+    if call.kind != FLOW and not (isinstance(action, Action) and may_write(action)):
         return
-    eids = [eid for _, taken in call.inputs for eid in taken]
+    eids = [*call.elements, *(eid for _, taken in call.inputs for eid in taken)]
     if has_failed:
-        meant = [path for eid in eids for path in _paths_in(agent, eid)]
+        meant = [path for eid in eids for path in paths_in(agent, eid)]
         written += [(path, *meant) for path in meant]
     if not written:
         return
@@ -59,6 +62,12 @@ def note_files(transaction: Transaction, run: Run, call: Call, event: Returned |
             labels.files[key] = number
             data = msgspec.json.encode(labels.names(number))
             transaction.batch.put_result(ResultRow(FILES, key, transaction.at, data))
+
+
+def _written_by_session(event: Returned | Produced) -> Iterable[str]:
+    """The paths of the files that a session of a dataflow wrote, or may have written before it failed."""
+    paths: Iterable[str] = (event.value or {}).get("written", ()) if isinstance(event, Returned) else ()
+    return paths
 
 
 def labels_of_files(agent: AgentState, run: Run, call: Call, event: Returned | Produced) -> int:
@@ -89,16 +98,25 @@ def labels_at(agent: AgentState, *paths: str) -> int:
     labels = agent.memory.labels
     if not labels.files:
         return NONE
-    as_written = (normpath(join(agent.folder, path)) for path in paths)  # the keys in stores of 0.1.0
-    return labels.of_files((*(_key(agent, path) for path in paths), *as_written))
+    keys = (key for path in paths for key in (_key(agent, path), *_older_keys(agent, path)))
+    return labels.of_files(keys)
 
 
 def _key(agent: AgentState, path: str) -> str:
-    """The path under which the labels of a file are kept: the same for each way to write it."""
-    return str(resolved(path, Path(agent.real_folder)))
+    """The path under which the labels of a file are kept: the same for each way to write it, and for a file
+    of the home also after the home has moved.
+    """
+    home = Path(agent.real_folder)
+    file = resolved(path, home)
+    return str(file.relative_to(home) if file.is_relative_to(home) else file)
 
 
-def _paths_in(agent: AgentState, eid: int) -> Iterator[str]:
+def _older_keys(agent: AgentState, path: str) -> tuple[str, str]:
+    """The paths under which stores of 0.1.0 keep the labels of a file."""
+    return str(resolved(path, Path(agent.real_folder))), normpath(join(agent.folder, path))
+
+
+def paths_in(agent: AgentState, eid: int) -> Iterator[str]:
     """The paths named by an input element of a call, at its root or within it."""
     element = agent.memory.element(eid)
     for node in element.tree().iter("*") if element is not None else ():

@@ -24,7 +24,7 @@ from narval.agent.view import HostApi, TurnView
 from narval.agent.within_grant import given_within
 from narval.core.elements.element import Origin
 from narval.core.elements.own_elements import make_error
-from narval.core.engines.commands import Answer, Call, CancelCall, Command, Finish
+from narval.core.engines.commands import FLOW, Answer, Call, CancelCall, Command, Finish
 from narval.core.engines.engine import Wait
 from narval.core.engines.events import (
     CallApproved,
@@ -136,7 +136,8 @@ class Turn:
                 if brings_in and (labels := _labels_of_what_came(transaction, run, call, event)):
                     with transaction.coming_with(labels):  # all that follows from it gets its labels
                         return self.tell(run_eid, event, is_labelled=True)
-            if lookup.grants is not None or agent.memory.labels.pages:  # files are recorded, grants checked
+            # files are recorded, grants checked
+            if lookup.grants is not None or agent.memory.labels.pages or transaction.comes_with:
                 event = _looked_through(transaction, run, call, event)
             if event.elements:
                 if event.elements[-1].to:  # messages to other agents come last among its elements
@@ -360,9 +361,9 @@ def _looked_through(
     agent = transaction.agent
     if event.elements and agent.lookup.grants is not None:
         event = given_within(transaction, run, event)
-    if agent.memory.labels.pages:
+    if agent.memory.labels.pages or transaction.comes_with:
         has_failed = type(event) is Returned and (event.problem is not None or event.abandoned)
-        if event.elements or has_failed:
+        if event.elements or has_failed or call.kind == FLOW:
             note_files(transaction, run, call, event)
     return event
 

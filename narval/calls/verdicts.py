@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import accumulate
 
 from narval.agent.agent import AgentState
-from narval.agent.labelling import came_with
+from narval.agent.labelling import came_with, labels_at, paths_in
 from narval.agent.run import Run
 from narval.calls.leaving import leaving, says_receiver
 from narval.core.definitions.action.definition import Action
@@ -23,7 +23,17 @@ from narval.core.patterns.pattern import Bound, Condition, Pattern
 from narval.core.source.secrets import HIDDEN, hide_secrets
 from narval.core.trust.contents import is_free, leading_in, paths_there, values_of, written
 from narval.core.trust.origins import came_in, chosen, origins_of
-from narval.core.trust.parts import AGENTS, PROGRAMS, VALUES, WRITTEN_WORK, Part, elements_given, parts_of
+from narval.core.trust.needs import may_copy
+from narval.core.trust.parts import (
+    AGENTS,
+    PROGRAMS,
+    VALUES,
+    WRITTEN_WORK,
+    Part,
+    elements_given,
+    inputs_of,
+    parts_of,
+)
 from narval.core.trust.rules import FROM, KNOWN, Facts, Judgement, Rule, Rules, Verdict, only_secrets
 from narval.core.trust.selection import looks_at
 from narval.files.trust_file import TRUST_FILE
@@ -65,9 +75,20 @@ def facts_of(agent: AgentState, rules: Rules, run: Run, call: Call, action: Acti
     if call.kind == NOTICE or _gives_values(call):  # values that the run contains
         labels = memory.labels.names(memory.labels.whole(memory.labels.of((run.eid,))))
         parts = (Part(VALUES, "", bool(call.program), labels, (run.eid,)), *parts)
+    if action is not None and may_copy(action):
+        parts = (*parts, *_copied(agent, call))
     if action is not None and action.reads_outside:
         parts = tuple(part for each in parts if (part := only_secrets(each)).labels)
     return Facts(_named(call), run.name, parts, _Holding(agent, rules, run, inputs, parts).holds)
+
+
+def _copied(agent: AgentState, call: Call) -> Iterator[Part]:
+    """The contents of the files that the inputs of a call name, as parts of these inputs."""
+    labels = agent.memory.labels
+    for slot, eids in inputs_of(call):
+        for eid in eids:
+            if number := labels_at(agent, *paths_in(agent, eid)):
+                yield Part(slot, "", False, labels.names(number), (eid,))
 
 
 def _gives_values(call: Call) -> bool:

@@ -157,6 +157,8 @@ class Flow(msgspec.Struct, frozen=True):
     """
     labels: frozenset[str] = frozenset()
     """The labels of what it brings in itself."""
+    writes_files: bool = False
+    """True if its runs write files by themselves, with anything that they hold."""
     written: frozenset[str] = frozenset()
     """The channels by which its runs write to people about what they show."""
 

@@ -169,6 +169,8 @@ class Reach:
             self._land.graph.seed(followed.own, label)
         if followed.flow.labels:
             self._land.graph.edge(self._land.files, followed.own, CODE)
+        if followed.flow.writes_files:
+            self._land.graph.edge(followed.own, self._land.files, CODE)
         for call in followed.flow.calls:
             self._make_edges_of_call(followed, call)
 
@@ -208,6 +210,9 @@ class Reach:
         where = None if action is None else action.says_where
         parts = [_PartNode("inputs", "", True, followed.run.whether)] if call.kind == FLOW else []
         parts += _parts_of(self._land, followed, call, where)
+        if action is not None and may_copy(action):
+            contents = [part.node for part in parts if not part.path]
+            self._land.connect([self._land.files], contents, CODE)
         self._calls.setdefault(followed.key, []).append((call, action, parts))
 
     def _leave(self, followed: Followed) -> None:

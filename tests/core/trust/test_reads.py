@@ -69,7 +69,7 @@ def test_a_value_comes_from_what_it_selects_and_what_its_predicates_read(
 def test_what_has_the_form_of_the_home_comes_from_its_element(
     value: str, expected: set[tuple[int, str]]
 ) -> None:
-    """An attribute of another namespace that is called eid, and a comment, are of whoever wrote the element."""
+    """An attribute `eid` of another namespace, and a comment, are of whoever wrote the element."""
     strange = Element(4, b"<x xmlns:z='urn:z' z:eid='mallory'><!-- mallory --></x>")
     elements = {"m": [Bound(strange, frozenset([(4, "")]))]}
     assert sources(argument_value(value), elements, "UTC") == expected

@@ -60,8 +60,8 @@ log = logging.getLogger("narval.flow")
 MOST_GIVEN = 1 << 20
 """The most bytes of tuples that a session adds to memory."""
 
-Judge = Callable[[Iterable[int]], None]
-"""A check that raises ActionError if a session may not have these elements."""
+Judge = Callable[[Iterable[int], Iterable[str]], None]
+"""A check that raises ActionError if a session may not have these elements, or what has these labels."""
 
 MOST_PRINTED, LONGEST_PRINTED = 100, 500
 """The most printed lines of a session that are shown, the last ones, and the most characters of each."""
@@ -84,12 +84,15 @@ _ASKS = (
 )
 
 
-def judge_flow(agent: AgentState, rules: Rules, run: Run, eids: Iterable[int]) -> None:
-    """Raise ActionError unless the rules allow a dataflow that acts outside to have these elements. Its
-    results are not traced to single inputs, so any element may decide where something is sent.
+def judge_flow(
+    agent: AgentState, rules: Rules, run: Run, eids: Iterable[int], names: Iterable[str] = ()
+) -> None:
+    """Raise ActionError unless the rules allow a dataflow that acts outside to have these elements, and a
+    file with the labels `names`. Its results are not traced to single inputs, so any element may decide where
+    something is sent.
     """
     labels, having = agent.memory.labels, tuple(eid for eid in eids if eid)
-    said, deciding = labels.told(labels.of((*having, run.eid)))
+    said, deciding = labels.told(labels.join(labels.of((*having, run.eid)), labels.number(names)))
     parts = (Part("inputs", "", True, tuple(said), having), Part("", labels=tuple(deciding)))
     verdict = decide(rules, Facts(run.name, run.name, parts, holds_of_all))
     agent.lookup.rule_uses.note(verdict, run.started)
@@ -107,10 +110,13 @@ def judge_flow(agent: AgentState, rules: Rules, run: Run, eids: Iterable[int]) -
         raise ActionError(message, "asks-first", final=True)
 
 
-def _judge_without_rules(agent: AgentState, run: Run, asked: Call, eids: Iterable[int]) -> None:
-    """Raise ActionError if a language model's answer has entered the run or the elements."""
+def _judge_without_rules(
+    agent: AgentState, run: Run, asked: Call, eids: Iterable[int], names: Iterable[str] = ()
+) -> None:
+    """Raise ActionError if a language model's answer has entered the run, the elements or the file."""
     labels = agent.memory.labels
-    if comes_of_a_model(agent, run, asked) or labels.is_hearsay(labels.of(eids)):
+    having = labels.join(labels.of(eids), labels.number(names))
+    if comes_of_a_model(agent, run, asked) or labels.is_hearsay(having):
         raise ActionError(f"{run.name}: {BECAUSE}, {NOBODY_AGREES}", "asks-first", final=True)
 
 
@@ -144,7 +150,7 @@ class FlowCalls:
             judge = partial(_judge_without_rules, self._agent, run, asked)
             if rules is not None:
                 judge = partial(judge_flow, self._agent, rules, run)
-            judge((payload.get("input", 0), *asked.elements))
+            judge((payload.get("input", 0), *asked.elements), ())
         limits = self._agent.home.now.dataflows.with_asked(payload)
         try:
             check_spilling(definition, limits)
@@ -202,6 +208,7 @@ class FlowCalls:
             home=home,
             elements=side.elements,
             labels=side.labels,
+            of_file=side.of_file,
         )
         record, is_well = self._calls.records[call().id], False
         with closing(DiskSpill(None if home is None else home / "var")) as disk:
@@ -225,7 +232,7 @@ class FlowCalls:
                 value["printed"] = list(printed.lines)
                 value["operators"] = counted(definition.full_name, network)
                 value["streams"] = network.frames.streams(definition.full_name)
-                value["labels"] = sorted(side.labels)
+                value["labels"], value["written"] = sorted(side.labels), sorted(tools.written)
                 value["unread"] = to_builtins(tools.numbers.unread)
         value["state"] = over.state
         if over.state == "failed" and over.failure is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, unquote
 
 from narval.agent.agent import AgentState
+from narval.agent.labelling import labels_at
 from narval.agent.turn import Turn
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import Origin, parse, text_within
@@ -19,7 +20,8 @@ from narval.kinds.dataflow.calls.messages import FlowMessage, InTurn, Sender
 class HomeSide:
     """The home of an agent, for one session of a run.
 
-    `judge` raises ActionError if it may not have elements; None if nothing goes outside.
+    `judge` raises ActionError if it may not have elements, or what has some labels; None if nothing goes
+    outside.
     """
 
     def __init__(
@@ -29,7 +31,7 @@ class HomeSide:
         run: int,
         step: str,
         *,
-        judge: Callable[[Iterable[int]], None] | None = None,
+        judge: Callable[[Iterable[int], Iterable[str]], None] | None = None,
     ) -> None:
         self._agent, self._home, self._judge = agent, home, judge
         self._origin = Origin(run, step)
@@ -55,10 +57,18 @@ class HomeSide:
         memory = self._agent.memory
         eids = list(memory.matching(bound, None))
         if self._judge is not None:
-            self._judge(eids)
+            self._judge(eids, ())
         self.labels.update(memory.labels.names(memory.labels.of(eids)))
         elements = [memory.element(eid) for eid in eids]
         return [(one.eid, one.name, _text_in(one.xml)) for one in elements if one is not None]
+
+    def of_file(self, path: Path) -> None:
+        """Take the labels of a file that narval wrote. Raises ActionError as `judge` does."""
+        labels = self._agent.memory.labels
+        names = labels.names(labels_at(self._agent, str(path)))
+        if self._judge is not None and names:
+            self._judge((), names)
+        self.labels.update(names)
 
     async def _to_memory(self, message: FlowMessage) -> InTurn:
         """Return the act that adds a value's document to memory, where waiting runs see it."""

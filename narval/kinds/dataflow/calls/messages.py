@@ -42,8 +42,13 @@ async def to_file(code: UserCode, folder: Path, message: FlowMessage) -> None:
     await code.in_thread(partial(_append, folder, message))
 
 
+def file_named(dest: str) -> str:
+    """The path in an address of a file."""
+    return unquote(dest.partition(":")[2].removeprefix("//"))
+
+
 def _append(folder: Path, message: FlowMessage) -> None:
-    name = unquote(message.dest.partition(":")[2].removeprefix("//"))
+    name = file_named(message.dest)
     path, home = (folder / name).resolve(), folder.resolve()
     if path == home or not path.is_relative_to(home):
         raise ActionError(f"expected a file below {folder}, found {name!r:.80}", "bad-address", final=True)

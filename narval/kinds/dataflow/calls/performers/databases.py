@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from narval.core.memory.labels import FILE
 from narval.files.outside.sources import FlowSource
 from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, in_batches
 from narval.kinds.dataflow.calls.performers.sources import source_of
@@ -36,18 +35,22 @@ class Databases:
     """An operator on a database of the settings, by its name."""
 
     def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
-        self._tools = tools
-        self._do = _OPERATORS[request.call.operator.name]
+        self._tools, operator = tools, request.call.operator
+        self._do = _OPERATORS[operator.name]
+        arguments = request.arguments
+        name = str(arguments["source"] if "source" in arguments else arguments["dest"])
+        self._source = source = source_of(tools.sources, name)
+        if source.kind != "sqlite":
+            raise FlowError("bad-source", f"expected a database, found {name} of kind {source.kind}")
+        self._path = source.file(tools.home)
+        if operator.effect:
+            tools.written.add(str(self._path))
 
     async def perform(self, request: OperatorRequest) -> AsyncGenerator[FlowAnswer]:
         """Do what a request asks."""
-        arguments = request.arguments
-        name = str(arguments["source"] if "source" in arguments else arguments["dest"])
-        source = source_of(self._tools.sources, name)
-        if source.kind != "sqlite":
-            raise FlowError("bad-source", f"expected a database, found {name} of kind {source.kind}")
-        path = source.file(self._tools.home)
-        self._tools.labels.add(FILE)
+        source, path, name = self._source, self._path, self._source.name
+        if not request.call.operator.effect:
+            self._tools.note_read(path)
         try:
             answers = await self._tools.code.in_thread(partial(self._do, source, path, request))
             while some := await self._tools.code.in_thread(lambda: next(answers, None)):

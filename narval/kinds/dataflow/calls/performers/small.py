@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 from narval.core.memory.labels import WEB
 from narval.kinds.dataflow.calls.documents import document_of
-from narval.kinds.dataflow.calls.messages import FlowMessage
+from narval.kinds.dataflow.calls.messages import FlowMessage, file_named
 from narval.kinds.dataflow.calls.performers.performing import FlowAnswer
 from narval.kinds.dataflow.calls.performers.tools import FlowTools, WorkRecord
 from narval.kinds.dataflow.engine.network.batches import FlowError, TupleBatch, text_of, tuple_text
@@ -105,6 +105,8 @@ class Notify:
             kinds = ", ".join(f"{name}:" for name in sorted(tools.senders)) or "none"
             raise FlowError("bad-address", f"expected an address ({kinds}), found {self._dest[:80]!r}")
         self._send = sender
+        if scheme == "file":
+            tools.written.add(file_named(self._dest))
 
     async def perform(self, request: OperatorRequest) -> AsyncGenerator[FlowAnswer]:
         """Send the values of a request."""

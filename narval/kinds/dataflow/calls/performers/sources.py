@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TextIO
 
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import parse
-from narval.core.memory.labels import FILE, WEB
+from narval.core.memory.labels import WEB
 from narval.core.source.number_forms import NumberForm
 from narval.files.outside.sources import FlowSource
 from narval.kinds.dataflow.calls.documents import tuple_in
@@ -86,7 +86,7 @@ class Retrieve:
             return
         source = source_of(self._tools.sources, name, "a wrapper of a module, or a source")
         if source.kind == "csv" and not source.url and not (path := source.file(self._tools.home)).is_fifo():
-            self._tools.labels.add(FILE)
+            self._tools.note_read(path)
             read = partial(csv_in_file, source, path, reading, query)
             async with aclosing(self._tools.code.stream([read], AHEAD)) as batches:
                 async for some in batches:
@@ -100,13 +100,14 @@ class Retrieve:
     async def _text(self, source: FlowSource) -> str:
         if source.kind == "sqlite":
             raise FlowError("bad-source", f"{source.name} is a database: ask it by query, or importrelation")
-        self._tools.labels.add(WEB if source.url else FILE)
         if source.url:
+            self._tools.labels.add(WEB)
             page = await self._tools.web.page(source.url)
             if not 200 <= page.status < 300:
                 raise FlowError("unreachable", f"{source.url} answered {page.status}", final=False)
             return page.content
         path = source.file(self._tools.home)
+        self._tools.note_read(path)
         try:
             return text_of_page(await self._tools.code.in_thread(path.read_bytes), "")
         except OSError as error:

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from narval.core.memory.labels import FILE
 from narval.files.outside.sources import FlowSource
 from narval.kinds.dataflow.calls.documents import NumberReader
 from narval.kinds.dataflow.calls.messages import Sender
@@ -46,8 +47,18 @@ class FlowTools(msgspec.Struct, frozen=True, kw_only=True):
     """Looks up the elements of memory that match a pattern: eid, name and text."""
     labels: set[str] = msgspec.field(default_factory=set)
     """The labels of everything the session has received from outside and from memory."""
+    of_file: Callable[[Path], None] | None = None
+    """Adds the labels of a file that narval wrote. Raises ActionError if the session may not read it."""
+    written: set[str] = msgspec.field(default_factory=set)
+    """The paths of the files that the session may write."""
     numbers: NumberReader = msgspec.field(default_factory=NumberReader)
     """Reads the numbers of the session."""
+
+    def note_read(self, path: Path) -> None:
+        """Note the labels of a file that is read. Raises ActionError if the session may not read it."""
+        self.labels.add(FILE)
+        if self.of_file is not None:
+            self.of_file(path)
 
 
 class WorkRecord:
