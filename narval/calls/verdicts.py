@@ -22,8 +22,8 @@ from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import Bound, Condition, Pattern
 from narval.core.source.secrets import HIDDEN, hide_secrets
 from narval.core.trust.contents import is_free, leading_in, paths_there, values_of, written
-from narval.core.trust.origins import came_in, chosen, origins_of
 from narval.core.trust.needs import may_copy
+from narval.core.trust.origins import came_in, chosen, origins_of
 from narval.core.trust.parts import (
     AGENTS,
     PROGRAMS,

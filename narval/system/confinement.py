@@ -3,7 +3,9 @@
 Landlock closes folders, programs and TCP ports. Its system calls are made by number, so nothing has to be
 installed. The available rights are determined on first use: folders from ABI 1, TCP ports from 4, signals and
 abstract sockets from 6. A filter of seccomp closes the rest: sockets of this machine, by which a program
-could reach the daemon itself, UDP, and the rings (io_uring) that open sockets unseen.
+could reach the daemon itself, UDP, the rings (io_uring) that open sockets unseen, the limits and priorities
+of other programs, their shared memory and keys, and, for code that may write no folder, the modes, owners
+and times of files.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ def confine_thread(limits: Confinement, *, has_hosts: bool) -> None:
     """
     restrict(limits)
     if can_filter():
-        refuse_sockets(but_internet=has_hosts)
+        filter_calls(but_internet=has_hosts, but_attributes=any(map(os.path.isdir, limits.writes)))
 
 
 def restrict(limits: Confinement) -> None:
@@ -139,19 +141,56 @@ def _call(number: int, *arguments: object) -> int:
     return int(libc.syscall(ctypes.c_long(number), *arguments))
 
 
-# --- sockets --------------------------------------------------------------------------------------------
+# --- system calls that Landlock does not restrict -------------------------------------------------------
 
 
 _PR_SET_SECCOMP, _FILTER = 22, 2
 _LOAD, _EQUAL, _GREATER, _RETURN = 0x20, 0x15, 0x35, 0x06
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050001
-_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
+_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT, _ARGUMENT = 0, 4, 16, 8
 _FOREIGN = 0x40000000
 """The first number of another system call interface on x86."""
 
+
+class _Numbers(msgspec.Struct, frozen=True):
+    """The numbers of an architecture's system calls."""
+
+    architecture: int
+    socket: int
+    others: tuple[tuple[int, tuple[int, ...]], ...]
+    """The calls that may alter other programs, each with the arguments that must be 0: this program."""
+    shared: tuple[int, ...]
+    """The calls by which programs share memory, semaphores, messages and keys."""
+    attributes: tuple[int, ...]
+    """The calls that alter the mode, owner, times and further attributes of a file."""
+
+
+_NEW = (452, 463, 466, 469)
+"""The newest calls that alter attributes of files: the same numbers everywhere."""
+
+_SYSTEMS = {
+    "x86_64": _Numbers(
+        0xC000003E,
+        41,
+        ((302, (0,)), (203, (0,)), (144, (0,)), (142, (0,)), (314, (0,)), (141, (0, 1)), (251, (1,)),
+         (256, (0,)), (279, (0,))),
+        (*range(29, 32), *range(64, 72), 220, *range(248, 251)),
+        (*range(90, 95), 132, *range(188, 191), *range(197, 200), 235, 260, 261, 268, 280, *_NEW),
+    ),
+    "aarch64": _Numbers(
+        0xC00000B7,
+        198,
+        ((261, (0,)), (122, (0,)), (119, (0,)), (118, (0,)), (274, (0,)), (140, (0, 1)), (30, (1,)),
+         (238, (0,)), (239, (0,))),
+        (*range(186, 198), *range(217, 220)),
+        (*range(5, 8), *range(14, 17), *range(52, 56), 88, *_NEW),
+    ),
+}  # fmt: skip
+"""`others` are prlimit64, sched_setaffinity, _setscheduler, _setparam, _setattr, setpriority, ioprio_set,
+migrate_pages and move_pages.
+"""
+
 _IO_URING_SETUP = 425
-_SYSTEMS = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
-"""The number of an architecture, and the number of `socket` there."""
 
 _INTERNET = (2, 10, 16)
 """The families of IPv4, IPv6, and netlink, by which a resolver queries the kernel."""
@@ -162,27 +201,42 @@ def can_filter() -> bool:
     return platform.system() == "Linux" and platform.machine() in _SYSTEMS
 
 
-def refuse_sockets(*, but_internet: bool) -> None:
-    """Prevent the calling thread, and everything that it starts from now on, from opening sockets, or with
-    `but_internet` any but internet sockets; a connected pair can still be opened. The thread must have given
-    up new privileges. Raises OSError.
+def filter_calls(*, but_internet: bool, but_attributes: bool) -> None:
+    """Refuse the calling thread, and everything that it starts from now on, what Landlock does not restrict.
+
+    It can open no sockets, with `but_internet` only internet sockets; a connected pair can still be opened.
+    With `but_attributes` it may alter the modes, owners and times of files: those of any file of its user,
+    since a filter sees no paths. The thread must have given up new privileges. Raises OSError.
     """
-    architecture, socket = _SYSTEMS[platform.machine()]
-    families = _INTERNET if but_internet else ()
+    numbers = _SYSTEMS[platform.machine()]
+    refused = (_IO_URING_SETUP, *numbers.shared, *(() if but_attributes else numbers.attributes))
     code = [
         (_LOAD, 0, 0, _ARCHITECTURE),
-        (_EQUAL, 1, 0, architecture),
+        (_EQUAL, 1, 0, numbers.architecture),
         (_RETURN, 0, 0, _REFUSE),
         (_LOAD, 0, 0, _NUMBER),
         (_GREATER, 0, 1, _FOREIGN),
         (_RETURN, 0, 0, _REFUSE),
-        (_EQUAL, 0, 1, _IO_URING_SETUP),
-        (_RETURN, 0, 0, _REFUSE),
-        (_EQUAL, 1, 0, socket),
+    ]
+    for number in refused:
+        code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _REFUSE)]
+    for number, arguments in numbers.others:
+        tests = [
+            line
+            for at in arguments
+            for line in (
+                (_LOAD, 0, 0, _FIRST_ARGUMENT + _ARGUMENT * at),
+                (_EQUAL, 1, 0, 0),
+                (_RETURN, 0, 0, _REFUSE),
+            )
+        ]
+        code += [(_EQUAL, 0, len(tests) + 1, number), *tests, (_RETURN, 0, 0, _ALLOW)]
+    code += [
+        (_EQUAL, 1, 0, numbers.socket),
         (_RETURN, 0, 0, _ALLOW),
         (_LOAD, 0, 0, _FIRST_ARGUMENT),
     ]
-    for family in families:
+    for family in _INTERNET if but_internet else ():
         code += [(_EQUAL, 0, 1, family), (_RETURN, 0, 0, _ALLOW)]
     code.append((_RETURN, 0, 0, _REFUSE))
     words = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in code))

@@ -18,7 +18,7 @@ from narval.surfaces.python.agent import Agent
 from narval.system.confinement import abi, can_filter
 
 MODULE = """
-import ctypes, os, socket, subprocess, sys
+import ctypes, os, resource, socket, subprocess, sys
 from narval import Input, Needs, Output, action, call
 
 TAKES = [Input("attempt", "attempt[@way]")]
@@ -85,6 +85,11 @@ WAYS = {{
     "bind": lambda path: socket.socket().bind(("127.0.0.1", 0)),
     "libc": libc,
     "libc-socket": by_number,
+    "mode": lambda path: os.chmod(path, 0o644),
+    "times": lambda path: os.utime(path, (1, 1)),
+    "limits": lambda path: resource.prlimit(os.getppid(), resource.RLIMIT_CORE),
+    "priority": lambda path: os.setpriority(os.PRIO_USER, 0, os.getpriority(os.PRIO_PROCESS, 0)),
+    "own-priority": lambda path: os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0)),
     "kill": lambda path: os.kill(os.getppid(), 0) or os.kill(int(path), 0),
     "environment": lambda path: os.environ.get(path, "none"),
     "import": lambda path: __import__(path).__name__,
@@ -225,6 +230,19 @@ def test_the_kernel_refuses_code_in_c_and_child_programs(far: Far, way: str, pat
         pytest.skip("the numbers of this machine's system calls are not known")
     result = far.attempt(way, path.replace("PID", str(os.getpid())), "t.none")
     assert result.startswith("refused"), result
+
+
+@pytest.mark.parametrize("way", ["mode", "times", "limits", "priority"])
+def test_other_programs_and_the_attributes_of_files_stay_as_they_are(far: Far, way: str) -> None:
+    sees = ("mode", "times") if far.held_by == HOOK else ()
+    result = far.attempt(way, far.outside / "secret", "t.none")
+    assert result.startswith("refused") == (way in sees or (far.held_by == KERNEL and can_filter())), result
+
+
+def test_it_may_alter_its_own_priority_and_the_attributes_of_what_it_may_write(far: Far) -> None:
+    assert far.attempt("write", "HOME/data/own") == "did: 1"
+    assert far.attempt("mode", "HOME/data/own") == "did: None"
+    assert far.attempt("own-priority", "", "t.none") == "did: None"
 
 
 def test_the_owners_own_modules_are_not_confined(far: Far, tmp_path: Path) -> None:
