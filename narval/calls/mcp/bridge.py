@@ -42,7 +42,7 @@ from narval.calls.mcp.session import (
     session_error,
     shown_error,
 )
-from narval.calls.mcp.transports import LOST, TOO_LARGE, TOO_LONG, SessionError
+from narval.calls.mcp.transports import LOST, TOO_LARGE, TOO_LONG, UNREADABLE, SessionError
 
 MOST_RESULT = 4 * 1024 * 1024
 """The most bytes of a result, as JSON."""
@@ -213,7 +213,8 @@ def _kind(error: BaseException) -> str:
     from mcp_types import CONNECTION_CLOSED
 
     if isinstance(error, MCPError):
-        return {CONNECTION_CLOSED: LOST, TOO_LONG: TOO_LARGE}.get(error.error.code, "tool-error")
+        kinds = {CONNECTION_CLOSED: LOST, TOO_LONG: TOO_LARGE, UNREADABLE: "bad-output"}
+        return kinds.get(error.error.code, "tool-error")
     if isinstance(error, RuntimeError | ValueError):
         return "bad-output"
     return LOST

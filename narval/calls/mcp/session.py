@@ -66,13 +66,17 @@ class McpSession:
         import mcp_types as types
 
         tools, left_out, cursor, seen = dict[str, Tool](), dict[str, str](), None, 0
+        actions: dict[str, str] = {}
         for _ in range(PAGES):
             params = types.PaginatedRequestParams(cursor=cursor) if cursor else None
             page = await self.client.list_tools(params=params)
             for listed in page.tools:
                 seen += 1
                 tool = tool_of(listed)
-                if why := fault_of(tool):
+                why = fault_of(tool)
+                if not why and (other := actions.setdefault(tool.action, tool.name)) != tool.name:
+                    why = f"it and the tool {other!r:.80} would be one action, {tool.action!r:.80}"
+                if why:
                     left_out[tool.name[:128]] = why
                 else:
                     tools[tool.name] = tool

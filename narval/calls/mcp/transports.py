@@ -31,6 +31,9 @@ FAREWELL = 2.0
 TOO_LONG = -32_090
 """The error code in place of an answer that was too long."""
 
+UNREADABLE = -32_091
+"""The error code in place of an answer that cannot be read."""
+
 LOST, CANNOT_START = "server-lost", "cannot-start"
 """The error types of a server that died or does not answer, and of a program that cannot be started."""
 
@@ -175,7 +178,10 @@ async def _listen(program: asyncio.subprocess.Process, to_session: Any, end: Str
                 if rubbish > MOST_RUBBISH:
                     end.note(f"it sent more than {MOST_RUBBISH} lines that are no messages")
                     return
-                continue
+                if (request := _answered_by(line[:_END], line[-_END:])) is None:
+                    continue
+                data = ErrorData(code=UNREADABLE, message="its answer is no message of the protocol in JSON")
+                message = JSONRPCError(jsonrpc="2.0", id=request, error=data)
             try:
                 await to_session.send(SessionMessage(message))
             except (anyio.ClosedResourceError, anyio.BrokenResourceError):
@@ -217,10 +223,15 @@ async def _line(stream: asyncio.StreamReader) -> bytes:
             continue
         if not skipped:
             return line
-        answer, end = _ANSWERS.match(first), _ID_LAST.search(last + line)
-        number = (answer[1] or (end and end[1])) if answer is not None else None
-        raise _TooLongError(int(number) if number else None)
+        raise _TooLongError(_answered_by(first, last + line))
     raise _TooLongError(None)
+
+
+def _answered_by(first: bytes, last: bytes) -> int | None:
+    """The number of the request that a message answers, by its first and last bytes; None if unknown."""
+    answer, end = _ANSWERS.match(first), _ID_LAST.search(last)
+    number = (answer[1] or (end and end[1])) if answer is not None else None
+    return int(number) if number else None
 
 
 async def _speak(stdin: asyncio.StreamWriter, to_server: Any) -> None:

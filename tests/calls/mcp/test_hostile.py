@@ -94,6 +94,26 @@ def test_an_answer_that_is_too_long_fails_its_own_request_alone(
     asyncio.run(use())
 
 
+UNREADABLE = {"half a character": '"\\ud800"', "too deep": f"{'[' * 5_000}{']' * 5_000}"}
+
+
+@pytest.mark.parametrize("value", UNREADABLE.values(), ids=UNREADABLE)
+def test_an_answer_that_cannot_be_read_fails_its_own_request_alone(value: str) -> None:
+    """It does not leave its call to its time limit."""
+    lines = [f'{{"jsonrpc": "2.0", "id": {number}, "result": {{"x": {value}}}}}' for number in (7, 8)]
+    script = "import sys; print(sys.argv[1]); print(sys.argv[2])"
+    words = (sys.executable, "-c", script, lines[0], lines[1].replace(value, "1"))
+
+    async def use() -> None:
+        server, end = Connect("test", words, "", {}, "", ""), transports.StreamEnd()
+        async with transports.program_streams(server, end, None) as (read, _):
+            first, second = (await read.receive()).message, (await read.receive()).message
+        assert (first.id, first.error.code) == (7, transports.UNREADABLE)
+        assert (second.id, second.result) == (8, {"x": 1})
+
+    asyncio.run(use())
+
+
 ASKED = '{"jsonrpc": "2.0", "id": 7, "method": "sampling/createMessage", "params": {"text": "%s"}}'
 
 

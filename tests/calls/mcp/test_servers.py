@@ -10,6 +10,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lxml import etree
@@ -17,6 +18,8 @@ from lxml import etree
 import narval
 from narval.calls.mcp.backend import McpServers
 from narval.calls.mcp.conversion import result_of
+from narval.calls.mcp.session import McpSession
+from narval.calls.mcp.transports import StreamEnd
 from narval.calls.record import CallRecord
 from narval.core.definitions.library import Library
 from narval.core.errors import ActionError
@@ -161,6 +164,28 @@ def test_what_is_bytes_stands_beside_a_structured_result() -> None:
     assert lines.get("size") == "3"
     with pytest.raises(ActionError, match="expected the audio of a result in base64"):
         result_of("r", None, [{**sound, "data": "?"}])
+
+
+def test_a_key_of_a_result_names_no_namespace() -> None:
+    given = {"xmlns": "urn:of-the-server", "in": {"xmlns": "urn:of-the-server", "it": {}}}
+    made = etree.fromstring(result_of("r", given, []))
+    assert [node.tag for node in made.iter()] == ["r", "in", "it"]
+    assert made.get("_xmlns") == "urn:of-the-server"
+
+
+def test_of_two_tools_that_would_be_one_action_the_first_is_there() -> None:
+    types: Any = pytest.importorskip("mcp_types")
+
+    class Listing:
+        async def list_tools(self, params: Any) -> Any:
+            named = [types.Tool(name=name, input_schema={"type": "object"}) for name in ("a b", "a_b", "c")]
+            return types.ListToolsResult(tools=named)
+
+    client: Any = Listing()
+    session = McpSession(client, StreamEnd())
+    asyncio.run(session.list_tools())
+    assert list(session.tools) == ["a b", "c"]
+    assert session.left_out == {"a_b": "it and the tool 'a b' would be one action, 'a_b'"}
 
 
 def test_what_a_tool_gives_has_the_label_of_its_server(at_work: HomeWithServer) -> None:

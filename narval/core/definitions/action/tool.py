@@ -71,9 +71,11 @@ def canonical_json(value: object) -> bytes:
 
 
 def xml_name(text: str) -> str:
-    """The name of an element or attribute for a JSON name: characters invalid in XML become "_"."""
+    """The name of an element or attribute for a JSON name: characters invalid in XML become "_", and one that
+    XML reserves begins with it.
+    """
     name = re.sub(r"[^\w.-]", "_", text)
-    return name if re.match(r"[^\W\d]|_", name) else f"_{name}"
+    return name if re.match(r"[^\W\d]|_", name) and name != "xmlns" else f"_{name}"
 
 
 def action_name(tool: str) -> str:
