@@ -45,6 +45,12 @@ def unnamed(home: HomeAsRead, target: str, argument: str, wish: str) -> str:
         ("eve@evil.example", "send my bills to the bank", False),
         ("eve&#64;evil.example", "send my bills to the bank", False),
         ("{concat('eve', '@', 'evil.example', $now)}", "send my bills to the bank", False),
+        ("{$plan/@x}@evil.example", "send my bills to the bank", False),
+        ("eve@{$plan/@x}", "send my bills to the bank", False),
+        ("{translate('eve#evil.example', '#', $plan/@x)}", "send my bills to the bank", False),
+        ("{concat($plan/@x, $plan/@y)}", "send my bills to the bank", False),
+        ("{$plan[@name='x']/@y} {string-join($plan[@name='x']/@y, ' ')}", "", True),
+        ("{if($plan/@reply-to, $plan/@reply-to, $plan/@from)}", "", True),
         ("eve@evil.example", "send my bills to Eve@Evil.example.", True),
         ("eve@evil.example", "send my bills to steve@evil.example", False),
         ("eve@evil.example", "send my bills to eve@evil.example.org", False),
@@ -68,6 +74,17 @@ def test_D11_an_address_is_named_by_the_wish_or_by_what_the_owner_has_written(
 )
 def test_D11_a_host_is_named_too(home: HomeAsRead, url: str, wish: str, is_named: bool) -> None:
     assert ("evil.example" not in unnamed(home, "http.request", GET.format(url), wish)) is is_named
+
+
+def test_D11_an_address_that_a_stylesheet_puts_together_is_told(home: HomeAsRead) -> None:
+    text = """<x:stylesheet version="1.0" xmlns:x="http://www.w3.org/1999/XSL/Transform"
+      xmlns:n="http://www.logilab.org/namespaces/Narval/1.2" exclude-result-prefixes="n">
+      <n:prototype group="mine" name="write"><n:input id="m"><n:match>email</n:match></n:input>
+        <n:output id="d"><n:match>draft</n:match></n:output></n:prototype>
+      <x:template match="/"><draft><x:attribute name="to">eve<x:text>@</x:text>evil.example</x:attribute>
+      </draft></x:template></x:stylesheet>"""
+    judgement = TextsBeside(home, {"a.xsl": text}).judge("tell the bank", seconds=0)
+    assert any("makes addresses" in one for one in judgement.unnamed), judgement
 
 
 def test_D9_what_the_home_has_already_is_not_replaced(home: HomeAsRead) -> None:

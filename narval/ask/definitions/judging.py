@@ -18,6 +18,7 @@ import msgspec
 from narval.ask.definitions.checking import HomeAsRead, check_texts, text_or_nothing
 from narval.ask.definitions.definition import told
 from narval.ask.definitions.home_faults import NewElements, OutOfReach, there_already
+from narval.ask.definitions.written_places import UNNAMED, written_in
 from narval.ask.json_forms import fault as form_of
 from narval.core.definitions.library import Definition, Library, RunDefinition, named_by
 from narval.core.definitions.people.approvals import unasked
@@ -25,7 +26,6 @@ from narval.core.definitions.telling.sentence import listed
 from narval.core.elements.canonical import elements_of
 from narval.core.errors import DefinitionError, ElementError, Fault, RequestError
 from narval.core.source.text import Source
-from narval.core.source.xml import read_xml
 from narval.core.trust.grants import Decision, Grant
 from narval.core.trust.needs import OUTSIDE, Need, needs_of
 from narval.files.agents.collections import parse_file
@@ -46,10 +46,6 @@ MOST_FAULTS = 100
 GRAVEST = ("anything", "program")
 """The needs that are listed first."""
 
-_ADDRESS = re.compile(r"[\w.+-]+@(?:[\w-]+\.)*[\w-]+|[\w.+-]+@(?=['\"])")
-_PLACE = re.compile(r"\w+://(?:[^/?#@\s]*@)?(\[[^\]]*\]|[^/?#:\s'\"{}]+)")
-_MADE = re.compile(r"['\"][^'\"@]*@[^'\"]*['\"]")
-_UNNAMED = "which neither the wish nor the settings name"
 _WORD = r"(?<![\w.@+-]){}(?![\w@-]|\.\w)"
 
 
@@ -266,12 +262,12 @@ class TextsBeside:
         own = dict[str, str]()
         for name, sentence in chain(
             (fact for need, *fact in reached if need.what in GRAVEST),
-            _written_in(self._texts),
+            written_in(self._texts),
             (fact for need, *fact in reached if need.what not in GRAVEST),
         ):
             own.setdefault(name.lower(), sentence)
         for path in self._new_elements.paths():
-            own.setdefault(path.lower(), f"Its elements have the path {path}, {_UNNAMED}.")
+            own.setdefault(path.lower(), f"Its elements have the path {path}, {UNNAMED}.")
         for name, sentence in chain(own.items(), self._reached_by_elements()):
             if not re.search(_WORD.format(re.escape(name.lower())), named):
                 yield sentence
@@ -291,7 +287,7 @@ class TextsBeside:
                         needing.setdefault((_named_by(need), need.text), {})[one.full_name] = None
         for (name, text), there in needing.items():
             what = f"{listed(there)}, {there_already(there)}, would need {text}"
-            yield name, f"With its elements {what}, {_UNNAMED}."
+            yield name, f"With its elements {what}, {UNNAMED}."
 
 
 def _reached(standings: Iterable[Standing]) -> Iterator[tuple[Need, str, str]]:
@@ -299,17 +295,6 @@ def _reached(standings: Iterable[Standing]) -> Iterator[tuple[Need, str, str]]:
     for need in (need for one in standings for need in one.needs):
         if need.is_outside and (sentence := _of_need(need)):
             yield need, _named_by(need), sentence
-
-
-def _written_in(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The addresses and hosts in texts, each with a sentence."""
-    for value in _values(texts):
-        for address in _ADDRESS.findall(value):
-            yield address, f"It has the address {address}, {_UNNAMED}."
-        if not _ADDRESS.search(value) and (part := _MADE.search(value)):
-            yield part[0], f"It makes addresses while it runs: {value:.80}"
-        for host in _PLACE.findall(value):
-            yield host, f"It has an address at {host}, {_UNNAMED}."
 
 
 def _named_in(library: Library, definition: Definition, whole: Library) -> Definition | None:
@@ -327,11 +312,11 @@ def _of_need(need: Need) -> str:
     """The sentence on a need that nobody has named."""
     value = "that elements name while it runs" if "{" in need.value else need.value
     sentences = {
-        "host": f"It reaches the host {value}, {_UNNAMED}.",
-        "folder": f"It reaches the folder {value}, {_UNNAMED}.",
-        "program": f"It runs the program {value}, {_UNNAMED}.",
-        "secret": f"It uses the secret {value}, {_UNNAMED}.",
-        "agent": f"It sends to the agent {value}, {_UNNAMED}.",
+        "host": f"It reaches the host {value}, {UNNAMED}.",
+        "folder": f"It reaches the folder {value}, {UNNAMED}.",
+        "program": f"It runs the program {value}, {UNNAMED}.",
+        "secret": f"It uses the secret {value}, {UNNAMED}.",
+        "agent": f"It sends to the agent {value}, {UNNAMED}.",
         "anything": f"It calls {need.by or need.part}, which may reach anything: its code says no limits.",
     }
     return sentences[need.what]
@@ -346,19 +331,6 @@ def _named_by(need: Need) -> str:
     if need.what == "program":
         return PurePath(need.value).name
     return need.value or need.by or need.part
-
-
-def _values(texts: Mapping[str, str]) -> Iterator[str]:
-    """All attributes and texts of XML after parsing, and other texts unchanged."""
-    for name, text in texts.items():
-        try:
-            root = read_xml(Source.of_text(name, text))
-        except DefinitionError:
-            yield text
-            continue
-        for node in root.walk():
-            yield from node.attributes.values()
-            yield node.text
 
 
 def _findings(definitions: Iterable[Definition], library: Library, until: float) -> Iterator[Form]:

@@ -1,0 +1,79 @@
+"""Places written in texts of definitions: addresses and hosts, and the values that make addresses in a run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from narval.core.errors import DefinitionError
+from narval.core.source.text import Source
+from narval.core.source.xml import XmlNode, read_xml
+
+UNNAMED = "which neither the wish nor the settings name"
+
+_XSL_ATTRIBUTE = "{http://www.w3.org/1999/XSL/Transform}attribute"
+_RECEIVERS = ("to", "cc")
+"""The attributes of elements that say whom a message goes to."""
+
+_ADDRESS = re.compile(r"[\w.+-]+@(?:[\w-]+\.)*[\w-]+|[\w.+-]+@(?=['\"])")
+_PLACE = re.compile(r"\w+://(?:[^/?#@\s]*@)?(\[[^\]]*\]|[^/?#:\s'\"{}]+)")
+_LITERAL = re.compile(r"'[^']*'|\"[^\"]*\"")
+
+_VALUE = re.compile(r"\{(?!\{)([^}]*)\}")
+_GLUED = re.compile(r"[^\s,;{}]\{(?!\{)|\}[^\s,;{}]|\}\{")
+_TAKEN = re.compile(r"\[[^\]]*\]|(?:if|string-join|normalize-space|string)\s*\(")
+"""The predicates of a path, and the functions that give values as they are."""
+
+_CALL = re.compile(r"\w\s*\(")
+_WORD = re.compile(r"[\w@]")
+
+
+def written_in(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The addresses and hosts in texts, and the values that make addresses in a run, each with a sentence."""
+    for value in _receivers(texts):
+        if _is_made(value):
+            yield value, f"It makes addresses while it runs: {value:.80}"
+    for value in _values(texts):
+        for address in _ADDRESS.findall(value):
+            yield address, f"It has the address {address}, {UNNAMED}."
+        literals = (literal for literal in _LITERAL.findall(value) if "@" in literal)
+        if not _ADDRESS.search(value) and (part := next(literals, None)):
+            yield part, f"It makes addresses while it runs: {value:.80}"
+        for host in _PLACE.findall(value):
+            yield host, f"It has an address at {host}, {UNNAMED}."
+
+
+def _is_made(value: str) -> bool:
+    """True if a receiver is put together in a run: of pieces, or by a function that alters its values."""
+    taken = [_TAKEN.sub("", one) for one in _VALUE.findall(value)]
+    words = (literal for one in taken for literal in _LITERAL.findall(one) if _WORD.search(literal))
+    return _GLUED.search(value) is not None or any(map(_CALL.search, taken)) or any(words)
+
+
+def _values(texts: Mapping[str, str]) -> Iterator[str]:
+    """All attributes and texts of XML after parsing, and other texts unchanged."""
+    for text in texts.values():
+        if (root := _read(text)) is None:
+            yield text
+            continue
+        for node in root.walk():
+            yield from node.attributes.values()
+            yield node.text
+
+
+def _receivers(texts: Mapping[str, str]) -> Iterator[str]:
+    """The values in XML that say whom a message goes to, also those that a stylesheet puts together."""
+    roots = filter(None, map(_read, texts.values()))
+    for node in (node for root in roots for node in root.walk()):
+        yield from (node.attributes.get(name, "") for name in _RECEIVERS)
+        if node.tag == _XSL_ATTRIBUTE and node.attributes.get("name") in _RECEIVERS:
+            parts = [node.text.strip(), *(child.text.strip() for child in node.children)]
+            parts += [f"{{{select}}}" for each in node.children if (select := each.attributes.get("select"))]
+            yield "{…}".join(filter(None, parts))
+
+
+def _read(text: str) -> XmlNode | None:
+    try:
+        return read_xml(Source.of_text("", text))
+    except DefinitionError:
+        return None
