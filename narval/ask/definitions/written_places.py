@@ -1,4 +1,4 @@
-"""Places written in texts of definitions: addresses and hosts, and the values that make addresses in a run."""
+"""Places written in texts of definitions: addresses and hosts, and values that make addresses in a run."""
 
 from __future__ import annotations
 
