@@ -66,7 +66,8 @@ def note_files(transaction: Transaction, run: Run, call: Call, event: Returned |
 
 def _written_by_session(event: Returned | Produced) -> Iterable[str]:
     """The paths of the files that a session of a dataflow wrote, or may have written before it failed."""
-    paths: Iterable[str] = (event.value or {}).get("written", ()) if isinstance(event, Returned) else ()
+    value: Any = event.value if isinstance(event, Returned) else None
+    paths: Iterable[str] = (value or {}).get("written", ())
     return paths
 
 
