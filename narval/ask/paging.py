@@ -8,10 +8,10 @@ is that of its rows and of those that do not match.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import datetime
 from itertools import takewhile
 from typing import TypeVar
 
+from narval.core.definitions.appointment import read_date
 from narval.core.errors import RequestError
 from narval.system.long_work import TimeSlice
 
@@ -42,13 +42,13 @@ def eids_of(
     return takewhile(lambda eid: eid < before, oldest_first())
 
 
-def moment_from(text: str | None) -> float | None:
-    """A moment in seconds since 1970 from ISO 8601, by default in the zone of the machine; None for None.
+def moment_from(text: str | None, zone: str) -> float | None:
+    """A moment in seconds since 1970 from ISO 8601, without an offset in that zone; None for None.
     Raises RequestError.
     """
     try:
-        return datetime.fromisoformat(text).timestamp() if text is not None else None
-    except (ValueError, OverflowError, OSError):
+        return read_date(text, zone) if text is not None else None
+    except (ValueError, OSError):
         raise RequestError(
             f"expected a moment such as 2026-01-31 or 2026-01-31T18:30, got {text!r:.80}"
         ) from None

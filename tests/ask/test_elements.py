@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -185,3 +186,21 @@ def test_M22_names_with_exact_counts_the_most_frequent_first(agent: Agent, looke
     assert looked_at == []
     for row in agent.ask("facets"):
         assert agent.ask("count", xpath=row["name"]) == {"count": row["count"]}
+
+
+WORK = "<work group='w' name='ask'><title>Is it so?</title><for people='ann'/><outcome name='yes'/></work>"
+
+
+def test_a_moment_without_an_offset_is_in_the_zone_of_the_home(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/narval.toml").write_text('timezone = "Pacific/Kiritimati"\n')  # 14 hours ahead of UTC
+    with narval.open(tmp_path, clock=SimulatedClock("2026-03-01T12:00:00Z")) as agent:
+        agent.load(WORK)
+        note, item = agent.add("<note/>"), agent.start("w.ask")
+        agent.until_idle()
+        for since, there in (("2026-03-02T01:59", True), ("2026-03-02T02:01", False), ("2026-03-02", True)):
+            assert [row["eid"] for row in agent.ask("memory", xpath="note", since=since)] == [note] * there
+            assert [row["eid"] for row in agent.ask("runs", kind="work", since=since)] == [item] * there
+            assert bool(agent.ask("work_log", since=since)) is there
+        with pytest.raises(RequestError, match="expected a moment such as"):
+            agent.ask("work_log", since="noon")

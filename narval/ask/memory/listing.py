@@ -44,15 +44,15 @@ async def memory(
 ) -> list[dict[str, Any]]:
     """The elements that match a pattern (N9), in all of memory or in the context of a run.
 
-    `current` leaves out replaced ones, `since` those added before that moment (ISO 8601), `definition` those
-    that none of its runs made. Without `limit`, all, oldest first; with it the newest, newest first; with
+    `current` leaves out replaced ones, `since` those added before that moment (ISO 8601, without an
+    offset in the zone of the home), `definition` those that none of its runs made. Without `limit`, all, oldest first; with it the newest, newest first; with
     `before` only those of lower eids.
     """
 
     def form(element: Element | None) -> dict[str, Any] | None:
         return json_forms.element(daemon.agent, element) if element is not None else None
 
-    query = Wanted.of(xpath, current, since, definition)
+    query = Wanted.of(daemon, xpath, current, since, definition)
     page = await gathered(map(form, _matching(daemon, query, context, limit, before)), limit)
     await daemon.rounds.recorded()  # changes made during the search are recorded as well
     return page
@@ -73,7 +73,7 @@ async def count(
     those that also match one of these patterns, and with `secrets`, of those that contain no other secret
     than these.
     """
-    query = Wanted.of(xpath, current, since, definition, among, secrets)
+    query = Wanted.of(daemon, xpath, current, since, definition, among, secrets)
     time_slice, count = TimeSlice(), 0
     if query == ANY and context is None:
         return {"count": len(daemon.agent.memory)}
@@ -118,7 +118,7 @@ async def elements(
     """
     if look < 1:
         raise RequestError(f"expected look to be 1 or more, got {look}")
-    agent, query = daemon.agent, Wanted.of(xpath, current, since, definition, among, secrets)
+    agent, query = daemon.agent, Wanted.of(daemon, xpath, current, since, definition, among, secrets)
     page, tried, last, older = list[dict[str, Any]](), 0, 0, None
     time_slice = TimeSlice()
     for eid in _eids(daemon, query.bound, context, look if limit is None else limit, before):
@@ -162,7 +162,7 @@ def matching(
     Without `limit`, all, oldest first; with it the newest, newest first; with `before` only those of lower
     eids.
     """
-    query = Wanted.of(xpath, current, since, definition)
+    query = Wanted.of(daemon, xpath, current, since, definition)
     matches = _matching(daemon, query, context, limit, before)
     return list(islice((element for element in matches if element is not None), limit))
 
@@ -183,6 +183,7 @@ class Wanted(Struct, frozen=True):
     @classmethod
     def of(
         cls,
+        daemon: Daemon,
         xpath: str | None,
         current: bool,
         since: str | None,
@@ -194,7 +195,8 @@ class Wanted(Struct, frozen=True):
         bound = _bound(xpath) if xpath is not None else None
         others = None if among is None else tuple(map(_bound, among))
         permitted = None if secrets is None else frozenset(secrets)
-        return cls(bound, current, moment_from(since), definition, others, permitted)
+        start = moment_from(since, daemon.agent.clockwork.zone)
+        return cls(bound, current, start, definition, others, permitted)
 
     def fits(self, agent: AgentState, element: Element) -> bool:
         """True if an element meets the criteria."""

@@ -68,7 +68,8 @@ async def runs(
     """The runs: in a phase or a state of their kind, of a kind, of a definition.
 
     `definition` is the digest of a version or its prefix; `since` leaves out runs that began before that
-    moment (ISO 8601); `error` is the type of their error, `text` some words of it, in any case (M27).
+    moment (ISO 8601, without an offset in the zone of the home); `error` is the type of their error, `text`
+    some words of it, in any case (M27).
     With `older`, only active runs with an older version of their definition than its file has. With
     `waiting_for`, only those that wait for a `person`, an `act` (a signal, or a token to complete), an
     `element`, a `moment`, a `call`, or for `nothing`: they are working, or will begin.
@@ -80,7 +81,8 @@ async def runs(
     `ended`, the ended runs, the last to end first, of the newest 50,000; `before` has no meaning then.
     """
     state = "active" if older and state is None else state
-    agent, start = daemon.agent, moment_from(since)
+    agent = daemon.agent
+    start = moment_from(since, agent.clockwork.zone)
     query = _query(kind, notices, state=state, name=name)
 
     def form(eid: int) -> dict[str, Any] | None:

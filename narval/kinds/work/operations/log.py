@@ -8,7 +8,7 @@ from typing import Any
 from narval.agent.run import Run
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.json_forms import moment
-from narval.ask.paging import gathered
+from narval.ask.paging import gathered, moment_from
 from narval.ask.people import onlooker, who_acts
 from narval.ask.registry import operation
 from narval.ask.runs.history import lines
@@ -49,8 +49,11 @@ async def work_log(
     """The acts on items, in order: who did what, when, by which right and way, and with which result.
 
     With `item`, only those on that item, else on all that the asker may see; with `person`, only those of
-    that person; with `since`, only those from that moment on (ISO 8601).
+    that person; with `since`, only those from that moment on (ISO 8601, without an offset in the zone of the
+    home).
     """
+    zone = daemon.agent.clockwork.zone
+    start = moment_from(since, zone) or 0.0
     look = WorkView(daemon, onlooker(daemon, asker), who_acts(daemon, asker))
     if item is not None:
         items = [look.item(item)]
@@ -61,7 +64,8 @@ async def work_log(
         for run, definition, state in items
         for row in acts_of(daemon, run)
     )
-    visible = (row for row in rows if _concerns(row, person) and (since is None or row["at"] >= since))
+    late = (row for row in rows if since is None or (moment_from(row["at"], zone) or 0.0) >= start)
+    visible = (row for row in late if _concerns(row, person))
     return await gathered(visible, None)
 
 
