@@ -28,7 +28,7 @@ def find_run(daemon: Daemon, eid: int) -> Run:
     if element is not None:
         hint = f"`{command(daemon, f'why {eid}')}` tells what happened to it"
         raise RequestError(f"{eid} is an element ({element.name}), not a run; {hint}")
-    raise RequestError(f"there is no run {eid}; `{command(daemon, 'runs')}` lists those there are")
+    raise RequestError(nothing_at(daemon, eid, "run"))
 
 
 def command(daemon: Daemon, words: str) -> str:
@@ -140,9 +140,13 @@ def find_definition(daemon: Daemon, name: str, kind: str | None) -> Definition:
     return several[0]
 
 
-def no_element(daemon: Daemon, eid: int) -> str:
-    """The message for an eid that no element has, or ever had."""
-    return f"there is no element {eid}; `{command(daemon, 'memory')}` lists those there are"
+def nothing_at(daemon: Daemon, eid: int, sort: str = "element") -> str:
+    """The message for an eid that no element or run has any more, or ever had."""
+    if 0 < eid < daemon.agent.memory.next_eid:
+        gone = f"there is no element or run {eid} any more: it was forgotten, and nothing is kept of it"
+        return f"{gone}; `narval log` may tell of it"
+    listing = command(daemon, "runs" if sort == "run" else "memory")
+    return f"there is no {sort} {eid}; `{listing}` lists those there are"
 
 
 def no_definition(daemon: Daemon, name: str) -> RequestError:

@@ -361,6 +361,17 @@ class TestReplay:
         assert page.locator(".marks rect.mark-error").count() == 1
         assert len([url for url in stage.asked if url.startswith("/replay.json")]) == 1
 
+    def test_M34_a_part_that_is_altered_out_of_sight_comes_into_it(self, stage: Stage) -> None:
+        page = with_replay(stage)
+        page.locator(".told", has_text="15 · b failed").wait_for()
+        for _ in range(8):
+            page.get_by_role("button", name="Larger").click()
+        for name, part in (("First", "#p0"), ("Now", "#p1")):
+            page.get_by_role("button", name=name, exact=True).click()
+            page.locator(f"{part}:is(.s-active, .s-failed)").wait_for()
+            seen, box = (page.locator(one).bounding_box() for one in (".canvas svg", f"{part} rect"))
+            assert seen["y"] <= box["y"] <= seen["y"] + seen["height"] - box["height"], part
+
     def test_M34_it_plays_to_the_present(self, stage: Stage) -> None:
         page = with_replay(stage)
         page.get_by_role("button", name="Play").click()

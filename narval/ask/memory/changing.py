@@ -20,7 +20,7 @@ from narval.agent.withdrawing import Consequences, consequences, withdraw_and_te
 from narval.agent.withdrawing import confirm as confirm_in
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.documents import admitted, raise_if_over_limit, raise_if_refused
-from narval.ask.lookup import files_of, find_run, no_element
+from narval.ask.lookup import files_of, find_run, nothing_at
 from narval.ask.memory.element import descent_of
 from narval.ask.registry import Form, operation
 from narval.core.definitions.action.definition import Action
@@ -131,7 +131,7 @@ def outdatable(daemon: Daemon, eid: int) -> Element:
     memory = daemon.agent.memory
     element = memory.element(eid)
     if element is None:
-        raise RequestError(no_element(daemon, eid))
+        raise RequestError(nothing_at(daemon, eid))
     if memory.is_run(eid):
         raise RequestError(f"{eid} is a run, not an element of its own; `narval cancel {eid}` ends it")
     if memory.declared.get(eid, "").startswith(f"{LIBRARY}:"):
@@ -237,7 +237,7 @@ def _reason(text: str, what: str) -> str:
 def _not_doubtful(daemon: Daemon, memory: Memory, eid: int) -> str:
     element = memory.element(eid)
     if element is None:
-        return no_element(daemon, eid)
+        return nothing_at(daemon, eid)
     if eid in memory.withdrawn:
         return f"element {eid} was withdrawn: {memory.withdrawn[eid]}; add it again if it counts after all"
     return f"element {eid} ({element.name}) is not doubtful, so there is nothing to confirm"

@@ -20,7 +20,7 @@ from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
 from narval.ask import json_forms
 from narval.ask.json_forms import moment, run_of
-from narval.ask.lookup import command, no_element
+from narval.ask.lookup import command, nothing_at
 from narval.ask.registry import operation
 from narval.ask.runs.conditions import obstacle_of
 from narval.ask.titles import title_in
@@ -82,11 +82,7 @@ def _there(daemon: Daemon, eid: int) -> Element:
     element = memory.element(eid)
     if element is not None:
         return element
-    if 0 < eid < memory.next_eid:
-        raise RequestError(
-            f"element or run {eid} was forgotten: nothing is kept of it; `narval log` may tell of it"
-        )
-    raise RequestError(no_element(daemon, eid))
+    raise RequestError(nothing_at(daemon, eid))
 
 
 def _versions(memory: Memory, element: Element, nodes: list[Node]) -> Iterator[int]:

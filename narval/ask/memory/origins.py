@@ -14,7 +14,7 @@ from typing import Any
 from narval.agent.agent import AgentState
 from narval.ask import json_forms
 from narval.ask.json_forms import CURRENT
-from narval.ask.lookup import command, no_element
+from narval.ask.lookup import command, nothing_at
 from narval.ask.memory.element import Makers, descent_of, reached
 from narval.ask.registry import Form, operation
 from narval.ask.runs.drawing import dot
@@ -90,9 +90,7 @@ def _absent(daemon: Daemon, eid: int) -> str:
     memory = daemon.agent.memory
     if memory.is_run(eid):
         return f"{eid} is a run, not an element; `{command(daemon, f'why {eid}')}` tells what it waits for"
-    if 0 < eid < memory.next_eid:
-        return f"element {eid} was forgotten: nothing is kept of it"
-    return no_element(daemon, eid)
+    return nothing_at(daemon, eid)
 
 
 class _Agents:

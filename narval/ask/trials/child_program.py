@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import math
 import os
+import re
 import signal
 import sys
 from asyncio.subprocess import Process
@@ -30,6 +31,9 @@ _PIECE = 65_536
 
 _SAYS = "narval: "
 """The prefix of a command's error, which has one line or more."""
+
+_OF_OPTION = re.compile(r"^Invalid value for '--[a-z]+': ")
+"""What a command says first of a wrong option, which nobody typed here."""
 
 _BEGIN = """
 import ctypes, os, resource, signal, sys
@@ -182,4 +186,4 @@ def why_ended(complaint: str, status: int | None, seconds: float) -> str:
     lines = complaint.strip().splitlines()
     first = next((at for at, line in enumerate(lines) if line.startswith(_SAYS)), len(lines) - 1)
     said = "\n".join(lines[first:]).removeprefix(_SAYS)
-    return said.removeprefix("Error: ") or f"it ended with status {status} and said nothing"
+    return _OF_OPTION.sub("", said.removeprefix("Error: ")) or f"it ended with status {status} and said nothing"

@@ -48,8 +48,6 @@ PATIENCE = 60.0
 LONGEST_SINCE = 64
 """The most characters of the moment `since`."""
 
-_OF_OPTION = "Invalid value for '--since': "
-
 
 class PastJob(child_program.Followed):
     """A trial on the past of an agent: the request, the child that plays it, and its output so far."""
@@ -198,7 +196,7 @@ async def _begun(daemon: Daemon, asked: Form, text: str | None, person: str) -> 
             if first is None:
                 await child_program.end(child)
                 why = child_program.why_ended(await complaint, child.returncode, SECONDS)
-                raise RequestError(why.replace(f"{folder}/", "").removeprefix(_OF_OPTION))
+                raise RequestError(why.replace(f"{folder}/", ""))
             job.form |= first
             keep = partial(files_of(daemon).keep, job.key, None)
             await asyncio.to_thread(keep, {**job.form, **_ABANDONED}, daemon.rounds.clock.now())

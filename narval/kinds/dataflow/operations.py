@@ -162,7 +162,8 @@ def _refuse(store: AgentStore, name: str, key: list[str] | None) -> None:
     names = [each for each, _ in _names(store)]
     if name not in names:
         hint = f"; there are {', '.join(names)}" if names else "; none remembers anything yet"
-        raise RequestError(f"no dataflow remembers {name!r:.80}{closest(name[:80], names) or hint}")
+        what = f"there is no name {name!r:.80} of what dataflows remember"
+        raise RequestError(f"{what}{closest(name[:80], names) or hint}")
     keys = [json.loads(row.key) for row in _rows(store, name, None, 1)]
     example = " ".join(keys[0]) if keys else ""
     raise RequestError(

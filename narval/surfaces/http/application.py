@@ -22,6 +22,7 @@ from narval.ask.text import json_bytes
 from narval.core.errors import DaemonGoneError, NarvalError, RequestError, TaskRefusedError, WorkRefusedError
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.bulk import BulkActs
+from narval.surfaces.http.guard import CALLS, HOOKS
 from narval.surfaces.http.page import (
     FIELDS,
     VISITOR,
@@ -199,10 +200,16 @@ def _data(route: PageRoute, site: Site) -> Endpoint:
         if isinstance(page, Redirect):
             return RedirectResponse(page.url, 303)
         content = json_bytes(page.answer) + b"\n"
-        headers = {"Link": ", ".join(f'<{url}>; rel="{name}"' for name, url in page.links.items())}
+        headers = {"Link": ", ".join(f'<{_json_of(url)}>; rel="{name}"' for name, url in page.links.items())}
         return Response(content, page.status, headers if page.links else None, media_type="application/json")
 
     return endpoint
+
+
+def _json_of(url: str) -> str:
+    """The address of the `.json` of a page."""
+    path, sign, query = url.partition("?")
+    return f"{path}.json{sign}{query}"
 
 
 def _live(route: PageRoute, site: Site) -> Endpoint:
@@ -296,10 +303,11 @@ async def _error_page(
             raise gone
 
         visit = Visit(visit.visitor, ask, ask, visit.path, visit.query, layouts=visit.layouts)
-    if request.url.path.endswith(".json"):
+    if request.url.path.endswith(".json") or request.url.path.startswith((HOOKS, CALLS)):
         return Response(json_bytes({"error": sentence}) + b"\n", status, media_type="application/json")
     values = {"sentence": sentence, "status": status, "is_act": request.method == "POST"}
-    values["above"] = _page_above(request) if status == 405 else ""
+    is_refused = status == 405 or (request.method == "POST" and status in (400, 404, 409))
+    values["above"] = _page_above(request) if is_refused else ""
     page = Shown("error.html", values, status=status)
     return await _answer(request, site, visit, None, page)
 

@@ -201,6 +201,9 @@ def _element(name: str, content: Any) -> bytes:
 
 _STATUSES: Mapping[type[Exception], int] = {BodyError: 400, NotOfferedError: 403, ElementError: 422}
 
+_NO_XML = ("malformed", "doctype")
+"""The kinds of ElementError of a body that does not match its type."""
+
 WITH_KEY = "with an Idempotency-Key send it again, and it is done once; without one look before you do"
 """The advice to a sender whose request was not answered."""
 
@@ -225,7 +228,9 @@ def refusal_of(
         sentence = f"No daemon is running; start it (narval run){then}."
         return RefusedError(STATUS_OF_GONE[DaemonGoneError], sentence, retry_after="10")
     status = next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), other)
-    return RefusedError(status, f"{error}.")
+    if isinstance(error, ElementError) and error.kind in _NO_XML:
+        status = 400
+    return RefusedError(status, str(error) if str(error).endswith((".", "?")) else f"{error}.")
 
 
 def refused(refusal: RefusedError, headers: Mapping[str, str] = {}) -> Response:

@@ -151,6 +151,9 @@ def test_a_run_that_takes_long_is_asked_for_by_its_caller_alone(
     assert (answer.status_code, answer.json()["active"]) == (202, True)
     place = answer.headers["location"]
     assert place == f"/call/runs/{answer.json()['eid']}"
+    for none, status in (("/call/w.wait", 405), ("/call/runs/x", 404), ("/hook/build", 405), ("/call/", 404)):
+        wrong = called.client.get(none)
+        assert (wrong.status_code, bool(wrong.json()["error"])) == (status, True), none
     other = called.client.get(place, headers={"authorization": f"Bearer {TOKENS['other']}"})
     assert (other.status_code, "there is no run" in other.json()["error"]) == (404, True)
     called.home.ask("cancel", str(answer.json()["eid"]))
@@ -172,7 +175,7 @@ def test_a_run_that_takes_long_is_asked_for_by_its_caller_alone(
         ("w.invoice", b"[1]", {}, 400, "expected an object of elements by their names"),
         ("w.invoice", b'{"a b": 1}', {}, 400, "expected the names of elements as keys"),
         ("w.invoice", b'{"quit": {}}', {}, 422, "which narval obeys"),
-        ("w.invoice", b"<a>", {"content-type": "application/xml"}, 422, ""),
+        ("w.invoice", b"<a>", {"content-type": "application/xml"}, 400, "not well-formed XML"),
         ("w.invoice", b"{}", {"idempotency-key": "k" * 201}, 400, "expected a key of at most"),
     ],
 )

@@ -102,9 +102,13 @@ class TestRuns:
         pages.shows(f"/runs/{other}/history", f"reason={quoted} by=ann way=web")
         again = pages.post(f"/runs/{caller}/cancel")
         assert refused(pages, "cancel", caller) in text_of(again.text)
+        assert f'<a href="{BASE}/runs/{caller}/cancel">Back to the page of the form</a>' in again.text
 
     def test_M38_a_signal_is_told_and_what_took_it(self, pages: PagesOfHome) -> None:
         run = pages.start("guard.door")
+        wrong = pages.post(f"/runs/{run}/signal", name="open", arguments="wide=yes", xml="<a>")
+        assert (wrong.status_code, ">wide=yes</textarea>" in wrong.text) == (400, True)
+        assert "not well-formed XML" in wrong.text
         leads = pages.does(f"/runs/{run}/signal", name="open", arguments="wide=yes", xml="")
         pages.shows(leads, "It took <b>open</b>", "taken_by: start")
         pages.ask("wait", run=run, timeout=60)

@@ -140,6 +140,8 @@ class TestSimulation:
         assert (wrong.status_code, "scenario.xml:1:" in wrong.text) == (400, True)
         assert "narval-trial-" not in wrong.text
         assert "there is no scenario" in pages.post("/simulate", name="../../etc/x").text
+        wrong = pages.post("/simulate", definition="show.stages", start="soon")
+        assert ">expected a date, such as 2026-11-21" in wrong.text, "it names no option of a command"
 
     def test_M57_a_result_is_for_who_asked_and_for_operators_alone(self, pages: PagesOfHome) -> None:
         result = simulated(pages, definition="show.stages", duration="1h")

@@ -71,7 +71,7 @@ async def signal_run(visit: Visit) -> Redirect | Shown:
             elements=[text_bytes(values["xml"])] if values["xml"].strip() else None,
             arguments=pairs(values["arguments"]),
         )
-    except RequestError as error:
+    except (RequestError, ElementError) as error:
         return await _signal(visit, values, str(error))
     summary = {name: str(value)[:TOLD] for name, value in answer.items() if name != "run"}
     return Redirect(visit.url(f"/runs/{visit.path['run']}/signal", **summary))

@@ -451,6 +451,12 @@ const begin = (graph) => {
   }
   tools(view, graph, parts);
   pointers(view, svg);
+  document.addEventListener("narval:draw", ({ detail }) => {
+    // A replay stays where something happens: at what it alters last, best at what is at work or failed.
+    const altered = detail.map(([id]) => document.getElementById(id)).filter((part) => part?.matches(PART) && svg.contains(part));
+    const part = OPENS_ON.map((tone) => altered.findLast((one) => one.matches(tone))).find(Boolean) ?? altered.at(-1);
+    if (part) view.reveal(part);
+  });
   keys(view, graph, svg);
   svg.addEventListener("click", (event) => {
     const part = partOf(event.target);
