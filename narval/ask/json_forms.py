@@ -289,9 +289,10 @@ def use(scope: MarkScope, run: int) -> Form:
 
 
 def later(agent: AgentState, at: float, key: tuple[int, str], job: Job | None) -> dict[str, Any]:
-    """A timer: its moment, and what happens then, for people; for a run that wakes, also its subject."""
+    """A timer: its moment, and what happens then, for people; with the run that wakes, and its subject."""
+    form = {"at": moment(at), "what": _job(agent, key[0], job)}
     words = about(agent, agent.runs[key[0]]) if job is None else ""
-    return {"at": moment(at), "what": _job(agent, key[0], job)} | ({"about": words} if words else {})
+    return form | ({"run": key[0]} if job is None else {}) | ({"about": words} if words else {})
 
 
 def _job(agent: AgentState, run: int, job: Job | None) -> str:

@@ -17,6 +17,7 @@ from narval.core.definitions.library import RunDefinition
 from narval.core.elements.element import Element, parse, text_within
 from narval.core.elements.own_elements import FAILURE, read_error
 from narval.core.elements.titles import NAMING, title_of
+from narval.core.memory.lineage import current
 from narval.core.source.secrets import hide_secrets, without_secrets
 
 BRIEF = 2_000
@@ -35,6 +36,11 @@ def title(agent: AgentState, eid: int) -> str:
     """The name of an element and its subject, for people; "" for a missing one, and for a run."""
     element = agent.memory.element(eid) if not agent.memory.is_run(eid) else None
     return " · ".join(filter(None, (element.name, title_in(element)))) if element is not None else ""
+
+
+def title_now(agent: AgentState, eid: int) -> str:
+    """The title of the newest version of an element."""
+    return title(agent, current(agent.memory, eid) or eid)
 
 
 def _text_of(element: Element) -> str:

@@ -168,7 +168,7 @@ def test_M23_the_moment_is_that_at_which_it_is_forgotten(agent: Agent, clock: Si
     clock.advance(1)
     agent.until_idle()
     for gone in (mail, verdict, run):
-        with pytest.raises(RequestError, match=f"there is no element or run {gone} any more: it was forgotten"):
+        with pytest.raises(RequestError, match=f"no element or run {gone} any more: it was forgotten"):
             agent.ask("element", eid=gone)
 
 

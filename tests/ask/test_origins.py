@@ -123,7 +123,7 @@ def test_F13_what_was_forgotten_is_told_as_such(agent: Agent) -> None:
         (str(answer), "current"),
         (str(verdict), "forgotten"),
     ]
-    with pytest.raises(RequestError, match=f"there is no element or run {verdict} any more: it was forgotten"):
+    with pytest.raises(RequestError, match=f"no element or run {verdict} any more: it was forgotten"):
         agent.ask("uses", eid=verdict)
 
 

@@ -44,9 +44,9 @@ async def memory(
 ) -> list[dict[str, Any]]:
     """The elements that match a pattern (N9), in all of memory or in the context of a run.
 
-    `current` leaves out replaced ones, `since` those added before that moment (ISO 8601, without an
-    offset in the zone of the home), `definition` those that none of its runs made. Without `limit`, all, oldest first; with it the newest, newest first; with
-    `before` only those of lower eids.
+    `current` leaves out replaced ones, `since` those added before that moment (ISO 8601, without an offset in
+    the zone of the home), `definition` those that none of its runs made. Without `limit`, all, oldest first;
+    with it the newest, newest first; with `before` only those of lower eids.
     """
 
     def form(element: Element | None) -> dict[str, Any] | None:

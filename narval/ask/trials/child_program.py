@@ -186,4 +186,6 @@ def why_ended(complaint: str, status: int | None, seconds: float) -> str:
     lines = complaint.strip().splitlines()
     first = next((at for at, line in enumerate(lines) if line.startswith(_SAYS)), len(lines) - 1)
     said = "\n".join(lines[first:]).removeprefix(_SAYS)
-    return _OF_OPTION.sub("", said.removeprefix("Error: ")) or f"it ended with status {status} and said nothing"
+    return (
+        _OF_OPTION.sub("", said.removeprefix("Error: ")) or f"it ended with status {status} and said nothing"
+    )

@@ -362,6 +362,20 @@ def test_D3_a_definition_says_what_it_does(pages: PagesOfHome) -> None:
     pages.shows("/definitions/talk.say", "What it does", "seen outside the home", kind="action")
 
 
+def test_what_a_long_definition_does_is_folded(pages: PagesOfHome) -> None:
+    file = pages.home.path / "recipes" / "long.xml"
+    steps = "".join(f"<step id='s{n}' type='action' target='talk.say'/>" for n in range(60))
+    ways = "".join(
+        f"<transition id='t{n}'><in idref='s{n}'/><out idref='s{n + 1}'/></transition>" for n in range(59)
+    )
+    file.write_text(f"<recipe group='show' name='long' start_step='s0' end_step='s59'>{steps}{ways}</recipe>")
+    pages.ask("reload")
+    text = pages.shows("/definitions/show.long", "<summary>40 more calls, none of them not allowed</summary>")
+    assert re.search(r"<summary>2\d more sentences</summary>", text)
+    file.unlink()
+    pages.ask("reload")
+
+
 def test_M43_versions_and_their_difference(pages: PagesOfHome) -> None:
     file = pages.home.path / "recipes" / "order.xml"
     text = file.read_text()

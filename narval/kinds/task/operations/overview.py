@@ -8,6 +8,7 @@ from typing import Any
 from narval.ask.json_forms import moment
 from narval.ask.paging import check_limit, gathered
 from narval.ask.registry import Form, operation
+from narval.ask.titles import title_now
 from narval.core.errors import RequestError
 from narval.core.memory.lineage import current
 from narval.daemon.daemon import Daemon
@@ -117,6 +118,7 @@ def _case(daemon: Daemon, run: Any, state: str | None) -> Form | None:
         "state": case.status,
         "object": identity,
         "now": current(daemon.agent.memory, member.now) or member.now,
+        "title": title_now(daemon.agent, member.now),
         "where": where(member),
         "type": member.type or None,
         "since": moment(member.since) if member.since else None,

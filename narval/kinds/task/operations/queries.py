@@ -14,6 +14,7 @@ from narval.ask.json_forms import moment
 from narval.ask.lookup import command
 from narval.ask.paging import check_limit, gathered
 from narval.ask.registry import Form, operation
+from narval.ask.titles import title_now
 from narval.core.errors import TaskRefusedError
 from narval.core.kinds import ASKING
 from narval.core.memory.lineage import current
@@ -116,6 +117,7 @@ def _task(daemon: Daemon, run: Run) -> Form | None:
         "state": state.exposed or None,
         "since": moment(state.since) if state.since else None,
         "object": state.object or None,
+        "title": title_now(daemon.agent, state.object),
         "case": state.case or None,
         "user": state.user or None,
         "role": state.role or None,
@@ -152,6 +154,7 @@ def _queued(daemon: Daemon, state: TaskServerState, eid: int) -> Form:
     return {
         "object": eid,
         "now": current(daemon.agent.memory, eid),
+        "title": title_now(daemon.agent, eid),
         "case": entry.case or None,
         "since": moment(entry.at),
         "part_of": entry.parent or None,
@@ -285,6 +288,7 @@ def _place(daemon: Daemon, run: Run, state: CaseState, identity: int) -> Form:
     return {
         "object": identity,
         "now": current(daemon.agent.memory, member.now) or member.now,  # its code may have replaced it
+        "title": title_now(daemon.agent, member.now),
         "case": run.eid,
         "state": member.state,
         "where": where(member),
