@@ -42,7 +42,8 @@ DATES = 20
 JOBS = 100
 """The most upcoming timers that are searched for a run that starts again."""
 
-_EVERY = frozenset(Definition.__struct_fields__)
+_NO_SETTINGS = frozenset({*Definition.__struct_fields__, "column", "inputs_by_digest"})
+"""The fields of definitions that are no settings: those of every kind, and what only its engine needs."""
 
 
 @operation("read")
@@ -58,7 +59,7 @@ async def definition(daemon: Daemon, name: str, kind: str | None = None) -> dict
     of = (the_definition.kind, the_definition.full_name)
     runs = await endings(agent, of)
     prototype = getattr(the_definition, "prototype", None)
-    fields = set(the_definition.__struct_fields__) - _EVERY
+    fields = set(the_definition.__struct_fields__) - _NO_SETTINGS
     settings = {field: getattr(the_definition, field) for field in sorted(fields)}
     return {
         **row_of(daemon, the_definition, runs),

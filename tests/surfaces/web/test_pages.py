@@ -362,6 +362,12 @@ def test_D3_a_definition_says_what_it_does(pages: PagesOfHome) -> None:
     pages.shows("/definitions/talk.say", "What it does", "seen outside the home", kind="action")
 
 
+def test_only_what_a_definition_sets_is_known_of_it(pages: PagesOfHome) -> None:
+    shown = pages.shows("/definitions/talk.say", "<dt>function</dt>", kind="action")
+    assert not {"<dt>undo</dt>", "<dt>column</dt>"} & set(re.findall(r"<dt>[^<]*</dt>", shown))
+    assert "inputs_by_digest" not in data(pages.get("/definitions/show.judge.json", kind="work"))["settings"]
+
+
 def test_what_a_long_definition_does_is_folded(pages: PagesOfHome) -> None:
     file = pages.home.path / "recipes" / "long.xml"
     steps = "".join(f"<step id='s{n}' type='action' target='talk.say'/>" for n in range(60))
