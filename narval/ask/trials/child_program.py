@@ -33,7 +33,7 @@ _SAYS = "narval: "
 """The prefix of a command's error, which has one line or more."""
 
 _OF_OPTION = re.compile(r"^Invalid value for '--[a-z]+': ")
-"""What a command says first of a wrong option, which nobody typed here."""
+"""The words of a command before its reason, which name an option that nobody typed here."""
 
 _BEGIN = """
 import ctypes, os, resource, signal, sys
