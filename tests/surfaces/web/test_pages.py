@@ -362,6 +362,22 @@ def test_D3_a_definition_says_what_it_does(pages: PagesOfHome) -> None:
     pages.shows("/definitions/talk.say", "What it does", "seen outside the home", kind="action")
 
 
+def test_a_run_leads_to_the_question_that_the_run_it_called_asks(pages: PagesOfHome) -> None:
+    file = pages.home.path / "recipes" / "nest.xml"
+    step = "<step id='s' type='recipe' target='show.asks'/>"
+    file.write_text(f"<recipe group='show' name='nest' start_step='s' end_step='s'>{step}</recipe>")
+    pages.ask("reload")
+    run = pages.start("show.nest")
+    (item,) = (row["item"] for row in pages.ask("worklist") if row["work"] == "show.late")
+    pages.shows(
+        f"/runs/{run}",
+        f'asks a person with the role operator: <a href="{BASE}/work/{item}">Is it too late?</a>',
+    )
+    pages.ask("cancel", run=run)
+    file.unlink()
+    pages.ask("reload")
+
+
 def test_only_what_a_definition_sets_is_known_of_it(pages: PagesOfHome) -> None:
     shown = pages.shows("/definitions/talk.say", "<dt>function</dt>", kind="action")
     assert not {"<dt>undo</dt>", "<dt>column</dt>"} & set(re.findall(r"<dt>[^<]*</dt>", shown))
