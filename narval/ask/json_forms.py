@@ -24,7 +24,7 @@ from narval.core.elements.changes import MarkScope
 from narval.core.elements.element import Element, Origin
 from narval.core.elements.names import is_sending
 from narval.core.engines.commands import Call
-from narval.core.engines.engine import resumed_from
+from narval.core.engines.engine import Retryable, resumed_from
 from narval.core.engines.events import Caller
 from narval.core.errors import Fault
 from narval.core.memory.labels import WHETHER, endorsement
@@ -156,6 +156,7 @@ def run_in_full(
         "context": list(context),
         "titles": titles(agent, context),
         "calls": _calls(agent, the_run, context, under_way),
+        "retryable": not the_run.active and isinstance(the_run.engine, Retryable),
         "retry_of": {"run": again[0], "step": again[1]} if again is not None else None,
     }
 

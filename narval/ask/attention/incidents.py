@@ -32,7 +32,9 @@ from narval.ask.titles import place_of, title
 from narval.ask.turn_index import TurnIndex, up_to_date
 from narval.core.elements.element import Origin
 from narval.core.elements.own_elements import ACKNOWLEDGED, make_acknowledged, read_acknowledged
+from narval.core.engines.engine import Retryable
 from narval.core.engines.events import INTERRUPTED
+from narval.core.engines.registry import engine_of_run
 from narval.core.errors import NarvalError, RequestError
 from narval.daemon.daemon import Daemon
 from narval.daemon.news import Changes
@@ -136,6 +138,7 @@ def _form(agent: AgentState, id: str, row: IncidentRow, most: int) -> Form:
         "part": newest.part or None,
         "type": newest.type,
         "message": newest.message,
+        "retryable": newest.what == RUN and isinstance(engine_of_run(newest.kind), Retryable),
         "place": (place_of(agent, element) if (element := memory.element(eids[-1])) is not None else "")
         or None,
         "state": "open" if is_open else "acknowledged" if acknowledged is not None else "settled",

@@ -148,6 +148,16 @@ class TestRuns:
         pages.shows(f"/runs/{run}/tokens", "backtracked", "blue")
         assert pages.post(f"/runs/{run}/tokens/{token}/eat").status_code == 404
 
+    def test_what_cannot_be_retried_is_not_offered_a_retry(self, pages: PagesOfHome) -> None:
+        run, fails = pages.over("disk.copy"), pages.over("demo.fail")
+        retry = f'<a class="button" href="{BASE}/runs/{{}}/retry">'
+        assert retry.format(run) not in pages.shows(f"/runs/{run}")
+        pages.shows(f"/runs/{fails}", retry.format(fails))
+        rows = {row["definition"]: row["incident"] for row in pages.ask("incidents")}
+        text = pages.shows(f"/errors/{rows['disk.copy']}", f'href="{BASE}/start/disk.copy">Start it again')
+        assert "/runs/all/retry" not in text
+        pages.shows(f"/errors/{rows['demo.fail']}", "/runs/all/retry")
+
     def test_M37_a_retry_is_shown_before_it_is_done(self, pages: PagesOfHome) -> None:
         run = pages.over("demo.fail")
         pages.shows(f"/runs/{run}/retry", "Retry from break", "The same version", "Done again")
