@@ -48,7 +48,7 @@ def test_M58_what_an_agent_holds_that_is_not_in_memory_is_told_in_its_row_and_in
 ) -> None:
     text = pages.shows("//")
     (row,) = re.findall(r'<tr><td><a href="/a/shop/">.*?</tr>', text)
-    assert '<td data-label="under way">0</td>' in row
+    assert '<td class="number" data-label="under way">0</td>' in row
     assert '<td class="number" data-label="elements">0</td>' in row
     if shutil.which("dot"):
         assert re.search(r">narval</text><text[^>]*>[\d,]+ elements?, \d+ runs?<", text)
