@@ -219,7 +219,7 @@ class FlowCalls:
                 over = await drive_session(network, tools, gathered, inputs, limits.ttl, moved)
                 documents = [document for _, document in gathered.documents()]
                 if over.state == "done":
-                    change = await results.ended_well(network.frames.void)
+                    change = await results.ended_well()
                     record.when_recorded(results.end, also=partial(self._settle, session, change))
                     is_well = True
             except FlowError as error:

@@ -177,7 +177,7 @@ async def _drive(
     try:
         over = await drive_session(network, tools, show, inputs, ttl)
         if over.state == "done":
-            await store.write(await results.ended_well(network.frames.void))
+            await store.write(await results.ended_well())
         else:
             await forget_session(store, results.session)
         return over

@@ -111,9 +111,10 @@ class SeenItem(NamedTuple):
 
 
 class _Sight(NamedTuple):
-    """An item as seen by a frame of a session."""
+    """An item as seen by a try of a frame of a session; the try is 0 if it was before a crash."""
 
     frame: str
+    epoch: int
     item: SeenItem
 
 
@@ -208,9 +209,11 @@ class SessionResults:
         """The results not recorded yet."""
         self._sights: dict[tuple[str, str], _Sight] = {}
         self._is_resumed = False
+        self._is_void: Callable[[str, int], bool]
 
-    async def begin(self) -> None:
-        """Load what the session did before a crash."""
+    async def begin(self, is_void: Callable[[str, int], bool]) -> None:
+        """Load what the session did before a crash; `is_void` tells which tries of frames do not count."""
+        self._is_void = is_void
         self._claims.begin(self.session)
         self._is_resumed = bool(await self._results.all(DONE + self.session, 1))
         if self._is_resumed:
@@ -220,7 +223,7 @@ class SessionResults:
             for row in await self._results.all(SIGHTS + self.session):
                 name, key = msgspec.json.decode(row.key, type=tuple[str, str])
                 frame, first, data = msgspec.json.decode(row.data, type=tuple[str, float, msgspec.Raw])
-                self._sights[name, key] = _Sight(frame, SeenItem(key, first, row.at, bytes(data)))
+                self._sights[name, key] = _Sight(frame, 0, SeenItem(key, first, row.at, bytes(data)))
                 self._claims.claim(self.session, name, key)
 
     def end(self) -> None:
@@ -278,30 +281,31 @@ class SessionResults:
 
     async def remembered(self, name: str, keys: Iterable[str]) -> dict[str, SeenItem]:
         """The items under a name that were seen before, by key."""
-        unseen = {key for key in keys if (name, key) not in self._sights}
+        unseen = {key for key in keys if self.seen(name, key) is None}
         rows = await self._results.of(REMEMBERED + name, unseen) if unseen else []
         if rows:
             self._labels |= {row.key for row in await self._results.all(LABELS_OF + name)}
         return {row.key: item_of(row) for row in rows}
 
     def seen(self, name: str, key: str) -> SeenItem | None:
-        """An item as seen by the session, or None."""
+        """An item as seen by the session, or None; what a void try saw does not count."""
         sight = self._sights.get((name, key))
-        return None if sight is None else sight.item
+        return None if sight is None or self._is_void(sight.frame, sight.epoch) else sight.item
 
-    def see(self, frame: str, name: str, item: SeenItem) -> None:
-        """Record an item, in its present form, as seen by a frame of the session."""
+    def see(self, frame: str, epoch: int, name: str, item: SeenItem) -> None:
+        """Record an item, in its present form, as seen by a try of a frame of the session."""
         before = self._sights.get((name, item.key))
-        first = item.first if before is None else before.item.first
-        self._sights[name, item.key] = _Sight(
-            frame if before is None else before.frame, item._replace(first=first)
-        )
+        if before is not None:
+            item = item._replace(first=before.item.first)
+            if before.epoch and not self._is_void(before.frame, before.epoch):
+                frame, epoch = before.frame, before.epoch
+        self._sights[name, item.key] = _Sight(frame, epoch, item)
 
     async def record_sights(self, work: Mapping[str, bytes], name: str, keys: Collection[str]) -> None:
         """Record the results of tuples, and that the session has seen the items with these keys."""
         rows = []
         for key in dict.fromkeys(keys):
-            frame, item = self._sights[name, key]
+            frame, _, item = self._sights[name, key]
             data = msgspec.json.encode((frame, item.first, msgspec.Raw(item.data)))
             place = msgspec.json.encode((name, key)).decode()
             rows.append(ResultRow(SIGHTS + self.session, place, item.last, data))
@@ -332,12 +336,11 @@ class SessionResults:
 
     # --- the end --------------------------------------------------------------------------------------
 
-    async def ended_well(self, void: Iterable[str]) -> ResultChange:
-        """The change for a successful end of the session. Everything it saw is remembered, except what its
-        void frames saw. What earlier sessions told before they failed is dropped.
+    async def ended_well(self) -> ResultChange:
+        """The change for a successful end of the session. Everything it saw is remembered, except what only
+        void tries saw. What earlier sessions told before they failed is dropped.
         """
-        gone = frozenset(void)
-        sights = [(name, sight) for (name, _), sight in self._sights.items() if sight.frame not in gone]
+        sights = [(name, sight) for (name, key), sight in self._sights.items() if self.seen(name, key)]
         rows = [row_of(name, sight.item) for name, sight in sights]
         names = {name for name, _ in sights}
         rows += [ResultRow(LABELS_OF + name, label, 0.0, b"") for name in names for label in self._labels]

@@ -97,7 +97,7 @@ async def drive_session(
     """Drive a session to its end. Only the change for a successful end makes it remember what it saw. `moved`
     is called when it may have made progress.
     """
-    await tools.results.begin()
+    await tools.results.begin(network.frames.is_void)
     return await FlowDriver(network, partial(performer, tools), show, ttl, moved).drive(inputs)
 
 

@@ -110,7 +110,7 @@ def session_of(
             network = Network(FlowPlan(definition), settings, session)
             over = await drive_session(network, tools, taken, given, ttl)
             if over.state == "done" and is_recorded:
-                await kept.write(await results.ended_well(network.frames.void))
+                await kept.write(await results.ended_well())
             return over
         finally:
             results.end()

@@ -42,6 +42,10 @@ Homes = tuple[tuple[str, int], ...]
 THREE: Homes = (("a", 7), ("b", 9), ("c", 12))
 
 
+def none_is_void(frame: str, epoch: int) -> bool:
+    return False
+
+
 class Post:
     """Takes messages, but fails at those whose number is in `fails`, from 1, and stops with `held`."""
 
@@ -189,6 +193,40 @@ def test_what_a_void_dataflow_saw_counts_as_not_seen(tmp_path: Path) -> None:
     assert len(remembered(store)) == 3
 
 
+TRIES = """
+from narval import ActionError, operator
+
+tries = []
+
+
+@operator(outputs="TupleStream out")
+def homes():
+    tries.append(0)
+    yield {"id": "a", "price": len(tries)}
+    yield {"id": "bc"[len(tries) - 1], "price": 1}
+
+
+@operator(inputs="TupleStream in", outputs="TupleStream out")
+def once(**given):
+    if len(tries) == 1:
+        raise ActionError("down", "down")
+    yield given["in"]
+"""
+
+
+@pytest.mark.parametrize("call", ["", "PLAN Main { OUTPUT: TupleStream told; BODY { Sub(: told) } }"])
+def test_what_only_a_void_try_saw_counts_as_not_seen(tmp_path: Path, call: str) -> None:
+    plan = """PLAN Sub { OUTPUT: TupleStream told; BODY {
+      homes(: found) remember("homes", "id", found : new, changed)
+      merge((new, changed) : news) once(news : told)
+    } }"""
+    store = LocalResults()
+    over, taken = drive(tmp_path, call + plan, TRIES, store=store, settings=FlowSettings(restarts=1))
+    assert over.state == "done"
+    assert taken.rows["told"] == [{"id": "a", "price": 2}, {"id": "c", "price": 1}], "a is new, not changed"
+    assert sorted(remembered(store)) == ['["a"]', '["c"]']
+
+
 def test_sessions_at_once_tell_the_same_thing_once(tmp_path: Path) -> None:
     store, claims, posts = LocalResults(), Claims(), [Post(), Post(3)]
 
@@ -301,15 +339,15 @@ def test_results_that_are_had_again_have_their_labels() -> None:
 async def _results_are_had_again() -> None:
     store, labels = LocalResults(), set[str]()
     first = SessionResults(store, "s", labels=labels)
-    await first.begin()
+    await first.begin(none_is_void)
     labels.add("web")
     await first.record("k")
     again = set[str]()
     resumed = SessionResults(store, "s", labels=again)
-    await resumed.begin()
+    await resumed.begin(none_is_void)
     assert again == {"web"}, "the session goes on after a crash, and does not fetch anew"
-    resumed.see("frame", "homes", SeenItem("a", 0.0, 0.0, b"{}"))
-    await store.write(await resumed.ended_well([]))
+    resumed.see("frame", 1, "homes", SeenItem("a", 0.0, 0.0, b"{}"))
+    await store.write(await resumed.ended_well())
     others = set[str]()
     other = SessionResults(store, "t", labels=others)
     assert not await other.remembered("homes", ["b"])

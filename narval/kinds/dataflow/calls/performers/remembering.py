@@ -27,7 +27,7 @@ class Remember:
     """
 
     def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
-        self._results, self._frame = tools.results, request.frame
+        self._results, self._frame, self._epoch = tools.results, request.frame, request.epoch
         self._record = WorkRecord(tools.results, request)
         self._name = str(request.arguments["name"])
         key = request.call.parsed.get("key") or str(request.arguments["key"]).replace(" AND ", ",").split(",")
@@ -55,6 +55,7 @@ class Remember:
             if work in results:
                 verdict, text = results[work][0].batch.rows[0]
                 before: dict[str, Any] = msgspec.json.decode(str(text))
+                self._see(key, fields, time())
             elif not self._results.claim(self._name, key):
                 continue
             else:
@@ -88,13 +89,16 @@ class Remember:
     ) -> tuple[str, dict[str, Any]]:
         """Judge a tuple, and record its sight; return the verdict, and the tuple as last seen."""
         now, before = time(), self._results.seen(self._name, key) or earlier
-        first = now if before is None else before.first
-        self._results.see(self._frame, self._name, SeenItem(key, first, now, msgspec.json.encode(fields)))
+        self._see(key, fields, now if before is None else before.first)
         if before is None or (self._window is not None and before.last + self._window < now):
             return NEW, {}
         last: dict[str, Any] = msgspec.json.decode(before.data)
         was = {name: value for name, value in last.items() if value is not None}
         return (SAME if was == _plain(fields) else CHANGED), was
+
+    def _see(self, key: str, fields: dict[str, Any], first: float) -> None:
+        item = SeenItem(key, first, time(), msgspec.json.encode(fields))
+        self._results.see(self._frame, self._epoch, self._name, item)
 
 
 def _plain(fields: dict[str, Any]) -> dict[str, Any]:

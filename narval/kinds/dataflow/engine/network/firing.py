@@ -39,6 +39,9 @@ BACK = "BACK"
 class Host(Life, Protocol):
     """The try of a frame that a gate belongs to."""
 
+    place: tuple[str, int]
+    """The frame, and the number of this try of it."""
+
     @property
     def spill(self) -> Spill:
         """Storage for waiting rows."""

@@ -23,6 +23,9 @@ from narval.kinds.dataflow.engine.network.tries import Epoch, FrameOutput, Log
 from narval.kinds.dataflow.engine.network.wiring import FlowPlan, GraphWiring, restarts_after
 from narval.kinds.dataflow.language.definition import STREAMED, OperatorCall
 
+Try = tuple[str, int]
+"""A frame, and the number of one of its tries."""
+
 FrameState = Literal["at work", "void", "done", "given up", "handed over"]
 
 
@@ -36,8 +39,17 @@ class Frames:
         self.tally = Tally()
         self.live: dict[str, Frame] = {}
         self.asked: dict[int, Gate] = {}
-        self.void: set[str] = set()
-        """The frames that are void and have not restarted; nothing of them counts."""
+        self.void: set[Try] = set()
+        """The tries that are void, but for those that were over when the try above them became void."""
+        self.above: dict[Try, Try] = {}
+        """The try in which the call of each other try stands."""
+
+    def is_void(self, frame: str, epoch: int) -> bool:
+        """Test whether nothing counts of a try of a frame, as it is void or one above it."""
+        one: Try | None = (frame, epoch)
+        while one is not None and one not in self.void:
+            one = self.above.get(one)
+        return one is not None
 
     def passages(self) -> list[Passage]:
         """The tuples that passed through each operator so far, and what it waits for."""
@@ -91,8 +103,9 @@ class Frame:
 
     def _try(self) -> Epoch:
         machine = self._frames.machine
-        self._frames.void.discard(self.id)
         epoch = Epoch(self, machine, self.wiring, machine.number())
+        if self.parent is not None:
+            self._frames.above[self.id, epoch.number] = self.parent.host.place
         for name, output in self.outputs.items():
             epoch.channels[name].consumers.append(output)
         return epoch
@@ -229,7 +242,7 @@ class Frame:
             if one.state == "at work":
                 stack += one.give_up_try()
                 if not counts:
-                    self._frames.void.add(one.id)
+                    self._frames.void.add((one.id, one.epoch.number))
             if one is not self:
                 self._frames.live.pop(one.id, None)  # a frame waiting to restart does not restart
 

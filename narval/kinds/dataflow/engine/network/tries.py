@@ -86,7 +86,7 @@ class Epoch:
     """One try of a frame."""
 
     def __init__(self, owner: Owner, machine: Machine, wiring: GraphWiring, number: int) -> None:
-        self.number, self.wiring = number, wiring
+        self.number, self.wiring, self.place = number, wiring, (owner.id, number)
         self.is_over = False
         self._owner, self._machine = owner, machine
         self.enter, self.leave = machine.enter, machine.leave
