@@ -31,6 +31,7 @@ OPERATORS = [
     "t/Sub({a} : {o})",
     'aggregate("n", "max", {a} : {o}m) formatrelation({o}m, "n" : {o}f) stream({o}f : {o})',
     "t/Down({a} : {o})",
+    'aggregate("*", "count", {b} : {o}v) t/Valued({a}, {o}v : {o}, {o}n)',
 ]
 
 
@@ -57,7 +58,9 @@ def any_plan(chance: random.Random) -> tuple[str, list[str]]:
         ' atleastone(a : some, b) query("s", some : found) select("n > 1", found : b) } }\n'
         "PLAN Down { INPUT: TupleStream a OUTPUT: TupleStream b BODY {"
         ' atleastone(a : some, none) query("d", some : less) t/Down(less : deep) union((some, deep) : b1)'
-        " merge((b1, none) : b) } }"
+        " merge((b1, none) : b) } }\n"
+        "PLAN Valued { INPUT: TupleStream a, Object v OUTPUT: TupleStream b, TupleStream c BODY {"
+        ' sprintf("n < %s", (v) : few) join("n = n", a, a : c) select(few, a : b) } }'
     )
     return text, outputs
 

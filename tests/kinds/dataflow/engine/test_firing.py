@@ -67,6 +67,13 @@ def test_T8_compare_enables_one(a: Any, how: str, b: Any, chosen: str) -> None:
     assert sorted(driver.ends.values()) == ["cancelled", "ended"]
 
 
+@pytest.mark.parametrize("size", [1, 2])
+def test_TA14_a_head_is_the_same_whatever_the_tuples_behind_it_have(size: int) -> None:
+    driver = FlowDriver(flow("PLAN Main { INPUT: Tuple x OUTPUT: Object h BODY { headtail(x : h, _) } }"))
+    driver.feed("x", [{"n": 1}, {"n": 2, "text": "two"}], size).end("x").run()
+    assert driver.values == {"h": 1}
+
+
 def test_TA14_TA15_headtail_leaves_no_head_of_nothing() -> None:
     body = 'headtail(x : h, t) sprintf("%s", (h) : y)'
     assert FlowDriver(plan("TupleStream x", "String y, TupleStream t", body)).end("x").run().ends == {

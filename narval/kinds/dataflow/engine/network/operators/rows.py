@@ -170,7 +170,8 @@ class HeadTail(FlowOperator):
         schema, rows, relation = batch
         if self._head.is_open:
             first = rows[0]
-            self._head.give(first[0] if len(first) == 1 else batches.tuple_text(schema, first))
+            held = [value for value in first if value is not None]
+            self._head.give(batches.tuple_text(schema, first) if len(held) > 1 else next(iter(held), None))
             rows = rows[1:]
         self._out.put(schema, rows, relation)
 
