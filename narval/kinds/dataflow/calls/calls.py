@@ -233,7 +233,7 @@ class FlowCalls:
                 value["operators"] = counted(definition.full_name, network)
                 value["streams"] = network.frames.streams(definition.full_name)
                 value["labels"], value["written"] = sorted(side.labels), sorted(tools.written)
-                value["unread"] = to_builtins(tools.numbers.unread)
+                value["unread"] = to_builtins([*tools.numbers.unread, *network.frames.tally.lacking()])
         value["state"] = over.state
         if over.state == "failed" and over.failure is not None:
             raise ActionError(with_place(over.failure), over.failure.kind, final=over.failure.final)

@@ -37,6 +37,7 @@ from narval.kinds.dataflow.calls.session import bounds, check_spilling, drive_se
 from narval.kinds.dataflow.calls.spill import DiskSpill
 from narval.kinds.dataflow.calls.web import PageCache, Web, pages_file
 from narval.kinds.dataflow.engine.decision import PLAN_INPUT
+from narval.kinds.dataflow.engine.network.counts import Tally
 from narval.kinds.dataflow.engine.network.requests import FlowListener, TransactionOver
 from narval.kinds.dataflow.engine.network.transaction import Network
 from narval.kinds.dataflow.engine.network.wiring import FlowPlan
@@ -137,6 +138,7 @@ async def run_sessions(
     check_spilling(definition, bounded)
     plan, mine, threads = FlowPlan(definition), f"{getpid()} {time()} ", OwnThreads()
     code, readers, runs = UserCode(functions, threads.part), list[NumberReader](), []
+    tallies: list[Tally] = []
     with ExitStack() as ends:
         pages = PageCache(None if home is None else pages_file(home))
         web, claims = Web(ends.enter_context(closing(pages))), Claims()
@@ -154,13 +156,15 @@ async def run_sessions(
             readers.append(tools.numbers)
             within = bounds(bounded, ends.enter_context(closing(DiskSpill())), listener)
             network = Network(plan, within, tools.results.session)
+            tallies.append(network.frames.tally)
             runs.append(_drive(network, store, tools, show, inputs, bounded.ttl))
         try:
             ended = await asyncio.gather(*runs)
         finally:
             await threads.close()
-    for unread in (one for reader in readers for one in reader.unread):
-        warn(str(unread))
+    for reader, tally in zip(readers, tallies, strict=True):
+        for unread in (*reader.unread, *tally.lacking()):
+            warn(str(unread))
     return ended
 
 

@@ -24,7 +24,8 @@ class OperatorCount(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 class UnreadNumbers(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The texts of a numeric attribute that are not numbers; they became no value. Without an attribute, the
-    fault of the lines of a file that do not fit its first one.
+    fault of the lines of a file that do not fit its first one. Without texts, an attribute that a call names,
+    and that none of its tuples had.
 
     `texts` has the first of them; the operator that read them is the call `key` at `line` of its dataflow.
     """
@@ -36,6 +37,8 @@ class UnreadNumbers(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     texts: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        if not self.texts:
+            return f"{self.key}, line {self.line}: none of {self.count} tuples has {self.attribute}"
         more = ", …" if self.count > len(self.texts) else ""
         texts = f"{', '.join(map(repr, self.texts))}{more}"
         if not self.attribute:

@@ -200,15 +200,19 @@ SESSIONS = (
     Column("kept", lambda row: "kept" if row["kept"] else ""),
 )
 STREAMS = (Column("stream", of("id")), Column("tuples", lambda row: f"{row['tuples']:,}", right=True))
+
+
+def _unread(row: Row) -> str:
+    """The texts that are no numbers, or the number of tuples that lack the attribute."""
+    if not row["texts"]:
+        return f"none of {row['count']} tuples has it"
+    return f"{row['count']}: {', '.join(map(repr, row['texts']) if row['attribute'] else row['texts'])}"
+
+
 UNREAD = (
     Column("no number", lambda row: row["attribute"] or "(lines that do not fit)"),
     Column("in", lambda row: f"{row['key']}, line {row['line']}, {row['session']}"),
-    Column(
-        "found",
-        lambda row: (
-            f"{row['count']}: {', '.join(row['texts'] if not row['attribute'] else map(repr, row['texts']))}"
-        ),
-    ),
+    Column("found", _unread),
 )
 PRINTED = (*plain("session"), Column("printed", of("line")))
 OPERATORS = (

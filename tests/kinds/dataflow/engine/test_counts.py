@@ -95,3 +95,17 @@ def test_operators_tell_what_they_wait_for_and_what_passed() -> None:
         ("t.Main", "query-1", {"finished": 1}, 2, 4, 2),
         ("t.Main", "t/Sub-1", {"finished": 1}, 4, 2, 0),
     ]
+
+
+def test_an_attribute_that_no_tuple_had_is_told_at_the_end() -> None:
+    plan = flow(
+        "PLAN Main { INPUT: Tuple x, Tuple z, String cond OUTPUT: Tuple a, Tuple b, Tuple c, Object d BODY {"
+        ' select("m = 1 AND n = 1", x : a) select(cond, x : b) join("n = k", x, z : c)'
+        ' aggregate("o", "sum", z : d) } }'
+    )
+    driver = FlowDriver(plan).feed("x", [{"n": 1}, {"l": 2}], 1).give(cond="o > 1").end("x", "z").run()
+    told = [str(one) for one in driver.network.frames.tally.lacking()]
+    assert told == [
+        "select-1, line 1: none of 2 tuples has m",
+        "select-2, line 1: none of 2 tuples has o",
+    ], "of z, which had no tuples, nothing is known"

@@ -55,6 +55,7 @@ class Channel:
         "epoch",
         "is_checked",
         "is_open",
+        "names",
         "schema",
         "tuples",
         "type",
@@ -66,6 +67,8 @@ class Channel:
         self.is_open = True
         self.is_checked = False
         self.schema: Schema | None = None
+        self.names = set[str]()
+        """The attributes that its tuples had."""
         self.tuples = self.batches = 0
 
     def check(self) -> None:
@@ -78,6 +81,7 @@ class Channel:
             return
         batch = TupleBatch(schema, rows if isinstance(rows, list) else list(rows), relation)
         if schema is not self.schema:
+            self.names.update(schema)
             if self.schema is None:
                 self.schema = schema
             elif schema == self.schema:
@@ -101,6 +105,7 @@ class Channel:
         self.is_open = False
         if kind is Passing.GIVEN:
             self.tuples += len(value) if isinstance(value, Relation) else 1
+            self.names.update(value.schema if isinstance(value, Relation) else VALUE)
         for consumer in self.consumers:
             consumer.deliver(kind, value)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from narval.kinds.dataflow.engine.network.channels import ENDED, Channel
 from narval.kinds.dataflow.engine.network.firing import WAIT, Gate
 from narval.kinds.dataflow.engine.network.operators.outside import Outside
-from narval.kinds.dataflow.language.definition import STREAMED, DataRef, OperatorCall
+from narval.kinds.dataflow.engine.state import UnreadNumbers
+from narval.kinds.dataflow.language.conditions import AttributeTest, ColumnFold, JoinTest, TextFormat
+from narval.kinds.dataflow.language.definition import STREAMED, DataRef, FixedValue, OperatorCall
 
 
 class Passage(NamedTuple):
@@ -70,6 +72,27 @@ def _named(call: OperatorCall, port: str, at: int) -> str:
     return one.name if isinstance(one, DataRef) else port
 
 
+_COLUMNS = {"aggregate": "column", "sort": "attr"}
+"""The parameters that name an attribute without a language of their own."""
+
+
+def _attributes(call: OperatorCall, texts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The attributes that a call names in its constants, and in texts from the run, each with its input."""
+    for value in (*call.parsed.values(), *texts.values()):
+        if isinstance(value, TextFormat) and not value.any_case and call.operator.input("in") is not None:
+            yield from (("in", name) for name in value.attributes if name)
+        for one in value if isinstance(value, tuple) else ():
+            if isinstance(one, JoinTest):
+                yield from (("left", one.left), ("right", one.right))
+            elif isinstance(one, AttributeTest):
+                yield "in", one.attribute
+            elif isinstance(one, str | ColumnFold):
+                yield "in", one if isinstance(one, str) else one.column
+    column = call.arguments.get(_COLUMNS.get(call.operator.name, ""))
+    if isinstance(column, FixedValue):
+        yield "in", str(column.value)
+
+
 class Tally:
     """The totals of ended frames."""
 
@@ -77,6 +100,9 @@ class Tally:
         self._found: dict[tuple[str, str], Passage] = {}
         self._streams: dict[str, Counter[str]] = {}
         """The tuples that each stream of a plan has carried, by plan and name."""
+        self._lacking: Counter[tuple[str, int, str]] = Counter()
+        self._had = set[tuple[str, int, str]]()
+        """The attributes that calls name, and that their tuples had."""
 
     def add(self, plan: str, gates: Iterable[Gate], channels: Mapping[str, Channel]) -> None:
         """Count the gates of a frame; gates that have not ended were given up."""
@@ -86,6 +112,27 @@ class Tally:
             before = self._found.get(place) or Passage(plan, gate.call.key, {})
             state = gate.state if gate.state in ENDED else "void"
             self._found[place] = before.with_gate(gate, channels, state)._replace(waits_for=())
+            self._compare(gate, channels)
+
+    def _compare(self, gate: Gate, channels: Mapping[str, Channel]) -> None:
+        """Compare the attributes that a call names with those of its tuples."""
+        call, texts = gate.call, gate.running.texts if gate.running is not None else {}
+        if not (call.parsed or texts or call.operator.name in _COLUMNS):
+            return
+        inputs: dict[str, list[Channel]] = {}
+        for port, _, ref in call.consumed:
+            inputs.setdefault(port, []).append(channels[ref.name])
+        for port, name in _attributes(call, texts):
+            place, streams = (call.key, call.line, name), inputs.get(port, [])
+            if any(name in channel.names for channel in streams):
+                self._had.add(place)
+            elif name != "*":
+                self._lacking[place] += sum(channel.tuples for channel in streams)
+
+    def lacking(self) -> list[UnreadNumbers]:
+        """The attributes that calls name, and that none of their tuples had, with the number of these."""
+        rest = [(place, count) for place, count in self._lacking.items() if count and place not in self._had]
+        return [UnreadNumbers(*place, count) for place, count in rest]
 
     def with_live(self, live: Iterable[tuple[str, Iterable[Gate], Mapping[str, Channel]]]) -> list[Passage]:
         """The totals including live frames, in the order in which plans and calls began."""

@@ -54,6 +54,8 @@ class FlowOperator:
 
     def __init__(self, call: OperatorCall, outlets: Mapping[tuple[str, int], Outlet], spill: Spill) -> None:
         self.call, self.outlets, self.spill = call, outlets, spill
+        self.texts: dict[str, Any] = {}
+        """The texts from the run that it has parsed, by port."""
 
     def on_init(self, values: Mapping[str, Any]) -> Steps:
         """Take the non-streaming values, by port; those of a group are a list."""
@@ -101,9 +103,10 @@ class FlowOperator:
             return self.call.parsed[port]
         declared = self.call.operator.input(port)
         try:
-            return parse_text(declared.text if declared is not None else "", str(values[port]))
+            self.texts[port] = parse_text(declared.text if declared is not None else "", str(values[port]))
         except TextError as error:
             raise FlowError("wrong-text", f"{port}, character {error.at + 1}: {error.message}") from None
+        return self.texts[port]
 
 
 # --- comparisons -----------------------------------------------------------------------------------------
