@@ -118,7 +118,7 @@ def _to_take(home: Home, name: str, *, force: bool) -> tuple[dict[str, list[str]
             f"narval take {name} --force replaces it"
         )
     needed = _transforms_of(paths, units) | needed_by(paths)
-    there |= {path: [] for path in sorted(needed) if not (home.path / path).exists()}
+    there |= {path: [] for path in sorted(needed) if not any((home.path / own).exists() for own in _rivals(path))}
     return there, tools_to_take(home, named)
 
 
@@ -143,12 +143,17 @@ def _transforms_of(paths: Iterable[str], shipped_paths: Iterable[str]) -> set[st
 
 
 def needed_by(paths: Iterable[str]) -> set[str]:
-    """The shipped files of recipes, without examples, that define what these shipped files name in quotes."""
+    """The shipped files of recipes, without examples, that define what these shipped files name in quotes, and
+    the shipped modules with the code of their processes: a home has such code only in modules of its own.
+    """
     paths = [path for path in paths if path.startswith((RECIPES, SCENARIOS))]
     texts = "".join((shipped() / path).read_text("utf-8") for path in paths)
-    others = (each for each in shipped_library() if each.path.startswith(f"{RECIPES}/"))
-    named = (each.path for each in others if f'"{each.full_name}"' in texts and not _example(each.path))
-    return set(named) - set(paths)
+    library = shipped_library()
+    others = (each for each in library if each.path.startswith(f"{RECIPES}/"))
+    named = {each.path for each in others if f'"{each.full_name}"' in texts and not _example(each.path)}
+    targets = {(to.kind, to.target) for each in library if each.path in paths for to in each.references}
+    code = (each for each in library if (each.kind, each.full_name) in targets and "." not in each.full_name)
+    return (named | {_unit(each.path) for each in code if each.path.startswith(f"{MODULES}/")}) - set(paths)
 
 
 def shipped_library() -> Library:

@@ -12,6 +12,7 @@ import pytest
 
 import narval
 from tests.docs.test_cli_page import Reader, examples, follow
+from tests.docs.typed import with_grants
 from tests.local_site import local_site
 from tests.modules.chat_server import chat_server, streamed
 from tests.places import DOCS
@@ -33,7 +34,7 @@ def write_files(reader: Reader, page: Path) -> None:
             if title:
                 file = reader.folder / title.replace("~/", "")
                 file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(text)
+                file.write_text(with_grants(file, text))
 
 
 def do(reader: Reader, name: str, stands_for: Mapping[str, str]) -> None:

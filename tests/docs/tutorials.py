@@ -10,7 +10,7 @@ from pathlib import Path
 
 from narval.system.logins import login
 from tests.docs.test_cli_page import Reader
-from tests.docs.typed import Numbers, blocks, commands, give_python, steady
+from tests.docs.typed import Numbers, blocks, commands, give_python, steady, with_grants
 from tests.ports import free_port
 
 LOOKS = ("narval", "cat", "ls")
@@ -54,7 +54,7 @@ class Typist(Reader):
         file.parent.mkdir(parents=True, exist_ok=True)
         is_definition = file.parent.name in ("recipes", "modules")
         text = text.replace('login = "ann"', f'login = "{login(os.geteuid())}"')
-        file.write_text(text.replace(PORT, self._port), encoding="utf-8")
+        file.write_text(with_grants(file, text.replace(PORT, self._port)), encoding="utf-8")
         until = time.monotonic() + PATIENCE
         while loaded and is_definition and time.monotonic() < until:
             if self.does("narval definitions --json") != loaded:

@@ -115,10 +115,16 @@ def save(reader: Reader, title: str, text: str) -> None:
     loaded = reader.does("narval definitions --json") if watched else ""
     file = reader.folder / title.removeprefix("~/")
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text)
+    file.write_text(with_grants(file, text))
     until = time.monotonic() + PATIENCE
     while loaded and reader.does("narval definitions --json") == loaded and time.monotonic() < until:
         time.sleep(0.1)
+
+
+def with_grants(file: Path, text: str) -> str:
+    """The text of a page for a file; a page shows what settings a reader adds, and a new home asks."""
+    asks = file.name == "narval.toml" and "grants =" not in text
+    return f'grants = "ask"\n{text}' if asks else text
 
 
 def type_along(reader: Reader, page: Path) -> None:

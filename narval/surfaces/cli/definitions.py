@@ -302,7 +302,7 @@ def take(session: Session, names: tuple[str, ...], group: str | None, about: str
         paths = take_into(home, *names, force=force)
     else:
         paths = take_as(home, names[0], group, force=force)
-    said = f"{clean(', '.join(paths))} {'is' if len(paths) == 1 else 'are'} yours to alter"
+    said = f"copied into the home: {clean(', '.join(paths))}"
     servers = servers_to_add(home.path, paths, (read_settings(home.path)[0] or Settings()).mcp)
     answer = {"paths": paths, "servers": [{"server": name, "file": servers[name]} for name in servers]}
     session.give(answer, lambda _: _print_taken(home, said, servers))

@@ -136,8 +136,18 @@ def test_several_names_are_taken_or_none(tmp_path: Path) -> None:
 def test_a_file_is_taken_by_its_path(home: Path) -> None:
     recipe = home / "recipes/mail.xml"
     recipe.unlink()
-    assert well(home, "take", "recipes/mail.xml") == "recipes/mail.xml is yours to alter\n"
+    assert well(home, "take", "recipes/mail.xml") == "copied into the home: recipes/mail.xml\n"
     assert recipe.read_bytes() == (ROOT / "recipes/mail.xml").read_bytes()
+
+
+def test_a_process_is_taken_with_the_module_of_its_code(tmp_path: Path) -> None:
+    well(tmp_path, "init", tmp_path / "bare", "--bare")
+    bare = tmp_path / "bare"
+    assert data(bare, "take", "recipes/orders.xml")["paths"] == ["recipes/orders.xml", "modules/orders.py"]
+    well(bare, "check")
+    own = (bare / "modules/orders.py").write_text("# its own\n")
+    well(bare, "take", "recipes/orders.xml", "--force")
+    assert (bare / "modules/orders.py").stat().st_size == own
 
 
 def test_an_example_is_taken_with_its_scenario_and_no_home_has_it_before(home: Path) -> None:
@@ -156,7 +166,7 @@ def test_an_example_is_taken_with_its_scenario_and_no_home_has_it_before(home: P
     assert not (home / scenario).exists()
     assert '+      <draft to="all@' in narval(home, "diff", "examples/month").stdout
     said = well(home, "take", "examples/month", "--force")
-    assert said == f"{recipe}, {scenario} are yours to alter\n"
+    assert said == f"copied into the home: {recipe}, {scenario}\n"
     assert narval(home, "diff").exit_code == 0
 
 
