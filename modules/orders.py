@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from html import escape
 
-from narval import Token, call, date_function, listener, node_type, predicate
+from narval import Token, call, listener, node_type, predicate
 
 
 @node_type("task", gives=["todo", "todo-undone"])
@@ -65,12 +64,6 @@ def is_paid(token: Token) -> bool:
 def is_due(token: Token) -> bool:
     """True if the token was postponed before, and its moment has come."""
     return token.guard_action == "DelayUntil"
-
-
-@date_function
-def now(token: Token) -> datetime:
-    """The moment at which the guard is evaluated."""
-    return token.now
 
 
 @listener(

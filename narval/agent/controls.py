@@ -60,7 +60,7 @@ class Controls:
         word, name = _target(root)
         transaction, agent = self._transaction, self._transaction.agent
         if not _is_known(agent.library, root):
-            why = f"{word} names {name or 'nothing'}, and no such definition is loaded; it waits for it"
+            why = f"{word} names {name or 'nothing'}, and no such definition is loaded; it waits until one is"
             self._transaction.add_error("unknown-target", why, element.origin, start=element.eid)
             return
         first, wrong = self._first_elements(root, f"{word} of {name}")
@@ -72,7 +72,7 @@ class Controls:
         refused = _refusal(agent, root) or ((OVER_LIMIT, over) if over else None)
         if refused is not None:
             kind, why = refused
-            why = f"{word}: {why}; it waits until it can"
+            why = f"{word}: {why}; it waits until then"
             self._transaction.add_error(kind, why, element.origin, start=element.eid)
             return
         if element.eid not in agent.memory.marks.get(ACTED, ()):

@@ -62,7 +62,7 @@ def given_within(transaction: Transaction, run: Run, event: Returned | Produced)
         return event
     name, call = outermost.name, run.calls[event.call]
     why = f"{call.name} gave what is not granted to {name}: {beyond}"
-    why = f"{why}; look: narval grants {name}{agent.option}"
+    why = f"{why}; see: narval grants {name}{agent.option}"
     log.warning("run %d of %s: %s: %s", run.eid, run.name, NOT_GRANTED, why)
     if type(event) is Produced:
         transaction.outer.append((run, CancelCall(event.call)))

@@ -146,7 +146,7 @@ def nothing_at(daemon: Daemon, eid: int, sort: str = "element") -> str:
         gone = f"there is no element or run {eid} any more: it was forgotten, and nothing is kept of it"
         return f"{gone}; `narval log` may tell of it"
     listing = command(daemon, "runs" if sort == "run" else "memory")
-    return f"there is no {sort} {eid}; `{listing}` lists those there are"
+    return f"there is no {sort} {eid}; `{listing}` lists them"
 
 
 def no_definition(daemon: Daemon, name: str) -> RequestError:
@@ -157,6 +157,14 @@ def no_definition(daemon: Daemon, name: str) -> RequestError:
 def load_fault(daemon: Daemon, name: str) -> str:
     """The fault of the file expected to have a definition; "" without one."""
     return files_of(daemon).loaded.why_missing(name)
+
+
+def fault_of_file(daemon: Daemon, definition: Definition) -> str:
+    """The sentence on the file of a loaded definition that has faults by now; "" if it has none."""
+    faults = files_of(daemon).loaded.faults
+    if not any(fault.path == definition.path and not fault.warning for fault in faults):
+        return ""
+    return f"{definition.path} has faults, so its last version without any runs; see them: narval check"
 
 
 def _unknown(daemon: Daemon, name: str) -> str:

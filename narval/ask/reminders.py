@@ -204,7 +204,7 @@ def _moment(text: str | None, zone: str) -> float:
 def _there(daemon: Daemon, eid: int) -> Element:
     element = daemon.agent.memory.element(eid)
     if element is None or element.name != REMINDER:
-        listed = f"`{command(daemon, 'reminders')}` lists those there are"
+        listed = f"`{command(daemon, 'reminders')}` lists them"
         raise RequestError(f"there is no reminder {eid}; {listed}")
     return element
 
@@ -213,7 +213,7 @@ def _own(daemon: Daemon, eid: int, person: str | None, *, follow: bool = True) -
     """The reminder of a number that a person may change, in its current version. Raises RequestError."""
     element = _there(daemon, eid)
     if not (_is_of(daemon, element, person) or _may_see_all(daemon, person)):
-        listed = f"`{command(daemon, 'reminders')}` lists those there are"
+        listed = f"`{command(daemon, 'reminders')}` lists them"
         raise RequestError(f"there is no reminder {eid} of yours; {listed}")
     version = current(daemon.agent.memory, eid) if follow else None
     return element if version is None else _there(daemon, version)

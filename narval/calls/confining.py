@@ -176,7 +176,7 @@ def beyond_grant(agent: AgentState, run: Run, call: Call, target: Target, inputs
         return None
     name = outermost.name
     why = f"{target.action} would reach what is not granted to {name}: {beyond}"
-    return Failure(NOT_GRANTED, f"{why}; look: narval grants {name}{agent.option}", final=True)
+    return Failure(NOT_GRANTED, f"{why}; see: narval grants {name}{agent.option}", final=True)
 
 
 def granted_needs(agent: AgentState, run: Run) -> tuple[str, ...] | None:

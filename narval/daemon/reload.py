@@ -169,7 +169,7 @@ class Reloader:
         path = os.path.relpath(frame.filename, home.path) if frame is not None else str(home.path)
         line = (frame.lineno or 1) if frame is not None else 1
         message = f"reading has been here for {LONG:g} s, and no file is read again before that ends"
-        fault = Fault(path, line, 1, f"{message}; set it right, and start the daemon again")
+        fault = Fault(path, line, 1, f"{message}; correct it, and start the daemon again")
         self.files.note_unread(fault)
         log.error("%s", fault)
         self.hangs.set()

@@ -109,16 +109,18 @@ def _to_take(home: Home, name: str, *, force: bool) -> tuple[dict[str, list[str]
     named = [path for path in units if path in paths_of_name or _example(path) == name]
     paths = [path for path in named if not is_of_server(path)]
     if not named:
-        raise RequestError(f"nothing of the name {name!r} ships{closest(name, takable()) or _LISTED}")
+        raise RequestError(f"narval ships nothing called {name!r}{closest(name, takable()) or _LISTED}")
     there = {path: [file for file in _rivals(path) if (home.path / file).exists()] for path in paths}
     present = [file for files in there.values() for file in files]
     if present and not force:
         raise RequestError(
-            f"{present[0]} is there already: narval diff {name} shows how it differs from what ships, "
-            f"narval take {name} --force replaces it"
+            f"{present[0]} exists already; compare it: narval diff {name}; "
+            f"replace it: narval take {name} --force"
         )
     needed = _transforms_of(paths, units) | needed_by(paths)
-    there |= {path: [] for path in sorted(needed) if not any((home.path / own).exists() for own in _rivals(path))}
+    there |= {
+        path: [] for path in sorted(needed) if not any((home.path / own).exists() for own in _rivals(path))
+    }
     return there, tools_to_take(home, named)
 
 
@@ -143,8 +145,8 @@ def _transforms_of(paths: Iterable[str], shipped_paths: Iterable[str]) -> set[st
 
 
 def needed_by(paths: Iterable[str]) -> set[str]:
-    """The shipped files of recipes, without examples, that define what these shipped files name in quotes, and
-    the shipped modules with the code of their processes: a home has such code only in modules of its own.
+    """The shipped files of recipes, without examples, that define what these shipped files name in quotes,
+    and the shipped modules with the code of their processes: a home finds that only in its own modules.
     """
     paths = [path for path in paths if path.startswith((RECIPES, SCENARIOS))]
     texts = "".join((shipped() / path).read_text("utf-8") for path in paths)

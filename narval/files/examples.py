@@ -89,7 +89,7 @@ def take_as(home: Home, name: str, group: str, *, force: bool = False) -> list[s
     new = {renamed.path(path): path for path in paths}
     there = [path for path in new if (home.path / path).exists()]
     if there and not force:
-        raise RequestError(f"{there[0]} is there already: choose another group, or replace it with --force")
+        raise RequestError(f"{there[0]} exists already; choose another group, or replace it with --force")
     new |= {path: path for path in alterations.needed_by(paths) if not (home.path / path).exists()}
     new |= alterations.tools_to_take(home, examples[name])
     copies: dict[str, Path | str] = {path: shipped() / source for path, source in new.items()}

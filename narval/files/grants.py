@@ -65,7 +65,7 @@ def grants_of(home: Path) -> Mapping[str, Grant]:
     """The grants of a home, to be altered. Raises RequestError if the file has faults."""
     grants, faults = read_grants(home)
     if grants is None:
-        raise RequestError(f"{GRANTS} has faults, set them right first: {faults[0]}")
+        raise RequestError(f"{GRANTS} has faults; correct them first: {faults[0]}")
     return grants
 
 

@@ -193,13 +193,11 @@ class Home:
         """The error for a program that finds the home held."""
         if holder.pid == os.getpid():
             return HomeHeldError(f"{self.folder} is open in this program already; close it there first")
-        then, socket = "ask it (narval status), or end it (narval stop)", self.known_socket()
+        then, socket = "see it: narval status; stop it: narval stop", self.known_socket()
         if holder.pid and not holder.waits and not (socket and os.path.exists(socket)):
             then = f"its socket is gone, unless it is starting or ending; `kill {holder.pid}` ends it well"
         if holder.pid and not holder.is_daemon:
-            then = (
-                "it is no daemon, but a program that works on the home: wait for its end, or end it yourself"
-            )
+            then = "it is not a daemon, but a program that works on the home; wait for its end, or end it"
         return HomeHeldError(f"{self.folder} is held by {holder}; {then}")
 
     def holder(self) -> Holder | None:

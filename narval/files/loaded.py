@@ -83,7 +83,9 @@ class Loaded(msgspec.Struct, frozen=True):
     def why_missing(self, name: str) -> str:
         """The sentence on the first fault of the file that should define a name; "" if none has faults."""
         fault = self._fault_behind(name)
-        return f"{fault.path} did not load: line {fault.line}: {fault.message}" if fault is not None else ""
+        if fault is None:
+            return ""
+        return f"{fault.path} did not load: line {fault.line}: {fault.message}; all its faults: narval check"
 
     def _fault_behind(self, name: str) -> Fault | None:
         group = name.partition(".")[0]

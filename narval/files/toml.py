@@ -175,7 +175,7 @@ class TomlFile:
         for number in range(self.line(*key) - 1, 0, -1):
             line = lines[number - 1].strip()
             if (head := _COMMENTED.fullmatch(line)) is not None:
-                return f"; if it belongs to {head[1]}, take the # from line {number} as well"
+                return f"; if it belongs to {head[1]}, remove the # of line {number} too"
             if line.startswith("["):
                 break
         return ""

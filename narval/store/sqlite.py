@@ -87,7 +87,7 @@ _TROUBLES = (
 def trouble(name: str, error: BaseException, consequence: str) -> StoreError:
     """The error for the operator: the meaning of a driver's error, and what to do next."""
     code = getattr(error, "sqlite_errorname", "") or ""
-    what, advice = "the store failed", "set that right and start again"
+    what, advice = "the store failed", "correct that, and start again"
     for prefix, meaning, remedy in _TROUBLES:
         if code.startswith(prefix):
             what, advice = meaning, remedy

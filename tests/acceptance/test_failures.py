@@ -83,8 +83,7 @@ def test_a_recipe_that_fails_forty_times_is_forty_warnings_and_one_notice(tmp_pa
     assert second[0][-1] == "narval: w.outer failed"
     warned = warnings(narval)
     assert [line for line in warned if " of w.r " in line] == [
-        f"run {run} of w.r failed in step s: dark: the lamp is out; `narval why {run}` tells more"
-        for run in runs
+        f"run {run} of w.r failed in step s: dark: the lamp is out; see `narval why {run}`" for run in runs
     ], "a called run is its caller's matter"
     assert len([line for line in warned if " of w.outer " in line]) == 2
 

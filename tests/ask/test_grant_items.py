@@ -124,7 +124,7 @@ def test_F11_an_answer_that_cannot_be_written_is_told_and_asked_again(asking_hom
         agent.until_idle()
         (item,) = waiting(agent)
         (asking_home / "etc/grants.toml").write_text("nonsense")
-        with pytest.raises(RequestError, match=r"cannot be written: .* has faults, set them right first"):
+        with pytest.raises(RequestError, match=r"cannot be written: .* has faults; correct them first"):
             agent.ask("answer", item=item, outcome="grant")
         agent.until_idle()
         assert [e.attributes["type"] for e in agent.memory("error")] == ["not-granted", "grant-not-written"]

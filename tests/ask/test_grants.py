@@ -265,7 +265,7 @@ def test_what_agents_follow_that_is_not_granted_is_told_in_the_home_too(home: Pa
             )
             (row,) = bob.ask("attention")
             hint = (
-                "look: narval grants office.send --agent bob, and then: narval grant office.send --agent bob"
+                "see: narval grants office.send --agent bob; allow it: narval grant office.send --agent bob"
             )
             assert row["text"].endswith(hint)
             with pytest.raises(NarvalError, match=re.escape(hint)):
@@ -277,7 +277,7 @@ def test_what_agents_follow_that_is_not_granted_is_told_in_the_home_too(home: Pa
             agent.ask("reload")
             agent.until_idle()
             (error,) = bob.memory("error")
-            assert f"{hint}; it waits until it can" in error.xml.decode()
+            assert f"{hint}; it waits until then" in error.xml.decode()
             bob.ask("grant", name="office.send")
             agent.until_idle()
             assert agent.ask("status")["grants"]["of_others"] == agent.ask("attention") == []
@@ -523,7 +523,7 @@ def test_what_starts_ends_or_sends_unseen_is_held_back(tmp_path: Path, what: str
         agent.until_idle()
         (error,) = agent.memory("error[@step]")
         assert error.attributes["type"] == "not-granted"
-        assert f"makes.{what} gave what is not granted to post.make: {beyond}; look: " in error.text
+        assert f"makes.{what} gave what is not granted to post.make: {beyond}; see: " in error.text
         assert (runs(agent, "post.make"), runs(agent, "post.other")) == (["failed"], [])
         assert agent.memory("start-plan | quit") == []
     if what == "anything":

@@ -91,7 +91,7 @@ def test_M29_each_step_has_its_sentences_with_the_titles_of_elements(agent: Any)
     ]
     agent.elapse(minutes=2)
     whole = agent.ask("story", run=run)
-    assert groups(whole)[3][1][-1] == f"{given}, try 2; it took less than 1 ms."
+    assert groups(whole)[3][1][-1] == f"{given}, attempt 2; it took less than 1 ms."
     assert groups(whole)[4][0] == "run"
     assert groups(whole)[4][1][0].startswith("The run is done")
 

@@ -209,7 +209,7 @@ def test_a_run_that_is_tried_again_says_that_the_file_of_its_module_is_newer(
         answers.run(agent.run(run))
         assert sentence in capsys.readouterr().out
         (line,) = agent.ask("attention")
-        assert ("is to be tried again" in line["text"], f"; it {sentence}" in line["text"]) == (True, True)
+        assert ("will be tried again" in line["text"], f"; it {sentence}" in line["text"]) == (True, True)
         again = agent.renew(run, "it is mended")["run"]
         agent.until_idle()
         assert "newer_code" not in agent.why(again)

@@ -127,7 +127,7 @@ def test_what_cannot_be_outdated_is_refused_with_the_next_step(agent: Agent, ask
     counter = agent.add("<counter/>")
     run = agent.start("w.slow")
     agent.runner.run(agent.daemon.main_loop.work_until(lambda: bool(agent.daemon.agent.memory.reserved)))
-    assert refused(999_999) == "there is no element 999999; `narval memory` lists those there are"
+    assert refused(999_999) == "there is no element 999999; `narval memory` lists them"
     assert refused(run) == f"{run} is a run, not an element of its own; `narval cancel {run}` ends it"
     assert refused(recipe.eid).endswith("(recipe) tells what a file of the home says: alter the file")
     assert refused(counter).startswith(f"a call under way is replacing element {counter}; ask again")

@@ -158,4 +158,4 @@ def test_the_command_prints_the_new_run(home: Path) -> None:
         until(lambda: data(home, "show", again["eid"])["phase"] == "done")
         assert f"retry of    run {run}, from step send" in well(home, "show", again["eid"])
         refused = narval(home, "retry", again["eid"])
-        assert (refused.exit_code, "say from which" in refused.stderr) == (1, True)
+        assert (refused.exit_code, "name the step to retry from" in refused.stderr) == (1, True)

@@ -203,7 +203,7 @@ def test_what_is_to_be_tried_again_does_not_say_the_words_of_an_error_that_is_se
     eid = agent.start("w.again")
     agent.until_idle()
     (line,) = [row["text"] for row in agent.ask("attention") if "w.again" in row["text"]]
-    assert line.startswith(f"fail in run {eid} of w.again is to be tried again at ")
+    assert line.startswith(f"fail in run {eid} of w.again will be tried again at ")
     assert line.endswith("): _OTHER (secret)")
     eid = agent.start("w.hears")
     agent.until_idle()

@@ -61,7 +61,7 @@ def test_M52_what_began_again_and_ended_well_needs_no_attention_any_more(tmp_pat
         agent.elapse(seconds=5)
         once, row = sorted(agent.ask("attention"), key=lambda line: "runs of" in line["text"])
         assert "3 runs of g.a failed" in row["text"]
-        assert "dealt with: narval errors acknowledge " in once["text"]
+        assert "settled: narval errors acknowledge " in once["text"]
         at.write("mended", "")
         agent.elapse(seconds=5)
         assert [line["text"] for line in agent.ask("attention")] == [once["text"]]

@@ -86,7 +86,7 @@ def test_what_follows_from_another_fault_comes_behind_it_and_says_so(home: Home)
     _write(home.path / "recipes/w.xml", RECIPE.format(end="nowhere"))
     cause, *_, last = check_home(home)
     assert cause.path == "recipes/w.xml"
-    why = "there is no definition 'w.n' to start, because recipes/w.xml did not load; set its faults right"
+    why = "there is no definition 'w.n' to start, because recipes/w.xml did not load; correct its faults"
     assert (last.path, last.message) == ("data/memory.xml", f"{why} first")
 
 

@@ -169,14 +169,14 @@ def test_the_holder_of_a_home_is_named(home: Home, holding: subprocess.Popen[str
     assert holder.pid == holding.pid
     with pytest.raises(HomeHeldError) as raised, home.lock():
         pass
-    what = "it is no daemon, but a program that works on the home: wait for its end, or end it yourself"
+    what = "it is not a daemon, but a program that works on the home; wait for its end, or end it"
     assert str(raised.value) == f"{home.path} is held by {holder}; {what}"
     alone = home.held_by(holder._replace(is_daemon=True))
     gone = f"its socket is gone, unless it is starting or ending; `kill {holder.pid}` ends it well"
     assert str(alone).endswith(f"; {gone}")
     home.socket().touch()
     asked = home.held_by(holder._replace(is_daemon=True))
-    assert str(asked).endswith("; ask it (narval status), or end it (narval stop)")
+    assert str(asked).endswith("; see it: narval status; stop it: narval stop")
     assert "is open in this program already" in str(home.held_by(holder._replace(pid=os.getpid())))
     assert str(holder).startswith(f"program {holding.pid} since 20")
 

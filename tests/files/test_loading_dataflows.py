@@ -118,7 +118,7 @@ def test_a_file_that_did_not_load_is_named(tmp_path: Path) -> None:
     loaded = load(home(tmp_path, flats=HOMES, other=PAGES.replace("raw :", "row :")))
     assert faults(loaded) == [
         "recipes/flats.plan:9:5: there is no dataflow 'Pages', because recipes/other.plan did not load; "
-        "set its faults right first",
+        "correct its faults first",
         "recipes/other.plan:2:55: nothing consumes 'raw'; write _ in its place, or declare it as an OUTPUT",
         "recipes/other.plan:2:68: nothing produces 'row'; did you mean 'raw'?",
     ]

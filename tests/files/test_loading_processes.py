@@ -72,7 +72,7 @@ def test_section_13_a_missing_external_is_a_fault_of_the_file_that_wants_it(tmp_
     ]
     outer, middle = (fault.message for fault in loaded.faults)
     assert outer.endswith(
-        "no process 'middle', because recipes/b.wf.xml did not load; set its faults right first"
+        "no process 'middle', because recipes/b.wf.xml did not load; correct its faults first"
     )
     assert middle.startswith("external 'x': there is no process 'ext'")
 

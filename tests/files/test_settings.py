@@ -204,11 +204,11 @@ def test_an_empty_text_stands_for_nothing() -> None:
         ("[web]\nport = 1", "2:1: unknown setting 'web.port'; there is 'edit', 'mcp'"),
         (
             "threads = 3\n#[agent]\n#weight = 10\nweight = 3",
-            "4:1: unknown setting 'weight'; if it belongs to [agent], take the # from line 2 as well",
+            "4:1: unknown setting 'weight'; if it belongs to [agent], remove the # of line 2 too",
         ),
         (
             "[web]\nedit = true\n# [agent]\nweight = 3",
-            "4:1: unknown setting 'web.weight'; if it belongs to [agent], take the # from line 3 as well",
+            "4:1: unknown setting 'web.weight'; if it belongs to [agent], remove the # of line 3 too",
         ),
         ("#[agent]\n[web]\nport = 1", "3:1: unknown setting 'web.port'; there is 'edit', 'mcp'"),
         ('"a b" = 1', "1:1: unknown setting 'a b'"),

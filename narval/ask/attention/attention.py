@@ -146,7 +146,7 @@ def _store(daemon: Daemon) -> Iterator[Form]:
 def _membership(members: Members, now: float, link: Form) -> Iterator[Form]:
     """The problems of this daemon among those that share the store."""
     if warning := members.clocks.warning:
-        yield item("fleet", "middle", f"{warning}; set it right (NTP)", link)
+        yield item("fleet", "middle", f"{warning}; synchronise it (NTP)", link)
     if members.answered_in > SLOW:
         text = f"the store is slow: it answered the last heartbeat after {members.answered_in:.1f} s"
         yield item("store", "middle", f"{text}; look at its server and at the network", link)

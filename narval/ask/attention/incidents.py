@@ -120,7 +120,7 @@ def _row(daemon: Daemon, rows: dict[str, IncidentRow], incident: str) -> Inciden
     row = rows.get(incident)
     if row is None:
         listed = command(daemon, "errors --all")
-        raise RequestError(f"there is no incident {incident!r:.80}; `{listed}` lists those there are")
+        raise RequestError(f"there is no incident {incident!r:.80}; `{listed}` lists them")
     return row
 
 

@@ -85,7 +85,7 @@ def _of_one_cause(agent: AgentState, alike: list[tuple[str, IncidentRow]]) -> tu
     is_final = newest.what == RUN and not isinstance(engine_of_run(newest.kind), Retryable)
     if is_final and newest.kind not in UNDOING:
         ends = f"narval errors acknowledge {newest.id}{agent.option} --reason TEXT"
-        more = f"{more}; once it is dealt with: {ends}"
+        more = f"{more}; when it is settled: {ends}"
     return min(of.values())[0], link, f"{_sentence(agent, newest, of)}{more}"
 
 
@@ -184,13 +184,13 @@ def _to_try_again(agent: AgentState, tries: Mapping[int, tuple[Wait, ...]]) -> I
         more = f" (the first of {len(waits)} runs)" if len(waits) > 1 else ""
         at = f" at {in_zone(wait.until, agent.clockwork.zone)}" if wait.until is not None else ""
         said = withheld_error(wait.after) if is_withheld(agent, run.eid, ()) else wait.text
-        text = f"{part} in run {run.eid} of {name}{more} is to be tried again{at}: {said}"
+        text = f"{part} in run {run.eid} of {name}{more} will be tried again{at}: {said}"
         if code := older_code(newer_code(agent, run), run.eid):
             text = f"{text}; it {code}"
         yield item("source", "middle", text, {"run": run.eid})
     if len(resting) > SHOWN:
         more = counted(len(resting) - SHOWN, "more step is", "more steps are")
-        yield item("source", "middle", f"{more} to be tried again: `narval why RUN` tells", {"page": "runs"})
+        yield item("source", "middle", f"{more} will be tried again; see `narval why RUN`", {"page": "runs"})
 
 
 def _dying(agent: AgentState, tries: Mapping[int, tuple[Wait, ...]], now: float) -> Iterator[Form]:

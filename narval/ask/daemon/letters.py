@@ -195,7 +195,7 @@ def _dead_letter(daemon: Daemon, turn: Turn, letter: int) -> KeptLetter:
         if row.line == letter and letter not in turn.transaction.batch.letters_settled:
             return row
     listed = command(daemon, "letters --dead")
-    raise RequestError(f"there is no dead letter {letter}; `{listed}` lists those there are")
+    raise RequestError(f"there is no dead letter {letter}; `{listed}` lists them")
 
 
 def _letter(row: MessageRow | KeptLetter) -> dict[str, Any]:

@@ -172,7 +172,7 @@ def home_as_read(home: Home) -> HomeAsRead:
     try:
         return HomeAsRead.of(home)
     except SettingsError as error:
-        raise RequestError(f"etc/narval.toml has faults, set them right first: {error}") from None
+        raise RequestError(f"etc/narval.toml has faults; correct them first: {error}") from None
 
 
 def check_proposal(home: Home, proposal: Proposal) -> Form:

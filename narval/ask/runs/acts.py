@@ -23,7 +23,7 @@ from narval.ask.asker import PROGRAM, Asker
 from narval.ask.daemon.requests import turn as next_turn
 from narval.ask.documents import add_all, admitted, elements_in, raise_if_over_limit
 from narval.ask.labels import signal_in
-from narval.ask.lookup import active_run, active_run_of, files_of, find_run, no_definition
+from narval.ask.lookup import active_run, active_run_of, fault_of_file, files_of, find_run, no_definition
 from narval.ask.registry import operation
 from narval.ask.runs.retrying import planner, refuse_second_retry
 from narval.ask.text import article
@@ -57,7 +57,7 @@ async def start(
 
     A process may be given attributes: its first `environment`. A `key` used before for this definition starts
     nothing and returns the run of then, in the state `forgotten` if it has ended and is forgotten. The last
-    1,024 keys are remembered.
+    1,024 keys are remembered. If the file has faults, `fault` says that its last good version runs.
     """
     check_key(key)
     if key and each:
@@ -87,7 +87,9 @@ async def start(
         return {"runs": [run.eid for run in runs]}
     if wait:
         await daemon.host.ended(runs[0], timeout)
-    return json_forms.run(daemon.agent, runs[0])
+    started = runnable(daemon.agent.library, name)
+    fault = fault_of_file(daemon, started) if started is not None else ""
+    return {**json_forms.run(daemon.agent, runs[0]), **({"fault": fault} if fault else {})}
 
 
 def start_in_turn(

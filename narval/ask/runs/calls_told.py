@@ -158,7 +158,7 @@ class CallsTold:
             case _:
                 said = [f"It {'asked people:' if kind in ASKS else 'called'} {name}", *elements]
         if line.get("attempt", 1) > 1:
-            said.append(f", try {line['attempt']}")
+            said.append(f", attempt {line['attempt']}")
         return said
 
     def starting(self, id: str) -> Said | None:

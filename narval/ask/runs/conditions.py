@@ -155,7 +155,8 @@ def _nothing_of(bound: Bound) -> dict[str, Any]:
     names = Condition(bound.patterns).names
     named = f"an element named {' or '.join(sorted(names))}" if names else "an element"
     empty = [f"${name}" for name, elements in bound.variables if not elements]
-    why = f"none, for {' and '.join(empty)} stands for nothing" if empty else "none in memory"
+    are = "is" if len(empty) == 1 else "are"
+    why = f"none, because {' and '.join(empty)} {are} empty" if empty else "none in memory"
     return {"failed": named, "value": why}
 
 

@@ -62,7 +62,7 @@ async def draft(
         try:
             model = model_of(Settings.load(home.path))
         except SettingsError as error:
-            raise RequestError(f"etc/narval.toml has faults, set them right first: {error}") from None
+            raise RequestError(f"etc/narval.toml has faults; correct them first: {error}") from None
         of = change_of(home, changed.full_name, changed.kind, changed.path) if changed is not None else None
         return Wish(text=wish, change=of, by=by), model
 

@@ -235,7 +235,7 @@ class McpServers(Coroutines):
     ) -> str:
         if answer.kind == CHANGED:
             look = f"narval mcp tools {server.name}"
-            return f"{answer.message}; look: {look} --refresh, and accept it: {look} --accept {tool.name}"
+            return f"{answer.message}; see: {look} --refresh; accept it: {look} --accept {tool.name}"
         if answer.kind in (LOST, CANNOT_START):
             hint = (
                 f"; {tool.name} may have done its work: look before it is called again" if may_be_done else ""

@@ -17,7 +17,7 @@ from narval.core.errors import DefinitionError, Fault
 _ACTION = "action"
 """The kind of actions, including tools of MCP servers."""
 
-SET_FIRST = "did not load; set its faults right first"
+SET_FIRST = "did not load; correct its faults first"
 """The end of the message for a fault that follows from those of another file."""
 
 
@@ -124,8 +124,8 @@ class Withheld(NamedTuple):
         option for the agent.
         """
         if self.is_rejected:
-            return f"{self.why}; if it may act after all: narval grant {name}{option}"
-        return f"{self.why}; look: narval grants {name}{option}, and then: narval grant {name}{option}"
+            return f"{self.why}; to allow it after all: narval grant {name}{option}"
+        return f"{self.why}; see: narval grants {name}{option}; allow it: narval grant {name}{option}"
 
 
 class RunDefinition(Definition, frozen=True, eq=False, kw_only=True):

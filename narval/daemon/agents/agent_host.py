@@ -390,6 +390,6 @@ def _log_failure(agent: AgentState, run: Run, name: str) -> None:
         why = f": {explained}" if explained else ""
     said = f"run {run.eid} of {run.name} failed{why}"
     if run.caller is None:
-        log.warning("%s%s; `narval why %d%s` tells more", of, said, run.eid, option)
+        log.warning("%s%s; see `narval why %d%s`", of, said, run.eid, option)
     else:
         log.info("%s%s", of, said)

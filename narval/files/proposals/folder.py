@@ -216,7 +216,7 @@ def proposal_named(home: Path, name: str) -> Proposal:
     """The proposal of a name. Raises RequestError, which lists the existing ones."""
     names = [one.name for one in proposals_of(home)]
     if name not in names:
-        listed = closest(name, names) or "; `narval proposals` lists those there are"
+        listed = closest(name, names) or "; `narval proposals` lists them"
         raise RequestError(f"there is no proposal {name!r:.80}{listed}")
     return Proposal(home, name)
 

@@ -95,7 +95,7 @@ class Server:
         """The error for the operator: the meaning of a driver's error, and what to do next."""
         away = is_away(error)
         what = "the server of the store does not answer" if away else "the store failed"
-        advice = "start it, or correct the URL" if away else "set that right and start again"
+        advice = "start it, or correct the URL" if away else "correct that, and start again"
         words = str(error) if away and not getattr(error, "sqlstate", None) else ""
         for pattern, meaning, remedy in _CONNECTING:
             if re.search(pattern, words):

@@ -117,7 +117,7 @@ async def _start(line: Line, said: re.Match[str]) -> str | Question:
     if not line.is_confirmed and may(line, OPERATORS) and await _acts_outside(line, name):
         return Question(f"{name} acts outside the home. Start it?")
     run = await line.once("start", name=name)
-    return f"{run['eid']} {run['name']} has started; `show {run['eid']}` tells more"
+    return f"{run['eid']} {run['name']} has started; see `show {run['eid']}`"
 
 
 async def _cancel(line: Line, said: re.Match[str]) -> str | Question:

@@ -73,7 +73,7 @@ class Dealing:
             await self._failed(taken, str(error))
         except Exception as error:
             log.exception("the message %d of %s could not be dealt with", taken.number, self._chat.name)
-            await self._failed(taken, f"That did not work: {type(error).__name__}; the log tells more.")
+            await self._failed(taken, f"That did not work: {type(error).__name__}; see the log.")
 
     async def _deal(self, taken: Taken) -> None:
         message, person = taken.message, await self._person(taken)

@@ -64,7 +64,7 @@ def work(rows: Sequence[Row], clock: Clock) -> str:
     """The items for a person, the most urgent first."""
     if not rows:
         return "nothing is asked of you"
-    more = f"`show {rows[0]['item']}` tells more, `answer {rows[0]['item']} OUTCOME` answers"
+    more = f"see it: `show {rows[0]['item']}`; answer it: `answer {rows[0]['item']} OUTCOME`"
     return _lines("asked of you:", (_item_line(row, clock) for row in rows), more)
 
 

@@ -135,7 +135,7 @@ def _rules(session: Session, name: str) -> Any:
         if TRUST_FILE not in str(error):
             raise
         why = f"{TRUST_FILE} has faults, so there are no rules to show, and no daemon starts on it"
-        raise SettingsError(f"{why}; set it right, and look again: narval check\n{error}") from None
+        raise SettingsError(f"{why}; correct it, and check: narval check\n{error}") from None
 
 
 def _print_rules(answer: Row) -> None:

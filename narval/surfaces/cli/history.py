@@ -202,7 +202,7 @@ def _came_of(row: Row) -> str:
 _ROWS = (
     Column("part", lambda row: row["part"]),
     Column("what", _waited_for),
-    Column("try", lambda row: row["try"] or "", right=True),
+    Column("attempt", lambda row: row["try"] or "", right=True),
     Column("asked", lambda row: moment_exactly(row["asked"]), is_moment=True),
     Column("begun", lambda row: moment_exactly(row["begun"])),
     Column("ended", lambda row: moment_exactly(row["ended"])),
@@ -250,7 +250,7 @@ def _part_lines(graph: Row) -> Iterator[str]:
     yield from reasons.why(graph)
     for row in graph["calls"]:
         times = f"{moment_exactly(row['asked'])} to {moment_exactly(row['ended'])[11:] or 'now'} {zone()}"
-        tried = f", try {row['try']}" if (row["try"] or 1) > 1 else ""
+        tried = f", attempt {row['try']}" if (row["try"] or 1) > 1 else ""
         yield f"{clean(_waited_for(row))}{tried}: {clean(_came_of(row))}, {times}"
         for slot in row["inputs"]:
             elements = ", ".join(map(_element, slot["elements"]))

@@ -101,6 +101,8 @@ def start(
             run = connection.ask("start", name=name, elements=documents, **arguments)
         if not session.as_json:
             click.echo("\n".join(map(str, run["runs"])) if each else run["eid"])
+        if fault := run.get("fault"):
+            click.echo(f"warning: {clean(fault)}", err=True)
         if wait:
             run = _ended(connection, run, timeout)
     if session.as_json:

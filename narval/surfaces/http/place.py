@@ -128,7 +128,7 @@ def port_of(address: str) -> int | None:
 
 def known(folder: Path) -> str:
     """The address at which the pages of a home are served. Raises OperatorError if they are not served."""
-    nobody = OperatorError("no pages of this home are served; do it: narval web")
+    nobody = OperatorError("narval web does not run for this home; start it: narval web")
     try:
         handle = os.open(folder / _NAME, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

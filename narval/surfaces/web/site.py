@@ -92,7 +92,7 @@ WAITS_TONES: Mapping[str, tuple[str, str]] = {
 """The words and the tone of a run under way, by what it waits for; those that need a person come first."""
 
 WAITED_FOR: Mapping[str, str] = {
-    "condition": "an element", "time": "a moment", "call": "a call", "try": "its next try",
+    "condition": "an element", "time": "a moment", "call": "a call", "try": "its next attempt",
     "again": "its next call", "input": "an input", "join": "other tokens", "signal": "a signal",
     "limit": "its deadline", "person": "a person",
 }  # fmt: skip

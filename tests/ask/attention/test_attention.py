@@ -273,8 +273,8 @@ def test_what_failed_and_is_to_be_tried_again_is_told_until_it_ends_well(home: P
     (item,) = told(agent)
     assert (item["what"], item["link"]) == ("source", {"run": run})
     first, _, last = item["text"].partition(" at ")
-    assert first == f"a in run {run} of s.patient is to be tried again"
-    assert last.endswith("): action m.fails, try 2 of 2 after ValueError: sold out")
+    assert first == f"a in run {run} of s.patient will be tried again"
+    assert last.endswith("): action m.fails, attempt 2 of 2 after ValueError: sold out")
     agent.stub("m.fails", lambda: None)
     agent.elapse(minutes=20)
     assert told(agent) == []

@@ -91,7 +91,7 @@ def test_G21_what_is_to_be_asked_next_names_the_agent(place: Path) -> None:
     shown = narval(place, "memory", "--limit", "1", "--agent", "ada")
     assert "--agent ada memory --limit 1 --before" in shown.stderr
     refused = narval(place, "show", "999", "--agent", "ada")
-    assert "`narval runs --agent ada` lists those there are" in refused.stderr
+    assert "`narval runs --agent ada` lists them" in refused.stderr
 
 
 def test_G25_what_is_sent_is_in_the_memory_of_the_other_agent_once(home: Path) -> None:

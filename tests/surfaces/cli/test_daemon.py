@@ -145,8 +145,8 @@ def test_run_until_idle_tells_what_waits_for_what(home: Path, monkeypatch: pytes
     away, again = (int(well(home, "start", name)) for name in ("far.factors", "far.find"))
     told = narval(home, "run", "--until-idle").stdout.partition("calls that wait:\n")[2].splitlines()
     assert re.fullmatch(
-        rf"  a in run {again} of far.find is to be tried again at [-0-9]+ [:0-9]+ \(UTC\): "
-        "action far.find, try 2 of 2 after ValueError: nobody answers",
+        rf"  a in run {again} of far.find will be tried again at [-0-9]+ [:0-9]+ \(UTC\): "
+        "action far.find, attempt 2 of 2 after ValueError: nobody answers",
         told[0],
     )
     waits = f"  a in run {away} of far.factors waits: there is no cluster: expected the package distributed"

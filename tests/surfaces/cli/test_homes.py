@@ -65,6 +65,14 @@ def test_N31_what_was_saved_a_moment_ago_can_be_started_and_what_is_broken_says_
         (home / "recipes" / "new.xml").write_text(RECIPES.replace('group="demo"', 'group="new"'))
         assert int(well(home, "start", "new.greet")) > 0
         unknown = narval(home, "start", "nine.greet")
+        (home / "recipes" / "new.xml").write_text(
+            good.replace('"ten"', '"new"').replace("talk.say", "talk.sing")
+        )
+        narval(home, "reload")
+        kept = narval(home, "start", "new.greet").stderr
+    assert kept == (
+        "warning: recipes/new.xml has faults, so its last version without any runs; see them: narval check\n"
+    )
     assert (broken.exit_code, unknown.exit_code) == (1, 1)
     assert broken.stderr.startswith("narval: recipes/ten.xml did not load: line 3: ")
     assert "there is no definition nine.greet" in unknown.stderr

@@ -360,7 +360,7 @@ def test_moments_of_a_sentence_are_those_of_the_home_and_those_in_texts_that_it_
 
 
 def test_N29_why_of_a_call_that_waits_to_be_tried_again_says_when_and_what_went_wrong() -> None:
-    again = "action m.a, try 2 of 3 after OSError: no line"
+    again = "action m.a, attempt 2 of 3 after OSError: no line"
     told = why(waiting=[wait("try", until="2026-03-01T07:00:00.000+00:00", text=again)])
     assert told[-1] == f"t waits until {answers.moment_in_zone('2026-03-01T07:00:00.000+00:00')} for {again}"
 

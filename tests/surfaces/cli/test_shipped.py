@@ -80,7 +80,7 @@ def test_a_module_is_taken_altered_and_applied_to_a_new_copy(home: Path) -> None
     assert "--- modules/mail/boxes.py\n+++ /dev/null\n" in result.stdout
     refused = narval(home, "take", "mail")
     assert refused.exit_code == 1
-    assert "modules/mail is there already: narval diff mail shows" in refused.stderr
+    assert "modules/mail exists already; compare it: narval diff mail" in refused.stderr
     texts.write_text((ROOT / "modules/mail/texts.py").read_text() + "mine = 1\n")
     mine = narval(home, "diff", "mail").stdout
     well(home, "take", "mail", "--force")
@@ -162,7 +162,9 @@ def test_an_example_is_taken_with_its_scenario_and_no_home_has_it_before(home: P
     (home / recipe).write_text((home / recipe).read_text().replace("team@", "all@"))
     (home / scenario).unlink()
     refused = narval(home, "take", "examples/month")
-    assert "recipes/examples/month.xml is there already: narval diff examples/month shows" in refused.stderr
+    assert (
+        "recipes/examples/month.xml exists already; compare it: narval diff examples/month" in refused.stderr
+    )
     assert not (home / scenario).exists()
     assert '+      <draft to="all@' in narval(home, "diff", "examples/month").stdout
     said = well(home, "take", "examples/month", "--force")
@@ -188,16 +190,16 @@ def test_the_household_is_taken_as_one(home: Path) -> None:
     assert set(data(home, "take", "examples/household")["paths"]) == files
     assert {path for path, state in states(home).items() if state == "same"} >= files
     assert "NOT AS EXPECTED" not in well(home, "simulate", "examples/household")
-    assert "is there already" in narval(home, "take", "examples/household").stderr
+    assert "exists already" in narval(home, "take", "examples/household").stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("diff", "mial"), "expected a file, a folder or a module, got 'mial'; did you mean 'mail'?"),
-        (("take", "recipes/mial.xml"), "ships; did you mean 'recipes/mail.xml'?"),
-        (("take", "examples/moon"), "ships; did you mean 'examples/month'?"),
-        (("take", "../home"), "nothing of the name '../home' ships"),
+        (("take", "recipes/mial.xml"), "narval ships nothing called 'recipes/mial.xml'; did you mean 'recipes/mail.xml'?"),
+        (("take", "examples/moon"), "narval ships nothing called 'examples/moon'; did you mean 'examples/month'?"),
+        (("take", "../home"), "narval ships nothing called '../home'"),
     ],
 )
 def test_a_name_that_is_not_known_is_refused(home: Path, arguments: tuple[str, ...], said: str) -> None:

@@ -139,6 +139,6 @@ def test_what_is_wrong_is_said(nobody: Path) -> None:
     well(bare, "take", "recipes/mail.xml")
     (bare / "recipes/digest.page.xsl").unlink()
     unloaded = narval(bare, "simulate", "--mails", DEMO)
-    assert "mail.triage is in recipes/mail.xml, which did not load: narval check tells why" in unloaded.stderr
+    assert "mail.triage is in recipes/mail.xml, which did not load; see why: narval check" in unloaded.stderr
     well(bare, "take", "recipes/digest.page.xsl")
     assert "50  leave  no rule fits it\n" in narval(bare, "simulate", "--mails", DEMO).stdout

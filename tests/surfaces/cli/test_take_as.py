@@ -104,7 +104,7 @@ def test_what_is_there_is_replaced_only_with_force(new: Path) -> None:
     mine = new / "recipes/office/invoice.xml"
     mine.write_text("<recipe/>")
     told = narval(new, "take", "examples/invoice", "--as", "office")
-    assert "recipes/office/invoice.xml is there already" in told.stderr
+    assert "recipes/office/invoice.xml exists already" in told.stderr
     assert mine.read_text() == "<recipe/>"
     well(new, "take", "examples/invoice", "--as", "office", "--force")
     assert 'group="office"' in mine.read_text()

@@ -59,7 +59,7 @@ def test_F10_while_the_file_is_broken_its_faults_are_told(home: Path) -> None:
         result = narval(home, "trust", *options)
         assert (result.exit_code, result.stdout) == (1, "")
         first, *faults = result.stderr.splitlines()
-        assert "no daemon starts on it; set it right, and look again: narval check" in first
+        assert "no daemon starts on it; correct it, and check: narval check" in first
         assert faults == [fault]
 
 

@@ -141,7 +141,7 @@ def test_M2_it_ends_well_by_a_signal(home: Path, number: signal.Signals) -> None
         running.send_signal(number)
         assert running.communicate() == (b"", b"")
         assert running.returncode == 0
-    assert "no pages of this home are served" in narval(home, "web", "login").stderr
+    assert "narval web does not run for this home" in narval(home, "web", "login").stderr
 
 
 def test_M2_nothing_wakes_it_while_nobody_asks(home: Path) -> None:
@@ -188,7 +188,7 @@ def pages_of(running: Command) -> list[psutil.Process]:
 def test_M3_the_daemon_keeps_the_pages_as_long_as_it_lives(home: Path, end: signal.Signals) -> None:
     with daemon(home, "--web") as running:
         told = line_of(running).decode()
-        assert "log in by a link: narval web login" in told
+        assert "to log in, make a link: narval web login" in told
         assert "token=" not in told
         (first,) = pages_of(running)
         first.kill()

@@ -110,7 +110,7 @@ def test_N42_why_says_what_is_waited_for_and_what_was_taken_as_what(agent: Agent
     lacking = [(condition["failed"], condition["value"]) for condition in wait["conditions"]]
     assert lacking == [
         ("an element named failed-login", "none in memory"),
-        *[("an element named failed-login", "none, for $first stands for nothing")] * 2,
+        *[("an element named failed-login", "none, because $first is empty")] * 2,
     ]
     fail(agent, "web/ann", "db/bob")
     for waiting in (agent.why(run)["waiting"], agent.why(run, "third")["waiting"]):

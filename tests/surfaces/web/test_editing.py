@@ -171,7 +171,7 @@ def test_one_begins_from_an_example_with_its_scenario(pages: PagesOfHome) -> Non
     pages.shows("/definitions/office.invoice/edit", "no faults")
     pages.shows("/simulate", '<option value="office/invoice" selected>', scenario="office/invoice")
     for fields, words in (
-        ({"group": "office"}, "is there already: choose another group"),
+        ({"group": "office"}, "exists already; choose another group"),
         ({"group": "../etc"}, "expected a name for a group of your own"),
     ):
         refused = pages.post("/examples/invoice/take", **fields)

@@ -150,7 +150,7 @@ def test_M32_calls_that_no_part_of_the_graph_makes_have_a_page(pages: PagesOfHom
 
 def test_M37_of_a_run_in_which_nothing_failed_a_part_is_asked_for(pages: PagesOfHome) -> None:
     run = pages.over("talk.nothing")
-    shown = pages.shows(f"/runs/{run}/retry", "say from which it is to be retried")
+    shown = pages.shows(f"/runs/{run}/retry", "name the step to retry from")
     assert "the part that failed" not in shown
     assert pages.get(f"/runs/{run}/retry", step="nowhere").status_code == 400
 

@@ -117,7 +117,7 @@ def _signalled(decision: AutomatonDecision, event: Signalled) -> None:
     from which programs get their elements.
     """
     if decision.state.status not in ("ready", "running"):
-        why = f"run {decision.state.eid} is {decision.state.status}: it waits for nothing any more"
+        why = f"run {decision.state.eid} is {decision.state.status}: it waits for nothing more"
         decision.refuse(event, "not-listening", why)
         return
     waiting, listening = _listeners(decision, event.name)
@@ -158,8 +158,8 @@ def _unheard(decision: AutomatonDecision, signal: str) -> str:
     if interrupts:
         return f"{signal} interrupts {', '.join(interrupts)}, and none of these is under way"
     names = {name for state in states for name in (state.wait, *state.interrupted_by) if name}
-    heard = f"; they listen to {', '.join(sorted(names))}" if names else ""
-    return f"no state of {definition.full_name} listens to {signal}{heard}"
+    heard = f"; its signals are {', '.join(sorted(names))}" if names else ""
+    return f"no state of {definition.full_name} takes the signal {signal}{heard}"
 
 
 def _cancelled(decision: AutomatonDecision, event: Cancelled) -> None:

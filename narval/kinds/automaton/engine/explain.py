@@ -74,7 +74,7 @@ _HELD = {
     "date": ("time", "its date"),
     "signal": ("signal", "{signal}"),
     "quick": ("try", "another start: it died too quickly, several times in a row"),
-    "back-off": ("try", "another try: all its commands have failed"),
+    "back-off": ("try", "another attempt: all its commands have failed"),
     "room": ("call", "room: {most} programs run at once"),
 }
 
@@ -84,7 +84,7 @@ def _held(definition: Automaton, state: AutomatonState, part: State) -> tuple[st
     run = state.of(part.name)
     what, text = _HELD[run.hold]
     if run.hold == "back-off" and run.tries:
-        text = "another try: {command} has failed {tries} time" + "s" * (run.tries > 1)
+        text = "another attempt: {command} has failed {tries} time" + "s" * (run.tries > 1)
     names = {"signal": part.wait, "most": definition.max_parallel, "tries": run.tries}
     text = text.format(command=_called(part, state), **names)
     return what, text + _last_end(run) if what == "try" else text

@@ -256,7 +256,7 @@ def _reason_of_token(definition: Process, state: ProcessState, token: NodeToken)
         return f"token {token.id} {word_of(state, token)}: element {state.failed[token.id]} says why"
     if token.completed is None:
         what = f"{node.type} has not come back" if token.call else "it is to be completed"
-        what = "it is to be tried again" if token.next_try is not None else what
+        what = "it will be tried again" if token.next_try is not None else what
         what = "a listener holds it back before its node" if token.held_back else what
         return f"token {token.id} is active: {what}"
     how = {"DiscardToken": "discarded by the guard", "SkipNode": "skipped by the guard"}

@@ -164,7 +164,7 @@ def _signalled(decision: RecipeDecision, event: events.Signalled) -> None:
     condition finds it.
     """
     if decision.state.status not in _LISTENING:
-        why = f"plan {decision.state.eid} is {decision.state.status}: it waits for nothing any more"
+        why = f"plan {decision.state.eid} is {decision.state.status}: it waits for nothing more"
         decision.refuse(event, "not-listening", why)
         return
     try:

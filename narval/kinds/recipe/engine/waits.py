@@ -69,16 +69,16 @@ def _calls(step: Step, run: StepRun) -> Iterator[Wait]:
     under_way = [identifier for identifier, call in run.calls.items() if call.until is None]
     if under_way:
         attempt = max(run.calls[identifier].tries for identifier in under_way)
-        tried = f", try {_number(step, attempt)}" if attempt > 1 else ""
+        tried = f", attempt {_number(step, attempt)}" if attempt > 1 else ""
         yield Wait(step.id, "call", f"{step.called}{tried}", calls=tuple(under_way))
     resting = [(call.until, call) for call in run.calls.values() if call.until is not None]
     if resting:
         until, call = min(resting, key=itemgetter(0))
-        text = f"{step.called}, try {_number(step, call.tries + 1)}"
+        text = f"{step.called}, attempt {_number(step, call.tries + 1)}"
         if call.problem is not None:
             text += f" after {call.problem.kind}: {call.problem.message}"
         if len(resting) > 1:
-            text += f" (the first of {len(resting)} calls to be tried again)"
+            text += f" (the first of {len(resting)} calls that will be tried again)"
         eids = tuple(dict.fromkeys(eid for _, one in resting for eid in _given_to(one)))
         after = call.problem.kind if call.problem is not None else ""
         yield Wait(step.id, "try", text, until=until, given=eids, after=after)
@@ -200,7 +200,7 @@ def _inputs_judged(
         slot.condition.bind(bindings(definition, state, slot.condition.variables, element)) for slot in inputs
     )
     scopes = ((definition.full_name, step.id, slot.id) if slot.use else None for slot in inputs)
-    text = "nothing any more (it failed); its inputs as they are judged now:"
+    text = "nothing more (it failed); its inputs now:"
     return Wait(step.id, "input", text, tuple(bounds), tuple(scopes))
 
 
@@ -239,7 +239,7 @@ def _judged(definition: Recipe, state: PlanState, transition: Transition, elemen
     what, text = "condition", _then(transition)
     if state.status != "running" or word in ("impossible", "fail"):
         over = f"it is {word}" if state.status == "running" else f"it is {word}, and the plan {state.status}"
-        text = f"nothing any more ({over}); its conditions as they are judged now:"
+        text = f"nothing more ({over}); its conditions now:"
     elif word == "wait-step":
         what, text = "join", _lacking(definition, state, transition)
     elif transition.id in state.awaiting_date:

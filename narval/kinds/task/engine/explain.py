@@ -69,7 +69,7 @@ def waiting_for(
             yield Wait(where, "call", _CALLS[purpose], calls=(call,))
     for frame in state.frames:
         if frame.wake:
-            again = f"to do the action of {frame.event} again, after {frame.tries} of its tries failed"
+            again = f"to do the action of {frame.event} again, after {frame.tries} of its attempts failed"
             yield Wait(where, "try", again)
     if state.outcome:
         return

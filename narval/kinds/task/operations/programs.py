@@ -123,7 +123,7 @@ def instance_of(daemon: Daemon, task: str) -> Run:
             "no-task", f"expected {expectation}, got {number + '.…' if secret else task!r:.40}"
         )
     if not run.active:
-        told_by = f"`{command(daemon, f'why {run.eid}')}` tells more"
+        told_by = f"see `{command(daemon, f'why {run.eid}')}`"
         raise TaskRefusedError("over", f"task {run.eid} of {run.name} is over: it is {run.status}; {told_by}")
     state = run.state
     if run.status == "ready":

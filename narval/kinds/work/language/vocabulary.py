@@ -50,7 +50,7 @@ def field_type(text: str) -> str:
 def outcome(text: str) -> str:
     """The name of an outcome."""
     if text in _TAKEN:
-        raise ValueError(f"another name of an outcome than those of acts: {', '.join(sorted(_TAKEN))}")
+        raise ValueError(f"a name that is not an act's (acts: {', '.join(sorted(_TAKEN))})")
     return word(text)
 
 

@@ -115,9 +115,9 @@ def web(
 def _login_text(answer: dict[str, str]) -> str:
     """The line with the address of the pages, and one for each other address that is served."""
     where = clean(f"narval web answers at {answer['address']}")
-    how = "log in by a link: narval web login"
+    how = "to log in, make a link: narval web login"
     if answer["login"]:
-        how = f"log in, once and within ten minutes: {answer['login']}"
+        how = f"to log in, open this link once, within ten minutes: {answer['login']}"
     others = "".join(f"\n{said} at {clean(answer[name])}" for name, said in _BESIDE.items() if name in answer)
     return f"{where}; {how}{others}"
 

@@ -35,7 +35,7 @@ _WAITS = {
 _OTHERWISE = {
     "condition": "an element for each condition",
     "call": "a call",
-    "try": "another try of a call",
+    "try": "another attempt of a call",
     "again": "its target",
     "input": "an element that may be taken",
     "join": "other steps",

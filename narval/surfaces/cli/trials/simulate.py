@@ -204,7 +204,7 @@ def _unknown(home: Home, here: SimulatedHome, name: str) -> str:
 
     ships = {each.full_name: each.path for each in load(shipped()).library if is_runnable(each.kind)}
     if name in ships and (home.path / ships[name]).exists():
-        return f"{name} is in {ships[name]}, which did not load: narval check tells why"
+        return f"{name} is in {ships[name]}, which did not load; see why: narval check"
     if name in (*ships, *takable()):
         return f"{name} ships, and is not in the home: narval take {ships.get(name, name)} copies it"
     names = [definition.full_name for definition in here.loaded.library if is_runnable(definition.kind)]

@@ -46,7 +46,7 @@ def test_A21_one_that_succeeds_at_last_is_enough() -> None:
 def test_A21_why_tells_which_command_is_tried_again() -> None:
     said = Programs(TWO.format(""))
     said.ends("start", 1)
-    assert said.why("start") == "it waits for another try: first has failed 1 time; it ended with 1 (try)"
+    assert said.why("start") == "it waits for another attempt: first has failed 1 time; it ended with 1 (try)"
     said.until_woken()
     said.ends("start", 1)
     assert "first has failed 2 times" in said.why("start")

@@ -284,7 +284,7 @@ def test_N11_the_conditions_of_what_was_not_taken_are_there_with_their_variables
     for part in ("ask", "c", "d"):
         (wait,) = diagnose(said, run, part)
         assert (wait.id, wait.what) == ("ask", "condition")
-        assert wait.text == "nothing any more (it is impossible); its conditions as they are judged now:"
+        assert wait.text == "nothing more (it is impossible); its conditions now:"
         assert wait.scopes == (("g.choice", "ask", "#1"),)
     (bound,) = wait.conditions
     assert list(said.memory.matching(bound, None)) == []
@@ -328,7 +328,7 @@ def test_N26_a_plan_tells_that_no_error_link_took_an_error() -> None:
     told = engine.explain(said.definitions[run], said.states[run], None)
     assert told == "no error link of step a took the error: ill (fail)"
     (wait,) = diagnose(said, run, None)
-    assert wait.text.startswith("nothing any more (it is fail, and the plan failed)")
+    assert wait.text.startswith("nothing more (it is fail, and the plan failed)")
     assert [bound.text for bound in wait.conditions] == ["mail"]
 
 

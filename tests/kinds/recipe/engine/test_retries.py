@@ -432,10 +432,10 @@ def test_N29_why_tells_the_next_try_when_it_is_and_what_went_wrong() -> None:
     assert (told.id, told.what) == ("a", "try")
     assert told.until is not None
     assert 110 <= told.until <= 115
-    assert told.text == "action m.a, try 2 of 3 after ValueError: no line"
+    assert told.text == "action m.a, attempt 2 of 3 after ValueError: no line"
     said.until_woken()
     (told,) = waiting_for(said, run)
-    assert (told.text, told.until) == ("action m.a, try 2 of 3", None)
+    assert (told.text, told.until) == ("action m.a, attempt 2 of 3", None)
 
 
 def test_N29_of_many_calls_that_wait_why_tells_the_first_and_how_many() -> None:
@@ -444,7 +444,7 @@ def test_N29_of_many_calls_that_wait_why_tells_the_first_and_how_many() -> None:
     said.erred("a", given=second)
     under_way, resting = waiting_for(said, run)
     assert len(under_way.calls) == 1
-    assert resting.text.endswith("(the first of 2 calls to be tried again)")
+    assert resting.text.endswith("(the first of 2 calls that will be tried again)")
     reason = engine_of("recipe").explain(said.definitions[run], said.states[run], "a")
     assert reason is not None
     assert "3 of its calls" in reason

@@ -299,7 +299,7 @@ def test_N13_a_target_whose_file_did_not_load_is_told_so() -> None:
     told = fault_in(text, broken={("action", "feeds"): "modules/feeds.py"})
     assert told == (
         "step 'a': there is no action 'feeds.read', because modules/feeds.py did not load; "
-        "set its faults right first"
+        "correct its faults first"
     )
 
 

@@ -128,7 +128,7 @@ def test_P12_there_is_one_outcome_where_none_is_named() -> None:
 @pytest.mark.parametrize(
     ("inside", "told"),
     [
-        ('<outcome name="claim"/>', "another name of an outcome than those of acts: answer, claim, default"),
+        ('<outcome name="claim"/>', "a name that is not an act's (acts: answer, claim, default"),
         ('<outcome name="default"/>', "claim, "),
         ('<outcome name="Yes"/>', "a word of small letters"),
         ('<outcome name="a"/><outcome name="a"/>', "expected a new outcome name"),
