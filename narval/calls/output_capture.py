@@ -159,7 +159,17 @@ class _OfActions(logging.Handler):
                 if record.levelno >= handler.level:
                     handler.handle(record)
         elif logging.lastResort is not None and record.levelno >= logging.lastResort.level:
-            logging.lastResort.handle(record)
+            if not _has_own_handler(logging.getLogger(record.name)):
+                logging.lastResort.handle(record)
+
+
+def _has_own_handler(logger: logging.Logger | None) -> bool:
+    """True if a logger or one above it, except the root, has a handler: Python then prints nothing itself."""
+    while logger is not None and logger.parent is not None:
+        if logger.handlers:
+            return True
+        logger = logger.parent
+    return False
 
 
 _CAPTURED: list[_Captured] = []

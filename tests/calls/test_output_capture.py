@@ -170,6 +170,8 @@ def test_a_logger_of_a_library_keeps_its_level_within_a_call_and_python_adds_no_
     try:
         within("1").run(logging.getLogger("other").warning, "w")
         logging.getLogger("other").warning("outside")
+        logging.getLogger("silenced").addHandler(logging.NullHandler())
+        logging.getLogger("silenced.below").warning("dropped")
     finally:
         restore()
         logging.getLogger("narval").removeHandler(handler)
