@@ -86,7 +86,8 @@ def _of_one_cause(agent: AgentState, alike: list[tuple[str, IncidentRow]]) -> tu
     if is_final and newest.kind not in UNDOING:
         ends = f"narval errors acknowledge {newest.id}{agent.option} --reason TEXT"
         more = f"{more}; when it is settled: {ends}"
-    return min(of.values())[0], link, f"{_sentence(agent, newest, of)}{more}"
+    said = shortened(_sentence(agent, newest, of), LONGEST - len(more))  # never the commands
+    return min(of.values())[0], link, f"{said}{more}"
 
 
 def _sentence(agent: AgentState, newest: Incident, of: Mapping[int, tuple[float, int]]) -> str:
