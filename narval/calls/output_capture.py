@@ -158,18 +158,17 @@ class _OfActions(logging.Handler):
             for handler in logging.getLogger("narval").handlers:
                 if record.levelno >= handler.level:
                     handler.handle(record)
-        elif logging.lastResort is not None and record.levelno >= logging.lastResort.level:
-            if not _has_own_handler(logging.getLogger(record.name)):
-                logging.lastResort.handle(record)
+        elif (last := logging.lastResort) is not None and record.levelno >= last.level:
+            _print_unless_handled(record, last)
 
 
-def _has_own_handler(logger: logging.Logger | None) -> bool:
-    """True if a logger or one above it, except the root, has a handler: Python then prints nothing itself."""
-    while logger is not None and logger.parent is not None:
-        if logger.handlers:
-            return True
+def _print_unless_handled(record: logging.LogRecord, handler: logging.Handler) -> None:
+    """Print a record as Python does: unless its logger or one above it, except the root, has a handler."""
+    logger = logging.getLogger(record.name)
+    while logger.parent is not None and not logger.handlers:
         logger = logger.parent
-    return False
+    if logger.parent is None:
+        handler.handle(record)
 
 
 _CAPTURED: list[_Captured] = []

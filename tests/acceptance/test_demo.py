@@ -42,7 +42,7 @@ def test_P80_without_a_terminal_the_question_stays_open_and_is_listed(tmp_path: 
     assert re.search(r"^ *50 +mails came in", done.stdout, re.MULTILINE)
     for beside in ("1  is a copy of what came before", "1  could not be read"):
         assert beside in done.stdout, "52 files are in the mailbox"
-    assert "waits for your word" in done.stdout
+    assert "waits for your answer" in done.stdout
     assert sent(scratch) == 36, "all other answers went out"
     shown = [
         text.split()[1:] for text in done.stdout.splitlines() if text.startswith("  ") and " --home " in text

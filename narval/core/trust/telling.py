@@ -57,7 +57,7 @@ _CAUSES: dict[Cause, str] = {
 }
 
 
-_NO_RULE = " as no rule is about it"
+_NO_RULE = " because no rule is about it"
 
 
 class Line(NamedTuple):

@@ -26,7 +26,7 @@ from narval.files.explore import ExplorationReport, explore_home
 from narval.surfaces.cli.session import Session
 
 _NO_RULES = """\
-There is no etc/trust.toml, so no rules: what a language model had a say in asks, and nothing else."""
+There is no etc/trust.toml, so no rules: only what follows from a language model's answer asks first."""
 
 
 class ReachedCalls(NamedTuple):

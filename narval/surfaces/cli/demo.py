@@ -153,7 +153,7 @@ def _report(console: Console, home: Home, daemon: Daemon) -> None:
     for why, count in left.most_common():
         table.add_row("", f"[dim]{count:>3}  {why}[/]")
     if doubtful := sum(verdict["verdict"] == "ask" for verdict in judged):
-        table.add_row(str(doubtful), f"{'waits' if doubtful == 1 else 'wait'} for your word")
+        table.add_row(str(doubtful), f"{'waits' if doubtful == 1 else 'wait'} for your answer")
     if (copies := _files(home, daemon) - len(mails) - len(unread)) > 0:
         table.add_row(str(copies), f"{'is a copy' if copies == 1 else 'are copies'} of what came before")
     if unread:

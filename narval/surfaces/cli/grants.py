@@ -103,7 +103,7 @@ def _lines(row: Row) -> Iterator[str]:
         yield "within:"
         yield from map(_need, (need for need in row["needs"] if not need["outside"]))
     if row["told"]:
-        yield "does otherwise than when it was granted:"
+        yield "changed since it was granted:"
         yield from (f"{_SIGN[line['change']]} {clean(line['text'])}" for line in row["told"])
 
 

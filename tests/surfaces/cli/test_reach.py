@@ -61,13 +61,14 @@ def test_F9_what_allows_a_call_is_told(home: Path) -> None:
     told = well(home, "check", "--trust").splitlines()
     file = next(line for line in told if line.startswith("recipe w.tells")).rpartition(" ")[2]
     assert told[told.index(f"recipe w.tells, in {file}") + 1] == (
-        "  m.send at send (line 1): allowed by the rule on line 1 or as no rule is about it, whatever comes "
-        "to it from a stranger's mail (mail)"
+        "  m.send at send (line 1): allowed by the rule on line 1 or because no rule is about it, whatever "
+        "comes to it from a stranger's mail (mail)"
     )
     assert [line for line in well(home, "check", "--trust", file).splitlines() if "allowed" in line][:3] == [
         "  m.send at send (line 1): allowed",
         "    letter/text() can come from a stranger's mail (mail): allowed by the rule on line 1",
-        "    that it is called can be decided by a stranger's mail (mail): allowed as no rule is about it",
+        "    that it is called can be decided by a stranger's mail (mail): "
+        "allowed because no rule is about it",
     ]
 
 

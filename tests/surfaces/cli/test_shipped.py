@@ -197,8 +197,14 @@ def test_the_household_is_taken_as_one(home: Path) -> None:
     ("arguments", "said"),
     [
         (("diff", "mial"), "expected a file, a folder or a module, got 'mial'; did you mean 'mail'?"),
-        (("take", "recipes/mial.xml"), "narval ships nothing called 'recipes/mial.xml'; did you mean 'recipes/mail.xml'?"),
-        (("take", "examples/moon"), "narval ships nothing called 'examples/moon'; did you mean 'examples/month'?"),
+        (
+            ("take", "recipes/mial.xml"),
+            "narval ships nothing called 'recipes/mial.xml'; did you mean 'recipes/mail.xml'?",
+        ),
+        (
+            ("take", "examples/moon"),
+            "narval ships nothing called 'examples/moon'; did you mean 'examples/month'?",
+        ),
         (("take", "../home"), "narval ships nothing called '../home'"),
     ],
 )

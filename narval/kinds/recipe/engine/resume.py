@@ -221,9 +221,7 @@ def _broken_step(recipe: Recipe, before: PlanState) -> str:
     if broken or frontier:
         return (broken or frontier)[0]
     ran = ", ".join(step for step in recipe.steps if before.step(step).state in ("done", "history"))
-    raise RequestError(
-        f"no step of run {before.eid} failed; name the step to retry from ({ran})"
-    )
+    raise RequestError(f"no step of run {before.eid} failed; name the step to retry from ({ran})")
 
 
 def _unreached(recipe: Recipe, before: PlanState, past: _Past, step: str) -> str:

@@ -84,7 +84,7 @@ narval agents add --from desk --csv desks.csv"""
     shell_complete=completion.templates,
     help="Make agents from agents/TEMPLATE.toml.",
 )
-@click.option("--count", type=click.IntRange(1), metavar="N", help="So many, which the template numbers.")
+@click.option("--count", type=click.IntRange(1), metavar="N", help="How many to make.")
 @click.option("--csv", "file", type=click.File("rb"), metavar="FILE", help="One for each row of FILE.")
 def add(
     session: Session,
