@@ -199,8 +199,8 @@ def test_N25_a_date_that_leaves_its_finer_fields_open_is_warned_of(home: Home, t
     [warning] = check_home(home)
     assert str(warning) == (
         "recipes/d.xml:4:1: warning: "
-        "this date comes again and again, for it leaves seconds and minutes open; "
-        'write seconds="0" minutes="0" for once, or seconds="0-59" if that is meant'
+        "this date comes many times, because seconds and minutes are omitted; "
+        'for once, write seconds="0" minutes="0"; for all of them, write seconds="0-59"'
     )
     _write(tmp_path / "elsewhere.xml", dated.format('months="2"'))
     [outside] = check_home(home, [tmp_path / "elsewhere.xml"])
@@ -211,7 +211,7 @@ def test_N25_a_date_that_leaves_its_finer_fields_open_is_warned_of(home: Home, t
 
     _write(home.path / "recipes/d.xml", dated.format('years="2020"'))
     [warning] = check_home(home)
-    assert "this date has gone by" in str(warning)
+    assert "this date is past" in str(warning)
 
 
 CALLING = """<cookbook group="w">

@@ -336,14 +336,14 @@ def date_warnings(times: Iterable[Time], now: float) -> Iterator[tuple[int, str]
     """Warnings about dates at a moment, with their lines: past, or incomplete."""
     for time in times:
         if schedule_of((time,), "UTC").next(now - A_DAY) is None:
-            yield time.line, "this date has gone by and does not come again; correct years"
+            yield time.line, "this date is past and does not come again; correct years"
         elif finer := finer_omitted([time]):
             least = " ".join(f'{name}="{FIELDS[name][0]}"' for name in finer)
-            most = "{}-{}".format(*FIELDS[finer[0]])
+            most, are = "{}-{}".format(*FIELDS[finer[0]]), "is" if len(finer) == 1 else "are"
             yield (
                 time.line,
-                f"this date comes again and again, for it leaves {' and '.join(finer)} open; "
-                f'write {least} for once, or {finer[0]}="{most}" if that is meant',
+                f"this date comes many times, because {' and '.join(finer)} {are} omitted; "
+                f'for once, write {least}; for all of them, write {finer[0]}="{most}"',
             )
 
 
