@@ -217,7 +217,7 @@ _ROWS = (
 def timeline(answer: Row) -> None:
     """Show the calls of a run over time, and its waits.
 
-    A row is a try of a call, or a wait for an element or a moment, in the order in which they began.
+    A row is an attempt of a call, or a wait for an element or a moment, in the order in which they began.
     """
     listing(_ROWS, answer["rows"], "no calls and no waits")
     if answer["ended"]:
@@ -234,7 +234,7 @@ def timeline(answer: Row) -> None:
 def part(answer: Row) -> None:
     """Show everything about one part of a run, or about an arc.
 
-    Besides what `narval why RUN ID` reports: each try of its calls, with its time, inputs, results and error,
+    Besides what `narval why RUN ID` reports: each attempt of its calls, with its time, inputs, results and error,
     and the run that answered. An arc is named by the parts at both ends: send>wait.
     """
     click.echo("\n".join(_part_lines(answer)))
