@@ -36,7 +36,7 @@ from narval.system.long_work import TimeSlice
 
 @operation("read")
 async def timeline(daemon: Daemon, run: int, limit: int | None = None) -> dict[str, Any]:
-    """The calls of a run over time, one row for each try, and its waits for elements and moments, in
+    """The calls of a run over time, one row for each attempt, and its waits for elements and moments, in
     order of their beginning; with `limit` the newest.
 
     `at_work` is the seconds in which a call of the run itself was active, without those in which it only
