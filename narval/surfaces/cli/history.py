@@ -234,7 +234,7 @@ def timeline(answer: Row) -> None:
 def part(answer: Row) -> None:
     """Show everything about one part of a run, or about an arc.
 
-    Besides what `narval why RUN ID` reports: each attempt of its calls, with its time, inputs, results and error,
+    Besides what `narval why RUN ID` reports: each attempt of its calls, with time, inputs, results and error,
     and the run that answered. An arc is named by the parts at both ends: send>wait.
     """
     click.echo("\n".join(_part_lines(answer)))
