@@ -60,7 +60,8 @@ class Controls:
         word, name = _target(root)
         transaction, agent = self._transaction, self._transaction.agent
         if not _is_known(agent.library, root):
-            why = f"{word} names {name or 'nothing'}, and no such definition is loaded; it waits until one is"
+            why = f"{word} names {name or 'nothing'}, and no such definition is loaded; it waits until one "
+            why = f"{why}is, or until this {word} is outdated"
             self._transaction.add_error("unknown-target", why, element.origin, start=element.eid)
             return
         first, wrong = self._first_elements(root, f"{word} of {name}")

@@ -50,8 +50,8 @@ def test_a_definition_is_edited_checked_saved_and_taken_back(looking: Any, house
     looking.get_by_text("+ It calls talk.fail.").wait_for()
     assert looking.evaluate("document.documentElement.scrollWidth") <= looking.viewport_size["width"]
     looking.get_by_role("button", name="Save").click()
-    looking.get_by_text("It is saved, and at work.").wait_for()
+    looking.get_by_text("It is saved and active.").wait_for()
     assert "talk.fail" in file.read_text()
     looking.get_by_role("button", name="back").click()
-    looking.get_by_text("It is saved, and at work.").wait_for()
+    looking.get_by_text("It is saved and active.").wait_for()
     assert file.read_text() == TEXT.format(name=name)

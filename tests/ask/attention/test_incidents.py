@@ -139,7 +139,7 @@ def test_M52_an_error_of_a_start_that_waits_is_open_as_long_as_that_waits(home: 
         return [row["message"] for row in rows(agent)]
 
     (message,) = declare("wach")
-    assert message.endswith("names s.wach, and no such definition is loaded; it waits until one is")
+    assert message.endswith("it waits until one is, or until this start-plan is outdated")
     (message,) = declare("later")
     assert "names s.later" in message, "the mistyped name is gone from the file"
     (home / "recipes" / "later.xml").write_text(

@@ -274,7 +274,7 @@ class TestRuns:
         leads = pages.does("/runs/all/cancel", these=run)
         (begins,) = re.findall("begins=([^&]*)", leads)
         with browsing(pages.home) as anew:  # another program, which begins before that moment
-            anew.shows(leads, "Nothing was done", "narval web was started anew before", f'{BASE}/runs/{run}"')
+            anew.shows(leads, "Nothing was done", "narval web was restarted before", f'{BASE}/runs/{run}"')
             assert anew.post("/runs/all/cancel/0123/stop").status_code == 404
             for other in (leads.replace(begins, "2026-01-01T00%3A00%3A00Z"), leads.replace(begins, "soon")):
                 anew.shows(other, "it may have begun", "Each run is listed as it is now")

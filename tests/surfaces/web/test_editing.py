@@ -94,7 +94,7 @@ def test_a_script_asks_for_what_stands_beside_the_text_alone(pages: PagesOfHome)
 
 def test_a_text_is_saved_is_at_work_and_is_taken_back(pages: PagesOfHome) -> None:
     leads = pages.does(f"{EDIT}/save", **form(pages, OTHER))
-    text = pages.shows(leads, "It is saved, and at work.", "once more", ">Take back</button>")
+    text = pages.shows(leads, "It is saved and active.", "once more", ">Take back</button>")
     assert file(pages) == OTHER
     (version,) = re.findall(r"saved=(e\d+)", leads)
     digest = pages.ask("edit", name="mine.one")["digest"]

@@ -115,7 +115,7 @@ def test_D6_a_draft_is_ended_by_a_button_keeps_its_rounds_and_goes_on(
     assert "a model is at proposal end-this" in pages.post(f"{where}/drop").text
     assert pages.does(f"{where}/end") == where
     text = pages.shows(where, "failed", "ann ended it", "Round 1", "Go on", "Drop it")
-    assert "Nothing of it is at work before somebody accepts it. Dropped, it is deleted." in text
+    assert "Nothing of it runs before somebody accepts it. Dropping deletes it." in text
     assert ">End it<" not in text
     assert pages.does(f"{where}/end") == where  # once more: it stays as it is
     server.will_say(streamed(BOTH))
