@@ -88,9 +88,7 @@ def refuse_home(home: Home) -> None:
     """Raise RequestError if no home can be made: one exists, or the path is not a folder."""
     if home.exists():
         run, add = f"narval --home {home.quoted} run", f"narval init --demo {home.quoted}"
-        ways = (
-            f"start it: {run}; add the demo to it: {add}; to begin anew, move it away or name another folder"
-        )
+        ways = f"start it: {run}; add the demo to it: {add}; for a new one, name another folder"
         raise RequestError(f"{home.path} is a home already; {ways}")
     if home.path.exists() and not home.path.is_dir():
         raise RequestError(f"expected a folder or nothing at {home.path}, found something else")
