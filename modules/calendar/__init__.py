@@ -56,6 +56,7 @@ Elements = list[etree._Element]
     outputs=[EVENTS, GONE, TROUBLES],
     description="The events of a calendar, as they are entered, moved and cancelled.",
     where=["calendar/@name", "calendar/@path"],
+    keeps={"events/@calendar": "calendar"},
     needs=READS,
     label="calendar",
 )
@@ -108,6 +109,7 @@ async def watch(calendar: Element) -> AsyncIterator[Elements]:
     outputs=[EVENTS, GONE, TROUBLES],
     description="The events that a calendar has now, each time that one occurs.",
     where=["calendar/@name", "calendar/@path"],
+    keeps={"events/@calendar": "calendar"},
     needs=READS,
     label="calendar",
     outside=False,

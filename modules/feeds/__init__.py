@@ -40,6 +40,7 @@ TROUBLES = Output("troubles", "error[@feed]", list=True, optional=True)
     outputs=[ITEMS, TROUBLES],
     description="The items of a feed, as they appear.",
     where=["feed/@url", "feed/@path"],
+    keeps={"items/@feed": "feed"},
     label="feed",
     needs=NEEDS,
 )
@@ -71,6 +72,7 @@ async def watch(feed: Element) -> AsyncIterator[Items]:
     outputs=[ITEMS],
     description="The items that a feed holds now.",
     where=["feed/@url", "feed/@path"],
+    keeps={"items/@feed": "feed"},
     label="feed",
     needs=NEEDS,
 )

@@ -53,6 +53,7 @@ MAILS = Output(
     unique="@key",
     own=["@key", "@size", "@mailbox", "@account", "@seen", "@answered", "raw"],
 )
+OF_MAILBOX = {"mails/@mailbox": "mailbox", "mails/@account": "mailbox"}
 TROUBLES = Output("troubles", "error[@mailbox]", list=True, optional=True, unique="@key")
 """The output for errors, declared so that one bad mail blocks no others, and each is reported once."""
 IDENTITY = Input("identity", "identity[@address]", reads="name address")
@@ -86,6 +87,7 @@ SENDS = Needs(
     outputs=[MAILS, TROUBLES],
     description="Each mail of a mailbox.",
     where=["mailbox"],
+    keeps=OF_MAILBOX,
     label="mail",
     needs=READS,
 )
@@ -148,6 +150,7 @@ async def watch(mailbox: Element) -> AsyncIterator[list[bytes]]:
     outside=False,
     description="The mails that a mailbox holds now.",
     where=["mailbox"],
+    keeps=OF_MAILBOX,
     label="mail",
     needs=READS,
 )

@@ -301,6 +301,10 @@ WAYS = {
         _only("json.write", "write", "element", "dirty")
         + _only("json.read", "read", "text", "json", "<json-as name='end'/>")
     ),
+    "the name that a feed is given": Case(
+        _call("feeds.read", "<feed path='feed.xml' name='{$bring/@to}'/>", "read")
+        + _call("w.copy", "<a to='{$read/@feed}'/>", "copy")
+    ),
     # other runs
     "a recipe that is called": Case(
         _call("w.inner", id="call", kind="recipe"),
@@ -324,6 +328,7 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
     for part in ("modules", "recipes", "etc"):
         (folder / part).mkdir()
     (folder / "modules/w.py").write_text(MODULE)
+    (folder / "feed.xml").write_text("<rss><channel><item><guid>1</guid></item></channel></rss>")
     for name, body in STYLES.items():
         (folder / f"recipes/w.{name}.xsl").write_text(STYLE.format(body=body))
     with narval.open(folder) as opened:

@@ -74,11 +74,14 @@ def misplaced(prototype: Prototype, says_where: Iterable[SlotPath], pure: bool) 
         yield from _unknown("keeps", keep.part, "output", outputs)
         for source in keep.sources:
             yield from _unknown("keeps", source, "input", inputs)
-    if prototype.keeps and not pure:
+    own = {SlotPath(output.id, path) for output in prototype.outputs for path in output.own}
+    impure = [] if pure else [keep.part for keep in prototype.keeps if keep.part not in own]
+    if impure:
         message = (
-            "keeps: only a pure action passes on nothing but what it was given; add pure, or leave keeps out"
+            "keeps: only a pure action passes on nothing but what it was given; add pure, or leave keeps out, "
+            "but for parts that are the action's own (own)"
         )
-        yield PartFault(str(prototype.keeps[0].part), message)
+        yield PartFault(str(impure[0]), message)
 
 
 def check_parts(reading: Reading, entry: Entry, faults: Iterable[PartFault]) -> None:
