@@ -223,4 +223,9 @@ def shown_error(error: BaseException) -> str:
     """The text of an error, for people; for several at once, of the first."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
+    slips: Any = getattr(error, "errors", None)
+    if isinstance(error, ValueError) and callable(slips):  # of pydantic, whose own text is for programmers
+        first = slips()[0]
+        place = ".".join(map(str, first["loc"]))
+        return f"it sent what the protocol does not allow, at {place:.200}: {first['msg']:.200}"
     return str(error)[:2_000] or type(error).__name__

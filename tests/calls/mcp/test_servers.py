@@ -18,7 +18,7 @@ from lxml import etree
 import narval
 from narval.calls.mcp.backend import McpServers
 from narval.calls.mcp.conversion import result_of
-from narval.calls.mcp.session import McpSession
+from narval.calls.mcp.session import McpSession, shown_error
 from narval.calls.mcp.transports import StreamEnd
 from narval.calls.record import CallRecord
 from narval.core.definitions.library import Library
@@ -186,6 +186,15 @@ def test_of_two_tools_that_would_be_one_action_the_first_is_there() -> None:
     asyncio.run(session.list_tools())
     assert list(session.tools) == ["a b", "c"]
     assert session.left_out == {"a_b": "it and the tool 'a b' would be one action, 'a_b'"}
+
+
+def test_a_message_that_the_protocol_does_not_allow_is_told_by_its_place() -> None:
+    pydantic: Any = pytest.importorskip("pydantic")
+    with pytest.raises(ValueError) as raised:
+        pydantic.TypeAdapter(dict[str, list[int]]).validate_python({"tools": [1, "x"]})
+    assert shown_error(raised.value).startswith(
+        "it sent what the protocol does not allow, at tools.1: Input should be a valid integer"
+    )
 
 
 def test_what_a_tool_gives_has_the_label_of_its_server(at_work: HomeWithServer) -> None:

@@ -78,8 +78,8 @@ def misplaced(prototype: Prototype, says_where: Iterable[SlotPath], pure: bool) 
     impure = [] if pure else [keep.part for keep in prototype.keeps if keep.part not in own]
     if impure:
         message = (
-            "keeps: only a pure action passes on nothing but what it was given; add pure, or leave keeps out, "
-            "but for parts that are the action's own (own)"
+            "keeps: only a pure action passes on nothing but what it was given; add pure, or leave out all "
+            "keeps but those of its own parts"
         )
         yield PartFault(str(impure[0]), message)
 
