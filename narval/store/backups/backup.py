@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -64,7 +64,8 @@ def back_up(
                     if names:
                         rows = [agent_named(rows, name) for name in dict.fromkeys(names)]
                     copying = _copying(source, rows, own, is_part=bool(names), told=told)
-                    write_store(new, copying, is_backup=True)
+                    pins = [] if names else _pins(source)
+                    write_store(new, copying, pins, is_backup=True)
                     if source.is_still():
                         new.replace(file)
                         sync(file.parent)
@@ -101,6 +102,13 @@ def _copying(source: Look, rows: list[AgentRow], own: str, *, is_part: bool, tol
     return Copying(source, told, {STORE, *(row.agent for row in rows)} if is_part else None, numbers)
 
 
+def _pins(source: Look) -> list[tuple[int, str]]:
+    """The agents of a server that are pinned to a home, each with the name of that home."""
+    if isinstance(source.driver, File):
+        return []
+    return source.connection.execute("SELECT agent, home FROM leases WHERE home <> ''").fetchall()
+
+
 def agent_named(rows: Collection[AgentRow], name: str) -> AgentRow:
     """The agent of a name. Raises RequestError, which lists the agents that exist."""
     for row in rows:
@@ -126,6 +134,9 @@ _SEAL = "seal"
 
 _BUT_SEAL = f"\"key\" <> '{_SEAL}'"
 
+PINNED = "pinned"
+"""The fact of an agent in a backup of a server: the home to which it was pinned."""
+
 _NUMBERS = ("agent", "sender")
 """The columns with numbers of agents."""
 
@@ -142,6 +153,10 @@ class Copying:
     ) -> None:
         self.rows = 0
         self._source, self._told, self._only, self._numbers = source, told, only, numbers
+
+    def number(self, agent: int) -> int:
+        """The number of an agent in the target."""
+        return self._numbers.get(agent, agent)
 
     def into(self, target: Any, mark: str, tables: Collection[Table] = COPIED) -> None:
         """Copy into a connection, whose placeholder for a parameter is `mark`."""
@@ -170,7 +185,7 @@ class Copying:
             raise driver.trouble(error) from error
 
     def _where(self, table: Table) -> str:
-        conditions = [_BUT_SEAL] if table is META else []
+        conditions = [f"\"key\" NOT IN ('{_SEAL}', '{PINNED}')"] if table is META else []
         if self._only is not None:
             conditions.append(self._of_these(table, self._only))
         return f" WHERE {' AND '.join(conditions)}" if conditions else ""
@@ -194,7 +209,7 @@ class Copying:
         for row in rows:
             values = list(row)
             for place in numbers:
-                values[place] = self._numbers.get(values[place], values[place])
+                values[place] = self.number(values[place])
             for place in flags:
                 values[place] = bool(values[place])
             fitted.append(values)
@@ -204,13 +219,15 @@ class Copying:
 def write_store(
     path: Path,
     copying: Copying,
+    pins: Iterable[tuple[int, str]] = (),
     *,
     is_backup: bool = False,
     finish: Callable[[Any], None] = lambda target: None,
 ) -> None:
     """Make a store file with the copied rows, synced to disk when this returns; a backup is sealed.
 
-    `finish` is called with its connection before that is committed.
+    `pins` are agents of the source with the homes to which they are pinned. `finish` is called with the
+    connection of the file before that is committed.
     """
     file = File(path, "crash", PATIENCE)
     file.ensure()
@@ -222,6 +239,8 @@ def write_store(
             target.execute(f"DELETE FROM {table}")  # noqa: S608
         copying.into(target, "?")
         finish(target)
+        for agent, home in pins:
+            target.execute(file.statements["put meta"], (copying.number(agent), PINNED, home))
         target.execute(file.statements["put meta"], (STORE, "clean", "1"))
         if is_backup:
             target.execute(file.statements["put meta"], (STORE, _SEAL, _seal_of(target)))

@@ -8,7 +8,7 @@ import os
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +19,7 @@ from narval.core.errors import RequestError, StoreError
 from narval.store.backups.backup import (
     COPIED,
     PATIENCE,
+    PINNED,
     Copied,
     Copying,
     Told,
@@ -67,9 +68,11 @@ def _check_name(name: str) -> None:
         raise StoreError(f"expected a backup of agents, each called {error}; found {name!r:.80}") from None
 
 
-def restore_all(where: Path | str, source: Look, told: Told, *, force: bool) -> tuple[Copied, Path | None]:
-    """Replace the store at a path or URL by a backup; return the path to which a former store was moved, if
-    any.
+def restore_all(
+    where: Path | str, source: Look, own: str, told: Told, *, force: bool
+) -> tuple[Copied, Path | None]:
+    """Replace the store of the home `own` at a path or URL by a backup; return the path to which a former
+    store was moved, if any.
 
     No daemon may be running on it. With `force` an existing file is moved aside. Raises RequestError if a
     store exists there, or the backup lacks the home's own agent, and StoreError.
@@ -84,7 +87,7 @@ def restore_all(where: Path | str, source: Look, told: Told, *, force: bool) -> 
     if isinstance(driver, File):
         aside = _replace_file(driver.path, copying, force=force)
     else:
-        _fill(driver, where, copying)
+        _fill(driver, where, copying, _pins(source, own, {row.name for row in rows}))
     return Copied(tuple(row.name for row in rows if not stands_for_peer(row.name)), copying.rows), aside
 
 
@@ -151,8 +154,17 @@ def _writing(driver: File | Server) -> Iterator[Any]:
 # --- a whole store --------------------------------------------------------------------------------------
 
 
-def _fill(driver: Server, where: Path | str, copying: Copying) -> None:
-    """Copy everything into an empty store on a server."""
+def _pins(source: Look, own: str, names: Collection[str]) -> list[tuple[str, int]]:
+    """The homes to which the agents of a backup were pinned, each with the agent's number.
+
+    If no agent has the name of the home `own`, it gets the one with the number of a home's own.
+    """
+    asked = 'SELECT value, agent FROM meta WHERE "key" = ? AND (agent <> ? OR ?)'
+    return source.connection.execute(asked, (PINNED, HOME_AGENT, own in names)).fetchall()
+
+
+def _fill(driver: Server, where: Path | str, copying: Copying, pins: Collection[tuple[str, int]]) -> None:
+    """Copy everything into an empty store on a server; `pins` are homes with the agents pinned to them."""
     open_store(where).close()
     with _writing(driver) as target:
         for what in ("elements", "runs", "daemons", f"agents WHERE agent <> {HOME_AGENT}"):
@@ -166,6 +178,8 @@ def _fill(driver: Server, where: Path | str, copying: Copying) -> None:
         copying.into(target, "%s")
         _set_apart(target, "%s")
         target.execute("INSERT INTO leases (agent) SELECT agent FROM agents")
+        if pins:
+            target.cursor().executemany("UPDATE leases SET home = %s WHERE agent = %s", pins)
 
 
 def _replace_file(store: Path, copying: Copying, *, force: bool) -> Path | None:

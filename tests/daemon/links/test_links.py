@@ -510,7 +510,7 @@ async def test_G42_a_backup_that_is_put_back_is_told_on_both_sides(
     await homes.exchange()
     await homes.close()
     with opened(file) as backup:
-        restore_all(where, backup, lambda rows: None, force=True)
+        restore_all(where, backup, "narval", lambda rows: None, force=True)
     await homes.open()
     await homes.send("home", "shop@office", "<order n='4'/>")
     await homes.exchange(6)

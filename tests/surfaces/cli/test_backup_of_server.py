@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from narval.store.backups.backup import back_up
+from narval.store.backups.restore import opened, restore_all
+from narval.store.open import open_store
 from tests.postgres import fresh_schema, shared_server
+from tests.store.sharing import leases_of
 from tests.surfaces.cli.command_line import NAME, daemon, data, make_home, narval, until, well
 
 
@@ -98,3 +102,34 @@ def test_G60_an_agent_is_added_to_a_server_where_others_are_at_work(lived_in: Pa
         (bob,) = (row for row in data(lived_in, "agents") if row["name"] == "bob")
         assert (bob["state"], bob["why"]) == ("suspended", "restored from ada.db")
         assert greetings(lived_in, "bob") == 1
+
+
+def test_agents_stay_with_their_homes_in_a_restored_store(tmp_path: Path) -> None:
+    backup = tmp_path / "all.db"
+    with fresh_schema(shared_server()) as url, open_store(url) as first, open_store(url) as second:
+        attic, barn = leases_of(first), leases_of(second)
+        attic.join("attic", "attic.example", "1.0")
+        own = barn.join("barn", "barn.example", "1.0")
+        for name in ("ada", "zoe"):
+            assert barn.make(name, "passive") is not None
+        zoe = barn.find("zoe")
+        assert zoe is not None
+        barn.pin(zoe[0].agent, "barn")
+        back_up(url, backup, lambda: True, "barn", (), lambda rows: None)
+    with fresh_schema(shared_server()) as url:
+        with opened(backup) as source:
+            restore_all(url, source, "attic", lambda rows: None, force=False)
+        with open_store(url) as first, open_store(url) as second:
+            attic, barn = leases_of(first), leases_of(second)
+            attic.join("attic", "attic.example", "1.0")
+            assert {one.row.name for one in attic.take()} == {"ada"}
+            assert barn.join("barn", "barn.example", "1.0").id == own.id
+            assert {one.row.name for one in barn.take()} == {"zoe"}
+    with fresh_schema(shared_server()) as url:
+        with opened(backup) as source:
+            restore_all(url, source, "cellar", lambda rows: None, force=False)
+        with open_store(url) as store:
+            renamed = leases_of(store).join("cellar", "cellar.example", "1.0")
+            assert (renamed.id, renamed.name) == (own.id, "cellar"), (
+                "a home of another name has what was its own"
+            )

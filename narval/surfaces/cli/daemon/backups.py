@@ -143,7 +143,7 @@ def restore(session: Session, file: Path, new_name: str, force: bool) -> None:
         if name:
             copied = restore_agent(where, source, session.agent, name, _progress())
         else:
-            copied, aside = restore_all(where, source, _progress(), force=force)
+            copied, aside = restore_all(where, source, settings.name, _progress(), force=force)
         stored = source.facts(SETTINGS) if settings.store is None else {}
     if name:
         stored = {name: stored[session.agent]} if session.agent in stored else {}
