@@ -14,7 +14,7 @@ from narval.agent.run import Run
 from narval.agent.timers import ForgetRun, Job
 from narval.calls.book import CallBook
 from narval.calls.context import CallContext
-from narval.core.errors import FencedError, RequestError
+from narval.core.errors import FencedError, RequestError, StoreAwayError
 from narval.daemon.rounds import Bell, Rounds
 from narval.daemon.start_and_stop import Stop
 from narval.system.clock import SimulatedClock
@@ -203,7 +203,7 @@ class MainLoop:
         try:
             while True:
                 self.calls.executor.release()
-                if isinstance(rounds.gone, FencedError):
+                if isinstance(rounds.gone, (FencedError, StoreAwayError)):
                     raise rounds.gone
                 if is_over() or _is_past(deadline):
                     break

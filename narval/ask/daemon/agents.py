@@ -268,7 +268,7 @@ async def move_agent(daemon: Daemon, name: str, to: str, grace: float = 10.0) ->
     if fleet is None or daemon.record_only:
         raise RequestError("no daemon runs here; start one on the machine that is to run it")
     if (receiver := _daemon_of(to, fleet.members.daemons)) is None:  # it may have joined just now
-        renew = partial(daemon.store.leases.renew, draining=fleet.members.is_draining)
+        renew = partial(daemon.store.leases.renew, draining=fleet.members.takes_none)
         receiver = _daemon_of(to, (await asyncio.to_thread(renew)).daemons)
     if receiver is None:
         there = [one.home for one in fleet.members.daemons]
@@ -276,7 +276,9 @@ async def move_agent(daemon: Daemon, name: str, to: str, grace: float = 10.0) ->
         raise RequestError(f"no daemon of a home {to!r:.80} is at work{meant}; there are {', '.join(there)}")
     if to != here:
         if receiver.draining:
-            raise RequestError(f"the daemon of {to} gives all its agents away, and takes none")
+            raise RequestError(
+                f"the daemon of {to} takes no agents: it gives all away, or its clock is wrong"
+            )
         if not await fleet.members.departures.move(name, receiver.daemon, grace):
             raise RequestError(f"{name} was not moved: the daemon of {to} is gone, or {name} is elsewhere")
     return {"name": row.name, "from": here, "to": to}

@@ -26,7 +26,8 @@ APART = 2.0
 """Seconds of difference from which there is a warning."""
 
 FAR_APART = 30.0
-"""Seconds of difference from which a daemon takes no agents: it would compute wrong dates."""
+"""Seconds of difference from which a daemon takes no agents, and is given none: it would compute wrong dates.
+"""
 
 
 class Clocks:
@@ -49,7 +50,7 @@ class Clocks:
             return ""
         way = "ahead of" if self.apart > 0 else "behind"
         said = f"the clock of this machine is {abs(self.apart):.0f} s {way} that of the store"
-        return said + ("; it takes no agents until it is set" if self.are_far_apart else "")
+        return said + ("; it takes no agents by itself until it is set" if self.are_far_apart else "")
 
     def compare(self, at: float, sent: float, answered: float) -> None:
         """Compare the store's clock with the two times of the machine's clock between which it was read; log
@@ -99,8 +100,13 @@ class Members:
         self.lost = tuple(moments)
 
     def store_is_away(self, error: StoreAwayError) -> None:
-        """Record that a renewal was not answered."""
-        self.gate.store_is_away(self._main_loop.rounds.clock.now(), error)
+        """Record that a renewal was not answered; when patience is exhausted, the main loop ends."""
+        gate, patience = self.gate, self._leases.patience
+        gate.store_is_away(self._main_loop.rounds.clock.now(), error)
+        if patience is not None and gate.monotonic() - gate.member.renewed > patience:
+            end = StoreAwayError(f"{error}; given up after {patience:g} seconds (store_patience)")
+            self._main_loop.rounds.give_up(end)
+            self._main_loop.wake()
 
     async def beat(self) -> None:
         """Renew once, and carry out what follows from the answer. Raises FencedError if all is lost."""
@@ -145,6 +151,11 @@ class Members:
     def is_draining(self) -> bool:
         """True once all agents must be given away."""
         return self.gate.member.draining
+
+    @property
+    def takes_none(self) -> bool:
+        """True if others must give it no agents."""
+        return self.is_draining or self.clocks.are_far_apart
 
     def drain(self) -> None:
         """Take no further agents, and give away those that come to rest (G56)."""
@@ -205,7 +216,9 @@ class Members:
     async def _renew(self, *, draining: bool) -> protocol.Prolonged:
         sent = self.gate.monotonic()
         beat = await self._renewed(draining=draining)
-        free = 0 if self.clocks.are_far_apart or self._agents.takes != "all" else beat.free
+        free = beat.free if self._agents.takes == "all" else 0
+        if self.clocks.are_far_apart:
+            free = min(free, beat.unknown)  # those are its own, and would wait for ever
         number = sum(row.agents for row in beat.daemons) + beat.free
         held = len(self._leases.held())
         return protocol.Prolonged(
@@ -224,7 +237,7 @@ class Members:
         now = self._main_loop.rounds.clock.now
         sent = now()
         began = self.gate.monotonic()
-        beat = await asyncio.to_thread(self._leases.renew, draining=draining)
+        beat = await asyncio.to_thread(self._leases.renew, draining=draining or self.clocks.are_far_apart)
         self.answered_in = self.gate.monotonic() - began
         self.clocks.compare(beat.at, sent, now())
         return beat

@@ -170,7 +170,7 @@ class SharedDatabase(ReadTables):
         self._at_hand = ServerTables(server, self.leases)
         super().__init__(self._at_hand)
         self._server, self.writer, self._durability = server, writer, durability
-        self._outage = outage
+        self._outage, self.leases.patience = outage, outage.patience
         self._refusal = ""
         self._committing = threading.Lock()
         self._closed = False

@@ -127,6 +127,9 @@ class Leases(Protocol):
     latest: Beat | None = None
     """The answer to its last renewal."""
 
+    patience: float | None = None
+    """Seconds after which a daemon ends if the server does not answer; None: it waits for ever."""
+
     def join(self, home: str, address: str, version: str, digest: str = "", weight: int = WEIGHT) -> AgentRow:
         """Join the store as a daemon; return the home's own agent, made if missing, which it holds.
 

@@ -319,7 +319,7 @@ class Outage:
     def __init__(self, patience: float | None) -> None:
         self.away: tuple[float, str] | None = None
         """The moment since which it is away (seconds since 1970), and why; None while it answers."""
-        self._patience = patience
+        self.patience = patience
         self._next = FIRST_WAIT
         self._began = 0.0
         self._ends = threading.Event()
@@ -330,9 +330,9 @@ class Outage:
         if self.away is None:
             self._began, self._next = now, FIRST_WAIT
         self.away = (self.away[0] if self.away else time.time()), str(error)
-        if self._patience is not None and now - self._began > self._patience:
+        if self.patience is not None and now - self._began > self.patience:
             raise StoreAwayError(
-                f"{error}; given up after {self._patience:g} seconds (store_patience)"
+                f"{error}; given up after {self.patience:g} seconds (store_patience)"
             ) from error
         seconds, self._next = self._next, min(2 * self._next, LONGEST_WAIT)
         return seconds

@@ -11,7 +11,14 @@ from typing import Any
 
 import pytest
 
-from narval.core.errors import CutOffError, FencedError, NarvalError, StoreAwayError, StoreError
+from narval.core.errors import (
+    CutOffError,
+    FencedError,
+    NarvalError,
+    RequestError,
+    StoreAwayError,
+    StoreError,
+)
 from narval.daemon.daemon import Daemon
 from narval.files.home import Home
 from narval.store.postgresql.leases import DOUBTED, LEASE
@@ -287,6 +294,48 @@ async def test_G59_a_daemon_whose_clock_is_far_off_takes_nothing_and_says_so(mac
     await machines.beat("barn")
     assert members.clocks.warning.endswith("of the store")
     assert "ada" in barn.agents.rows
+
+
+@on_machines
+async def test_G59_a_daemon_whose_clock_is_far_off_is_given_nothing(machines: Machines) -> None:
+    attic = await machines.start("attic")
+    machines.server.now = lambda: machines.clock.now() + 40.0
+    barn = await machines.start("barn")
+    for n in range(6):
+        await ask(attic, "add_agent", name=f"a{n}")
+    await machines.beat("barn")
+    fleet_of(attic).members.clocks.compare = lambda *_: None  # type: ignore[method-assign]
+    fleet_of(attic).members.clocks.apart = 0.0
+    await machines.pass_time(4.0, "attic", "barn")
+    assert all(machines.holders(f"a{n}") == ["attic"] for n in range(6)), "they would wait there for ever"
+    with pytest.raises(RequestError, match="takes no agents"):
+        await ask(attic, "move_agent", name="a0", to="barn")
+    numbers = [attic.agents.rows["a0"].agent]
+    barn.store.leases.renew(draining=False)  # type: ignore[union-attr]
+    attic.agents.supervisor.lose(frozenset(numbers))
+    assert attic.store.leases.hand_over(numbers, barn.store.leases.daemon)  # type: ignore[union-attr]
+    await machines.beat("barn")
+    assert machines.holders("a0") == ["barn"], "what it was given before is its own"
+
+
+@on_machines
+async def test_G52_a_daemon_with_nothing_to_record_ends_too_when_its_patience_is_over(
+    machines: Machines,
+) -> None:
+    attic = await machines.start("attic")
+    attic.store.leases.patience = 6.0  # type: ignore[union-attr]
+    attic.store.link.is_away = True  # type: ignore[attr-defined]
+    working = asyncio.create_task(attic.main_loop.run())
+    for _ in range(12):
+        await fleet_of(attic).beat()
+        await asyncio.sleep(0)
+        machines.clock.advance(0.5)
+        assert not working.done()
+    machines.clock.advance(0.5)
+    await fleet_of(attic).beat()
+    with pytest.raises(StoreAwayError, match=r"given up after 6 seconds \(store_patience\)"):
+        await working
+    attic.store.link.is_away = False  # type: ignore[attr-defined]
 
 
 @on_machines

@@ -17,7 +17,7 @@ DAEMONS = (
     Column("address", lambda row: row["address"]),
     Column("agents", lambda row: f"{row['agents']:,}", right=True),
     Column("until", lambda row: moment(row["until"]), is_moment=True),
-    Column("", lambda row: "drains" if row["draining"] else ""),
+    Column("", lambda row: "takes no agents" if row["draining"] else ""),
 )
 """The daemons that share a store."""
 
