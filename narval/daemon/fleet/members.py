@@ -155,7 +155,7 @@ class Members:
     @property
     def takes_none(self) -> bool:
         """True if others must give it no agents."""
-        return self.is_draining or self.clocks.are_far_apart
+        return self.is_draining or self.clocks.are_far_apart or self._agents.takes != "all"
 
     def drain(self) -> None:
         """Take no further agents, and give away those that come to rest (G56)."""
@@ -237,7 +237,7 @@ class Members:
         now = self._main_loop.rounds.clock.now
         sent = now()
         began = self.gate.monotonic()
-        beat = await asyncio.to_thread(self._leases.renew, draining=draining or self.clocks.are_far_apart)
+        beat = await asyncio.to_thread(self._leases.renew, draining=draining or self.takes_none)
         self.answered_in = self.gate.monotonic() - began
         self.clocks.compare(beat.at, sent, now())
         return beat
