@@ -5,6 +5,7 @@ An older narval can then be started on it again. A copy of a store in a file is 
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentParser
 from contextlib import closing
 
@@ -12,7 +13,7 @@ from narval.core.errors import StoreError
 from narval.store import tables
 from narval.store.migrate import keep_before, migrate
 from narval.store.postgresql.drivers import driver_of
-from narval.store.releases import version_of
+from narval.store.releases import OLDEST, version_of
 from narval.store.sqlite import File, refuse_other
 
 
@@ -29,8 +30,15 @@ def bring(where: str, to: int) -> None:
                     f"{where} has tables of version {version}, and this narval knows those up to "
                     f"{tables.HEAD}: let the one that made them take them back"
                 )
-            if isinstance(driver, File) and version != to:
-                keep_before(driver, connection, version)
+            if to > tables.HEAD:
+                raise StoreError(f"expected a version from {OLDEST} to {tables.HEAD}, got {to}")
+            if isinstance(driver, File):
+                if not driver.is_alone(connection):
+                    raise StoreError(f"{where} is in use: stop the daemon of its home (narval stop)")
+                if version != to:
+                    keep_before(driver, connection, version)
+            elif homes := driver.keep_daemons_out(connection):
+                raise StoreError(f"daemons are running on {driver.name}: stop those of {homes} (narval stop)")
             migrate(driver, connection, version, to)
     except driver.errors as error:
         raise driver.trouble(error) from error
@@ -44,4 +52,7 @@ if __name__ == "__main__":
     asked = ArgumentParser(prog="python -m narval.store", description="Bring a store to a version.")
     asked.add_argument("where", metavar="PATH_OR_URL")
     asked.add_argument("to", metavar="VERSION", type=int)
-    bring(**vars(asked.parse_args()))
+    try:
+        bring(**vars(asked.parse_args()))
+    except StoreError as error:
+        sys.exit(f"narval: {error}")

@@ -11,13 +11,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from narval.core.errors import RefusedRowsError, StoreError
+from narval.core.errors import FencedError, RefusedRowsError, StoreError
 from narval.store import migrate, tables
 from narval.store.__main__ import bring
 from narval.store.batch import AgentRow, DefinitionRow, MomentRow, TakenRow
 from narval.store.look import look
 from narval.store.open import open_store
-from narval.store.postgresql import record
+from narval.store.postgresql import functions, record
 from narval.store.postgresql.database import SharedDatabase
 from narval.store.postgresql.record import divided
 from tests.store.sharing import leases_of
@@ -173,8 +173,23 @@ def test_G43_a_migrated_store_has_the_tables_of_a_new_one_and_all_it_had(
         assert content(store) == kept
         leases_of(store).join("attic", "attic.example", "1.0")
         store.commit(batch(elements=[added(2)]))
+        with pytest.raises(StoreError, match=r"daemons are running .*: stop those of attic \(1\.0\)"):
+            bring(postgres_url, migrate.OLDEST)
+        database.execute("UPDATE daemons SET until = clock_timestamp()")
+        bring(postgres_url, tables.HEAD)
+        with pytest.raises(FencedError):
+            leases_of(store).renew()
     assert database.execute("SELECT number FROM version").fetchall() == [(tables.HEAD,)]
     assert database.execute(asked).fetchall() == new
+
+
+def test_a_function_that_is_missing_is_made_again(
+    postgres_url: str, database: psycopg.Connection[Any]
+) -> None:
+    open_store(postgres_url).close()
+    database.execute(f"DROP FUNCTION {functions.record().name}".encode())
+    with open_store(postgres_url) as store:
+        store.commit(batch(elements=[added(1)]))
 
 
 def test_a_store_of_a_newer_narval_is_left_alone(

@@ -48,6 +48,17 @@ def test_a_step_back_and_forth_gives_the_same_store(path: Path) -> None:
         assert schema(path) == new
 
 
+def test_a_store_that_is_in_use_stays_as_it_is(path: Path) -> None:
+    with open_store(path) as store:
+        before = schema(path)
+        with pytest.raises(StoreError, match="in use: stop the daemon"):
+            bring(str(path), tables.HEAD - 1)
+        assert schema(path) == before
+        store.commit(batch(elements=[added(1)]))
+    with pytest.raises(StoreError, match=f"expected a version from .* to {tables.HEAD}, got 99"):
+        bring(str(path), 99)
+
+
 def test_hearsay_of_before_is_of_a_model_that_is_not_known(path: Path) -> None:
     open_store(path).close()
     bring(str(path), 5)

@@ -114,6 +114,11 @@ class Server:
         )
         return {name for (name,) in cursor}
 
+    def keep_daemons_out(self, connection: Connection[Rows]) -> str:
+        """Keep daemons from joining until the end of the connection; return those running, by their homes."""
+        connection.execute(f"SELECT pg_advisory_lock({_LOCK})")
+        return _at_work(self, connection)
+
     def drop_idle(self) -> None:
         """Close the idle connections of readers, which are dead after an outage."""
         while self._idle:
@@ -159,6 +164,8 @@ def ensure(server: Server) -> None:
             if not _has_counts(connection):
                 _execute(connection, COUNTS)
             if not _has_function(connection):
+                for (left,) in connection.execute(_TYPES_LEFT, (f"{record().name}_",)).fetchall():
+                    connection.execute(f"DROP TYPE {left}")
                 _execute(connection, record().text)
 
 
@@ -170,15 +177,20 @@ def _is_ready(server: Server, connection: Connection[Rows]) -> bool:
     return is_current and "leases" in names and _has_counts(connection) and _has_function(connection)
 
 
+def _at_work(server: Server, connection: Connection[Rows]) -> str:
+    """The homes of the running daemons, each with its release. One whose time is over starts over if it
+    still runs, and meets the other tables then.
+    """
+    if "daemons" not in server.tables(connection):
+        return ""
+    connection.execute("DELETE FROM daemons WHERE until <= clock_timestamp()")
+    found = connection.execute("SELECT home, version FROM daemons ORDER BY home")
+    return ", ".join(f"{home} ({release})" for home, release in found)
+
+
 def _refuse_at_work(server: Server, connection: Connection[Rows], version: int) -> None:
     """Raise StoreError if daemons are running on tables that must be altered."""
-    if "daemons" not in server.tables(connection):
-        return
-    others = connection.execute(
-        "SELECT home, version FROM daemons WHERE until > clock_timestamp() ORDER BY home"
-    ).fetchall()
-    if others:
-        homes = ", ".join(f"{home} ({release})" for home, release in others)
+    if homes := _at_work(server, connection):
         raise StoreError(
             f"the tables of {server.name} are of version {version}, those of this narval, {__version__}, of "
             f"{tables.HEAD}, and daemons are running on them: {homes}; stop these, back the store up "
@@ -207,6 +219,13 @@ def _has_counts(connection: Connection[Rows]) -> bool:
 def _has_function(connection: Connection[Rows]) -> bool:
     row = connection.execute("SELECT to_regproc(%s) IS NOT NULL", (record().name,)).fetchone()
     return row == (True,)
+
+
+_TYPES_LEFT = """
+SELECT typname::text FROM pg_type
+    WHERE typnamespace = quote_ident(current_schema())::regnamespace AND typtype = 'c'
+        AND starts_with(typname, %s)"""
+"""The types of a function of that name that is gone."""
 
 
 def _execute(connection: Connection[Rows], text: str) -> None:
