@@ -258,9 +258,9 @@ class Daemon:
         self.files.attach(host)
         if self.record_only:
             await host.submit(partial(resume_own, host, self.files, ()))
-            await follow(self.store, self.files, self.agents)
+            have_folders = await follow(self.store, self.files, self.agents)
             if self.fleet is not None:
-                self.fleet.start()
+                self.fleet.start(have_folders)
             return
         begin_traces(self.files.settings, self.rounds.trace, self.end_with)
         self.store.make_room()
@@ -269,10 +269,10 @@ class Daemon:
         await self.calls.executor.end_former()
         host.dispatcher.resume()
         await host.submit(partial(resume_own, host, self.files, acted_before(host)))
-        await follow(self.store, self.files, self.agents)
+        have_folders = await follow(self.store, self.files, self.agents)
         self.agents.start(self.rounds)
         if self.fleet is not None:
-            self.fleet.start(listens=self.files.settings.listen)
+            self.fleet.start(have_folders, listens=self.files.settings.listen)
         log_start(self.home, len(runs), self.files)
 
 

@@ -131,6 +131,8 @@ def _store(daemon: Daemon) -> Iterator[Form]:
         yield item("store", "high", f"nothing is recorded: {away[1]}", link, away[0])
     if (latest := daemon.store.leases.latest) is None:
         return
+    for name, why in sorted(daemon.agents.elsewhere.items())[:SHOWN]:
+        yield item("agent", "middle", f"{AGENTS}/{name} has no effect: {why}", {"page": "status"})
     if daemon.fleet is not None:
         yield from _membership(daemon.fleet.members, daemon.rounds.clock.now(), link)
     for home in latest.lost[:SHOWN]:

@@ -49,6 +49,8 @@ class Agents:
     ) -> None:
         self.own, self.rows, self.supervisor = own, rows, supervisor
         self._store, self._go_on = store, go_on
+        self.elsewhere: dict[str, str] = {}
+        """The agents with a folder here that another daemon has, and why their folder has no effect."""
         self._last = 0
         """The highest number given so far, or named by messages: a number belongs to one agent for ever."""
         self._held: tuple[int, list[tuple[int, int, int]]] | None = None

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from narval.core.agent_name import peer_of, row_of_peer
 from narval.core.errors import ElsewhereError, RequestError
@@ -34,9 +34,12 @@ log = logging.getLogger("narval.daemon")
 _links_log = logging.getLogger("narval.links")
 
 
-async def follow(store: Store, files: FilesInForce, agents: Agents) -> None:
+async def follow(
+    store: Store, files: FilesInForce, agents: Agents
+) -> Callable[[], Coroutine[Any, Any, None]]:
     """Make agents follow their folders and, if daemons share the store, published collections; keep the rows
-    of peers in line with the file that names them.
+    of peers in line with the file that names them. Return what tries again to have the agents with a folder
+    that another daemon had.
     """
     supervisor = agents.supervisor
     if (roaming := supervisor.roaming) is not None:
@@ -49,8 +52,10 @@ async def follow(store: Store, files: FilesInForce, agents: Agents) -> None:
 
         files.on_change.append(go_on)
         await roaming.begin()
-    await FolderAgents(agents, files).follow()
+    folders = FolderAgents(agents, files)
+    await folders.follow()
     await PeerRows(agents, files, store).follow()
+    return folders.try_again
 
 
 RECORDED = "folders"
@@ -61,7 +66,7 @@ class FolderAgents:
     """Keeps the agents of a home in line with its folders."""
 
     def __init__(self, agents: Agents, files: FilesInForce) -> None:
-        self._agents, self._files = agents, files
+        self._agents, self._files, self._elsewhere = agents, files, agents.elsewhere
         self._known: frozenset[str] | None = None
         """The agents that have, or had, a folder; None until that is read."""
 
@@ -69,6 +74,12 @@ class FolderAgents:
         """Update the agents to match their folders, now and after each change."""
         self._files.on_change.append(self._change)
         await self._follow()
+
+    async def try_again(self) -> None:
+        """Update the agents that another daemon had."""
+        for name in sorted(self._elsewhere):
+            if name in self._files.snapshot.agents:
+                await self._bring_in_line(name)
 
     async def _change(self) -> None:
         await self._follow()
@@ -82,6 +93,8 @@ class FolderAgents:
             self._known = frozenset(self._agents.own.agent.facts.get(RECORDED, "").split())
         if not folders and not self._known:
             return
+        for name in self._elsewhere.keys() - folders.keys():
+            del self._elsewhere[name]
         before = self._known or frozenset()
         left = sorted(before - folders.keys())
         for name in left if takes == "all" else ():
@@ -106,6 +119,7 @@ class FolderAgents:
         is_good = self._files.snapshot.agents[name].given is not None
         try:
             row = await self._agents.pinned(name)
+            self._elsewhere.pop(name, None)
             if row is None:
                 await self._agents.add(name, ACTIVE)
                 await self._agents.pinned(name)
@@ -117,6 +131,10 @@ class FolderAgents:
             elif is_good and is_held(row):
                 log.info("agent %s goes on: %s/%s is back", name, AGENTS, name)
                 await self._agents.resume(name)
+        except ElsewhereError as error:
+            if self._elsewhere.get(name) != str(error):
+                log.warning("%s/%s has no effect: %s", AGENTS, name, error)
+            self._elsewhere[name] = str(error)
         except RequestError as error:  # the same was requested just before
             log.warning("%s/%s: %s", AGENTS, name, error)
 

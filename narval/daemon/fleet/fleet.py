@@ -22,6 +22,7 @@ from narval.daemon.agents.agents import Agents
 from narval.daemon.fleet.holding import LeaseGate, TakingOver
 from narval.daemon.fleet.joining import RenewerClient
 from narval.daemon.fleet.members import Members
+from narval.daemon.fleet.roaming import Repeated
 from narval.daemon.main_loop import MainLoop
 from narval.daemon.messages.envelope import sender_of
 from narval.daemon.messages.post_office import PostOffice
@@ -56,6 +57,7 @@ class Fleet:
         self.members = Members(leases, agents, main_loop, gate, taking_over, hold_until)
         self.mail = FleetMail(store, agents, asyncio.to_thread, main_loop.wake)
         self._task: asyncio.Task[None] | None = None
+        self._folders: Repeated | None = None
         self._is_started = asyncio.Event()
         self.renewer = renewer
         if renewer is not None:
@@ -70,11 +72,13 @@ class Fleet:
         if not self._main_loop.rounds.clock.is_simulated:
             self._task = asyncio.get_running_loop().create_task(self._beat(), name="narval-beats")
 
-    def start(self, *, listens: bool = False) -> None:
+    def start(self, have_folders: Callable[[], Awaitable[None]], *, listens: bool = False) -> None:
         """Send heartbeats from now on, and receive messages of others, with `listens` at once; a daemon that
         only records receives none. Agents that any daemon may have follow what heartbeats report as
-        published.
+        published. Each heartbeat calls `have_folders` while other daemons have agents with a folder here.
         """
+        self._folders = Repeated(have_folders, "agents with a folder here cannot be had")
+        self.members.on_beat.append(lambda beat: self._try_folders())
         if (roaming := self._agents.supervisor.roaming) is not None:
             self.members.on_beat.append(lambda beat: roaming.hear(beat.published))
         if self._agents.takes == "all":
@@ -83,6 +87,10 @@ class Fleet:
             self.members.on_beat.append(self.mail.beat)
             self._main_loop.expect(self.mail.is_busy)
         self._is_started.set()
+
+    def _try_folders(self) -> None:
+        if self._agents.elsewhere and self._folders is not None:
+            self._folders.begin()
 
     async def _beat(self) -> None:
         """Send heartbeats after the daemon has started."""
@@ -131,6 +139,8 @@ class Fleet:
         if self.renewer is not None:
             self.renewer.close()
         self.members.departures.close()
+        if self._folders is not None:
+            await self._folders.close()
         await self.mail.close()
         await self.taking_over.close()
         if self._task is not None:

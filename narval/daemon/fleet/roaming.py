@@ -62,7 +62,7 @@ class RoamingAgents:
         self._wanted = WantedFiles()
         self.waiting: set[str] = set()
         """The agents that wait for collections that they follow."""
-        self._fetching = Fetching(self._fetch_all)
+        self._fetching = Repeated(self._fetch_all, "collections cannot be fetched")
 
     # --- settings -------------------------------------------------------------------------------------
 
@@ -180,11 +180,14 @@ class RoamingAgents:
         log.info("the collection %s was fetched: %.12s", name, digest)
 
 
-class Fetching:
-    """Work that is repeated if it is requested while running, and never runs twice at a time."""
+class Repeated:
+    """Work that is repeated if it is requested while running, and never runs twice at a time.
 
-    def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
-        self._work = work
+    `trouble` says in the log what it means if it fails.
+    """
+
+    def __init__(self, work: Callable[[], Awaitable[None]], trouble: str) -> None:
+        self._work, self._trouble = work, trouble
         self._task: asyncio.Task[None] | None = None
         self._again = False
         self.failed = False
@@ -194,7 +197,7 @@ class Fetching:
         """Start the work, or repeat it after the present run."""
         self._again = True
         if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._do(), name="narval-collections")
+            self._task = asyncio.get_running_loop().create_task(self._do(), name="narval-repeated")
         return self._task
 
     async def close(self) -> None:
@@ -211,10 +214,10 @@ class Fetching:
                 self.failed = False
             except NarvalError as error:
                 if not self.failed:
-                    log.warning("collections cannot be fetched, and fetching is retried: %s", error)
+                    log.warning("%s, and this is retried: %s", self._trouble, error)
                 self.failed = True
             except Exception:
-                log.exception("collections were not fetched")
+                log.exception("%s", self._trouble)
 
 
 # --- publishing -----------------------------------------------------------------------------------------

@@ -307,3 +307,23 @@ async def test_G56_a_daemon_that_drains_gives_busy_agents_at_the_end_of_a_turn(m
     assert len(barn.agents.rows) == 3
     await machines.pass_time(5.0, "attic", "barn")
     assert sorted(calls_made(machines).values()) == [1] * 9
+
+
+@on_machines
+async def test_G2_a_folder_counts_as_soon_as_its_agent_can_be_had(machines: Machines) -> None:
+    attic = await machines.start("attic")
+    await ask(attic, "add_agent", name="ada")
+    (machines.folder / "barn/agents/ada").mkdir(parents=True)
+    (machines.folder / "barn/agents/ada/agent.toml").write_text("weight = 30\n")
+    barn = await machines.start("barn", LIGHT)
+    await machines.beat()
+    [item] = await ask(barn, "attention")
+    assert item["text"].startswith("agents/ada has no effect: ada is active at home attic")
+    moving = asyncio.create_task(ask(attic, "move_agent", name="ada", to="barn"))
+    while not moving.done():
+        await machines.beat("attic")
+    while await ask(barn, "attention"):
+        await machines.beat("barn")
+        await asyncio.sleep(0)
+    ada = barn.agents.rows["ada"].agent
+    assert ada in barn.store.leases.pinned()  # type: ignore[union-attr]
