@@ -5,9 +5,11 @@ An older narval can then be started on it again. A copy of a store in a file is 
 
 from __future__ import annotations
 
+import sqlite3
 import sys
 from argparse import ArgumentParser
 from contextlib import closing
+from typing import Any
 
 from narval.core.errors import StoreError
 from narval.store import tables
@@ -23,6 +25,7 @@ def bring(where: str, to: int) -> None:
     try:
         if isinstance(driver, File):
             refuse_other(driver.path)
+        connection: Any
         with closing(driver.connect()) as connection:
             version = version_of(driver, connection)[0]
             if version > tables.HEAD:
@@ -33,7 +36,7 @@ def bring(where: str, to: int) -> None:
             if to > tables.HEAD:
                 raise StoreError(f"expected a version from {OLDEST} to {tables.HEAD}, got {to}")
             if isinstance(driver, File):
-                if not driver.is_alone(connection):
+                if not _is_alone(connection):
                     raise StoreError(f"{where} is in use: stop the daemon of its home (narval stop)")
                 if version != to:
                     keep_before(driver, connection, version)
@@ -46,6 +49,17 @@ def bring(where: str, to: int) -> None:
         raise StoreError(f"{where} cannot be kept as it is, so nothing is altered: {error}") from error
     finally:
         driver.close()
+
+
+def _is_alone(connection: sqlite3.Connection) -> bool:
+    """True if no other connection has the file open: only then can it do without its log."""
+    try:
+        mode = connection.execute("PRAGMA journal_mode=DELETE").fetchone()
+    except sqlite3.OperationalError:
+        return False
+    finally:
+        connection.execute("PRAGMA journal_mode=WAL")
+    return bool(mode == ("delete",))
 
 
 if __name__ == "__main__":

@@ -112,15 +112,6 @@ class File:
         """The pages in the log, and those of them folded into the file, when its writer had gone.
         """
 
-    def is_alone(self, connection: sqlite3.Connection) -> bool:
-        """True if no other connection has the file open: only then can it do without its log."""
-        try:
-            return connection.execute("PRAGMA journal_mode=DELETE").fetchone() == ("delete",)
-        except sqlite3.OperationalError:
-            return False
-        finally:
-            connection.execute("PRAGMA journal_mode=WAL")
-
     def connect(self) -> sqlite3.Connection:
         """A new connection, with its pragmas set; it makes no file."""
         connection = sqlite3.connect(

@@ -18,7 +18,7 @@ from narval.daemon.fleet import protocol
 from narval.daemon.fleet.departing import Departures
 from narval.daemon.fleet.holding import LeaseGate, TakingOver
 from narval.daemon.main_loop import MainLoop
-from narval.store.postgresql.leases import RENEWAL, WEIGHT, Beat, DaemonRow, Leases
+from narval.store.postgresql.leases import RENEWAL, WEIGHT, Beat, DaemonRow, Leases, given_up
 
 log = logging.getLogger("narval.fleet")
 
@@ -104,8 +104,7 @@ class Members:
         gate, patience = self.gate, self._leases.patience
         gate.store_is_away(self._main_loop.rounds.clock.now(), error)
         if patience is not None and gate.monotonic() - gate.member.renewed > patience:
-            end = StoreAwayError(f"{error}; given up after {patience:g} seconds (store_patience)")
-            self._main_loop.rounds.give_up(end)
+            self._main_loop.rounds.give_up(given_up(error, patience))
             self._main_loop.wake()
 
     async def beat(self) -> None:
@@ -216,9 +215,8 @@ class Members:
     async def _renew(self, *, draining: bool) -> protocol.Prolonged:
         sent = self.gate.monotonic()
         beat = await self._renewed(draining=draining)
-        free = beat.free if self._agents.takes == "all" else 0
-        if self.clocks.are_far_apart:
-            free = min(free, beat.unknown)  # those are its own, and would wait for ever
+        most = beat.unknown if self.clocks.are_far_apart else beat.free  # unknown ones are its own already
+        free = most if self._agents.takes == "all" else 0
         number = sum(row.agents for row in beat.daemons) + beat.free
         held = len(self._leases.held())
         return protocol.Prolonged(

@@ -106,7 +106,7 @@ def _pins(source: Look) -> list[tuple[int, str]]:
     """The agents of a server that are pinned to a home, each with the name of that home."""
     if isinstance(source.driver, File):
         return []
-    return source.connection.execute("SELECT agent, home FROM leases WHERE home <> ''").fetchall()
+    return list(source.connection.execute("SELECT agent, home FROM leases WHERE home <> ''"))
 
 
 def agent_named(rows: Collection[AgentRow], name: str) -> AgentRow:

@@ -160,7 +160,7 @@ def _pins(source: Look, own: str, names: Collection[str]) -> list[tuple[str, int
     If no agent has the name of the home `own`, it gets the one with the number of a home's own.
     """
     asked = 'SELECT value, agent FROM meta WHERE "key" = ? AND (agent <> ? OR ?)'
-    return source.connection.execute(asked, (PINNED, HOME_AGENT, own in names)).fetchall()
+    return list(source.connection.execute(asked, (PINNED, HOME_AGENT, own in names)))
 
 
 def _fill(driver: Server, where: Path | str, copying: Copying, pins: Collection[tuple[str, int]]) -> None:

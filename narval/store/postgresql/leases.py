@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
+from narval.core.errors import StoreAwayError, StoreError
 from narval.store.batch import AgentRow
 
 LEASE = 3.0
@@ -39,6 +40,11 @@ PORTION = 250
 
 WEIGHT = 10
 """The default weight of a daemon."""
+
+
+def given_up(error: StoreError, patience: float) -> StoreAwayError:
+    """The error that ends a daemon after that many seconds in which the server did not answer."""
+    return StoreAwayError(f"{error}; given up after {patience:g} seconds (store_patience)")
 
 
 class DaemonRow(NamedTuple):

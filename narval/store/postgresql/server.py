@@ -21,6 +21,7 @@ from narval import __version__
 from narval.core.errors import StoreAwayError, StoreError
 from narval.store import tables
 from narval.store.postgresql.functions import COUNTS, FENCED, LEASES, OF_SERVERS, record
+from narval.store.postgresql.leases import given_up
 from narval.store.postgresql.urls import of_libpq, shown
 from narval.store.releases import note_oldest, oldest_for, version_of
 from narval.store.statements import make_schema, statements
@@ -350,9 +351,7 @@ class Outage:
             self._began, self._next = now, FIRST_WAIT
         self.away = (self.away[0] if self.away else time.time()), str(error)
         if self.patience is not None and now - self._began > self.patience:
-            raise StoreAwayError(
-                f"{error}; given up after {self.patience:g} seconds (store_patience)"
-            ) from error
+            raise given_up(error, self.patience) from error
         seconds, self._next = self._next, min(2 * self._next, LONGEST_WAIT)
         return seconds
 
