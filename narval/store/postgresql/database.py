@@ -166,11 +166,11 @@ class SharedDatabase(ReadTables):
     leases: ServerLeases
 
     def __init__(self, server: Server, writer: Writer, durability: Durability, outage: Outage) -> None:
-        self.leases = ServerLeases(server, self.use_own)
+        self.leases = ServerLeases(server, self.use_own, outage.patience)
         self._at_hand = ServerTables(server, self.leases)
         super().__init__(self._at_hand)
         self._server, self.writer, self._durability = server, writer, durability
-        self._outage, self.leases.patience = outage, outage.patience
+        self._outage = outage
         self._refusal = ""
         self._committing = threading.Lock()
         self._closed = False

@@ -34,8 +34,8 @@ CANDIDATES_KEPT = 2.0
 class ServerLeases(leases.Leases):
     """The leases of one daemon, on a connection of its own; `be` receives its own agent's number."""
 
-    def __init__(self, server: Server, be: Callable[[int], None]) -> None:
-        self.daemon, self.url = 0, server.url
+    def __init__(self, server: Server, be: Callable[[int], None], patience: float | None = None) -> None:
+        self.daemon, self.url, self.patience = 0, server.url, patience
         self.marks: dict[int, TurnMark] = {}
         """The agents that it holds, as far as it knows."""
         self._is_unsure = True
