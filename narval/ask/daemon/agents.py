@@ -180,16 +180,16 @@ async def add_agent(daemon: Daemon, name: str, collections: list[str] | None = N
     """
     if not collections:
         return _form(daemon, await daemon.agents.add(name))
+    if name in daemon.agents.rows or name == daemon.files.settings.name:
+        raise RequestError(f"there is an agent {name} already")
     if (roaming := daemon.agents.supervisor.roaming) is not None:
         text = collections_text(collections)
-        await roaming.check(text)
+        await roaming.check_new(name, text)
         await daemon.agents.add(name)
         await daemon.agents.give_settings(roaming, name, text)
         return _form(daemon, daemon.agents.rows.find(name))
     if daemon.home is None:
         raise RequestError("a home in memory has no collections")
-    if name in daemon.agents.rows or name == daemon.files.settings.name:
-        raise RequestError(f"there is an agent {name} already")
     await asyncio.to_thread(make_folder, daemon.home.path, name, collections_text(collections))
     await daemon.reloader.reload()
     return _form(daemon, daemon.agents.rows.find(name))

@@ -80,6 +80,18 @@ class RoamingAgents:
                 todo = f"publish it first: narval collection publish collections/{name}"
                 raise RequestError(f"there is no published collection {name}; {collections}; {todo}")
 
+    async def check_new(self, name: str, text: str) -> None:
+        """Check, like `check`, the settings of an agent that is about to be made, and that the collections
+        which they name are here. Raises NotFetchedError too.
+        """
+        await self.check(text)
+        with self.settings.coming(name, text):
+            try:
+                await self.fetch_for(name)
+                self.require(name)
+            finally:
+                self.waiting.discard(name)
+
     def record(self, host: AgentHost, text: str, turn: Turn) -> None:
         """Record a text as the settings of an agent, which applies them within the same turn."""
         turn.transaction.batch.meta.append((SETTINGS, text))

@@ -191,6 +191,11 @@ async def test_G58_a_folder_of_the_users_own_is_a_fault_and_not_followed_where_i
         assert recipes(bob) == {"office.own"}
         (fault,) = daemon.files.faults
         assert "collections/office is a folder of this home's own" in fault.message
+        with pytest.raises(
+            NotFetchedError, match="eve follows collections of which this daemon does not have"
+        ):
+            await ask(daemon, "add_agent", name="eve", collections=["office"])
+        assert "eve" not in daemon.agents.rows, "it would follow the home's own files"
         published.publish(own, "office")
         await hear(daemon, published)
         await bob.submit(lambda turn: None)
