@@ -133,6 +133,7 @@ class TestSimulation:
         answer = pages.post("/simulate", definition="show.stage", xml="<go stage='1'/>", duration="1h")
         assert answer.status_code == 400
         assert "did you mean show.stages" in answer.text
+        assert 'aria-current="page">Definitions</a>' in answer.text
         assert "&lt;go stage=&#39;1&#39;/&gt;" in answer.text
         assert 'name="duration" value="1h"' in answer.text
         assert "expected a definition or a scenario" in pages.post("/simulate").text

@@ -55,7 +55,7 @@ async def trial_page(visit: Visit) -> Shown:
         "given": {name: fields.get(name, "") for name in FIELDS},
         "names": await visit.ask("scenarios"),
         "listed": LISTED,
-        "here": "/simulate",
+        "here": "/definitions",
     }
     return Shown("trial.html", values, report)
 
@@ -106,7 +106,7 @@ async def _form(visit: Visit, filled: dict[str, str], problem: str) -> Shown:
         path, fields["edited"] = await _file(visit, fields["definition"])
         fields["edits"] = fields["definition"] if path else ""
     names = await visit.ask("scenarios")
-    values = {"given": fields, "names": names, "problem": problem, "here": "/simulate"}
+    values = {"given": fields, "names": names, "problem": problem, "here": "/definitions"}
     if fields["definition"]:
         with suppress(NarvalError):  # the simulation reports it
             values |= await form_of(visit, fields["definition"])
