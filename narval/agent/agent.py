@@ -199,15 +199,19 @@ class AgentState:
     def end_run(self, run: Run) -> None:
         """Drop everything that an ended run waits for."""
         self.runs.end(run)
-        self.unwait(run)
+        self._unregister(run)
+        run.rest()
 
     def unwait(self, run: Run) -> None:
         """Drop everything that the run waits for."""
+        self._unregister(run)
+        run.wait_for_nothing()
+
+    def _unregister(self, run: Run) -> None:
         for watch in run.watches:
             self.watches.remove(run.eid, watch)
         for wake in run.wakes:
             self.clockwork.timers.discard((run.eid, wake))
-        run.wait_for_nothing()
 
     def wait(self, run: Run) -> None:
         """Register everything that a restored run waits for."""

@@ -287,4 +287,7 @@ def run_of(row: RunRow) -> Run:
             "not; put back a backup (docs/reference/store.md)"
         ) from None
     fields = (row.eid, engine, row.name, row.digest, row.started, caller, row.attempt, row.kind)
-    return Run(*fields, *now, by=row.by, actor=row.actor)
+    run = Run(*fields, *now, by=row.by, actor=row.actor)
+    if not run.active:
+        run.rest()
+    return run

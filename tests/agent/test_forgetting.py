@@ -262,3 +262,18 @@ async def test_N5_a_million_elements_are_forgotten_without_a_pause(tmp_path: Pat
     print(f"filled again {resident():.0f} MB")
     assert resident() < 1.2 * full
     await scene.end()
+
+
+@in_a_loop
+async def test_ended_runs_share_their_empty_requests_also_after_a_start(tmp_path: Path) -> None:
+    scene = scene_in(tmp_path)
+    daemon = await scene.open()
+    eids = [(await start(daemon, "w.ends"))["eid"] for _ in range(3)]
+    await daemon.main_loop.until_idle()
+    before = [daemon.agent.runs[eid] for eid in eids]
+    await scene.end()
+    daemon = await scene.open()
+    after = [daemon.agent.runs[eid] for eid in eids]
+    for runs in (before, after):
+        assert len({id(requests) for run in runs for requests in (run.calls, run.reserved)}) == 1
+    await scene.end()

@@ -21,6 +21,9 @@ from narval.core.engines import commands
 from narval.core.engines.commands import Call, Command, Reserve, SetTimer, Watch
 from narval.core.engines.events import CallApproved, CallStarting, Cancelled, Event, Returned, TimerFired
 
+_NO_REQUESTS: Any = MappingProxyType({})
+"""The requests of a run that has ended; nothing can be added."""
+
 
 class InForce(msgspec.Struct, kw_only=True, eq=False):
     """The active requests of a run: calls, abandoned calls, watches, timers, reserved elements.
@@ -76,6 +79,10 @@ class InForce(msgspec.Struct, kw_only=True, eq=False):
         """Drop calls, watches and timers."""
         for asked in (self.wakes, self.watches, self.calls, self.abandoned):
             asked.clear()
+
+    def rest(self) -> None:
+        """Share the empty requests of all runs that have ended: an agent has very many of them."""
+        self.calls = self.abandoned = self.watches = self.wakes = self.reserved = _NO_REQUESTS
 
     def commands(self) -> list[Command]:
         """The commands that restore these requests."""
