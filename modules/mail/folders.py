@@ -84,7 +84,7 @@ def _maildir_letters(
     Files with `seen` names are examined again only if they are reported as changed: for ten thousand files,
     only the names are read.
     """
-    files: list[tuple[str, str, Path, os.stat_result]] = []
+    files: list[tuple[str, str, Path]] = []
     since = box.since
     if len(signal.told) == MOST_TOLD:
         seen.clear()
@@ -93,21 +93,21 @@ def _maildir_letters(
     for folder in folders:
         with _reached(box):
             names = os.listdir(folder)
-        for name in names:
-            base = _base_name(name)
-            if base in seen:
-                continue
-            path = folder / name
-            with suppress(OSError):  # just moved or deleted, or a dangling link
-                state = path.stat()
-                if S_ISREG(state.st_mode) and not name.startswith("."):
-                    left = EMPTY_SECONDS - (time.time() - state.st_mtime)
-                    if not state.st_size and left > 0:
-                        signal.look_in(min(left, EMPTY_SECONDS))
-                        continue
-                    ident = f"{one_line(base)}/{state.st_size}/{state.st_mode:o}"
-                    files.append((base, ident, path, state))
-    for base, ident, path, state in sorted(files):
+        bases = ((_base_name(name), name) for name in names if not name.startswith("."))
+        files += [(base, name, folder) for base, name in bases if base not in seen]
+    files.sort()
+    for base, name, folder in files:  # only names are kept of a backlog
+        path = folder / name
+        try:
+            state = path.stat()
+        except OSError:  # just moved or deleted, or a dangling link
+            continue
+        if not S_ISREG(state.st_mode):
+            continue
+        if not state.st_size and (left := EMPTY_SECONDS - (time.time() - state.st_mtime)) > 0:
+            signal.look_in(min(left, EMPTY_SECONDS))
+            continue
+        ident = f"{one_line(base)}/{state.st_size}/{state.st_mode:o}"
         seen.add(base)
         if ident in known:
             continue

@@ -149,6 +149,18 @@ def test_a_mail_that_comes_is_found_without_a_look_at_all_that_lie_there(
     assert len([name for name in looked if name.endswith(".host") or ":" in name]) < 20
 
 
+def test_a_file_is_examined_when_it_is_read_not_when_the_folder_is_listed(tmp_path: Path) -> None:
+    folder = maildir(tmp_path / "Maildir", 2)
+    box, signal = Mailbox({"kind": "maildir", "path": "Maildir"}, tmp_path), letters.Signal()
+    signal.stop()
+    with mail_boxes.opened(box, signal) as session:
+        listed = session.letters(set())
+        next(listed)
+        (folder / "new" / "1793600001.1.host").write_bytes(letter(1, "grown"))
+        grown = next(listed)
+    assert f"/{len(grown.raw)}/" in grown.ident
+
+
 def test_a_thousand_mails_come_in_few_batches(tmp_path: Path) -> None:
     maildir(tmp_path / "Maildir", 1_000)
     yields = 0
