@@ -63,8 +63,11 @@ def flat_values(xml: bytes) -> tuple[dict[str, int], list[str]] | None:
     parser.
     """
     latest, form, values = _latest[0]
-    if latest is xml:
-        return form.positions, values
+    return (form.positions, values) if latest is xml else _values(xml)
+
+
+@lru_cache(maxsize=256)
+def _values(xml: bytes) -> tuple[dict[str, int], list[str]] | None:
     end = xml.find(b">", 0, LONGEST)
     if end < 0:
         return None

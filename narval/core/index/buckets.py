@@ -15,7 +15,7 @@ from math import inf, isfinite, nextafter
 from typing import Any
 
 from narval.core.index.sorted_numbers import Thresholds
-from narval.core.patterns.key import Facts, Field, Test
+from narval.core.patterns.key import Facts, Field, Test, hold
 
 Tests = tuple[Test, ...]
 
@@ -211,14 +211,6 @@ _FIELD_INDEXES: dict[str, type[FieldIndex]] = {
     index.operator: index for index in (FieldIndex, PrefixIndex, SubstringIndex)
 }
 _COSTS = {operator: cost for cost, operator in enumerate(_FIELD_INDEXES)}
-
-
-def hold(tests: Tests, facts: Facts) -> bool:
-    """True if all tests hold for an element."""
-    for test in tests:  # noqa: SIM110 - a generator would cost more than the tests
-        if not test.holds(facts):
-            return False
-    return True
 
 
 def _text(values: Sequence[str]) -> str:

@@ -205,7 +205,15 @@ class Key(msgspec.Struct, frozen=True):
 
     def holds(self, facts: Facts) -> bool:
         """True if an element has the name and passes the tests."""
-        return self.tag in (None, facts.tree.name) and all(test.holds(facts) for test in self.tests)
+        return (self.tag is None or self.tag == facts.tree.name) and hold(self.tests, facts)
+
+
+def hold(tests: Sequence[Test], facts: Facts) -> bool:
+    """True if all tests hold for an element."""
+    for test in tests:  # noqa: SIM110 - a generator would cost more than the tests
+        if not test.holds(facts):
+            return False
+    return True
 
 
 # --- terms ----------------------------------------------------------------------------------------------

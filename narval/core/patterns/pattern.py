@@ -284,8 +284,7 @@ class Bound:
             return []
         sides = [pattern.keys(self) for pattern in self.patterns] or [[Key(None, (), True)]]
         keys = reduce(conjunction, sides)
-        # cached if the elements of variables had to be parsed, or on the second request: of a million
-        # conditions most are requested once
+        # cached if variables had to be read, or on the second request: of a million most are requested once
         self._keys = keys if self.variables or before is ... else ...
         return keys
 
@@ -296,9 +295,10 @@ class Bound:
             keys = self._decisive = self._deciding()
         if keys is not None:
             facts = Facts(tree)
-            if not any(key.holds(facts) for key in keys):
-                return False
-            return not self._outgrown_by(tree)
+            for key in keys:
+                if key.holds(facts):
+                    return not self._outgrown_by(tree)
+            return False
         nodes = self._nodes
         if nodes is None:
             nodes = self._nodes = self.nodes()
@@ -309,7 +309,7 @@ class Bound:
         return all(pattern.matches(tree.context, nodes) for pattern in self.patterns)
 
     def _outgrown_by(self, tree: Tree) -> bool:
-        for pattern, most in zip(self.patterns, self.room, strict=True):
+        for pattern, most in zip(self.patterns, self._room or self.room, strict=True):
             if pattern.outgrown_by(tree, most):
                 return True
         return False

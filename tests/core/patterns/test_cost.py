@@ -10,6 +10,7 @@ from narval.core.elements.element import Element, Tree
 from narval.core.errors import PatternError
 from narval.core.patterns.budget import degree
 from narval.core.patterns.pattern import condition
+from tests.counting import CountedCalls
 
 ONCE = [
     "mail",
@@ -160,3 +161,12 @@ def test_N10_ranges_within_ranges_are_multiplied() -> None:
 def test_N10_a_short_range_is_one() -> None:
     tree = Tree(Element(1, b"<a n='7'/>"))
     assert condition("a[xs:integer(@n) = (1 to 10)]").bind({}).test(tree)
+
+
+def test_keys_decide_in_few_calls() -> None:
+    bound = condition("email[@kind='ack' and @to]").bind()
+    trees = [Tree(Element(eid, b'<email kind="ack" to="%d"/>' % eid)) for eid in range(2)]
+    assert bound.test(trees[0])
+    with CountedCalls() as counted:
+        assert bound.test(trees[1])
+    assert counted.number <= 30
