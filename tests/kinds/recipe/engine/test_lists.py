@@ -76,6 +76,21 @@ def test_N43_another_condition_gets_one_of_them() -> None:
     assert took(said, run) == (tuple(eids[1:]), (eids[0],))
 
 
+def test_N16_N43_beside_a_list_the_nearest_elements_come_before_older_ones() -> None:
+    conditions = condition("note | mail") + condition("mail") + condition("go", list="yes")
+    said = Dialogue(
+        recipe("g.r", step("a"), step("z"), transition("t", "a", "z", inside=conditions)),
+        action("m.a", (), [Output("any", "*", list=True)]),
+        action("m.z"),
+    )
+    said.add("<mail/>")
+    go = said.add("<go/>")
+    run = said.start("g.r")
+    said.returned("a", "<mail/>", "<note/>")
+    near, note = said.named("mail")[-1].eid, said.named("note")[0].eid
+    assert took(said, run) == ((note,), (near,), (go,))
+
+
 def test_N43_a_list_may_depend_on_a_name_and_have_one() -> None:
     said = Dialogue(
         recipe(

@@ -13,9 +13,10 @@ A new candidate wakes it too, and the watch is set again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from itertools import chain, groupby, islice
 from math import inf
+from operator import itemgetter
 
 from narval.core.elements.element import Element
 from narval.core.elements.names import RUNS
@@ -149,15 +150,20 @@ class _Combination:
 
     def _candidates(self, at: int) -> Iterator[int]:
         """All elements that fit a condition by the present names, nearest first."""
+        return chain.from_iterable(self._ranks(at))
+
+    def _ranks(self, at: int) -> Iterator[Iterable[int]]:
+        """These elements by rank."""
         if self._last_needed(at) is not None:
             return self._read(at, self._bound(at))
         if at not in self._known:
-            self._known[at] = Candidates(iter((self._read(at, self._bound(at)),)))
-        return (eid for _, eid in self._known[at].within(inf))
+            self._known[at] = Candidates(self._read(at, self._bound(at)))
+        ranks = groupby(self._known[at].within(inf), itemgetter(0))
+        return ((eid for _, eid in rank) for _, rank in ranks)
 
-    def _read(self, at: int, bound: Bound) -> Iterator[int]:
-        slot = conditions.slot_of(self._decision, self._transition, self._around, at, bound, self._scopes[at])
-        return (eid for rank in slot.ranks() for eid in rank)
+    def _read(self, at: int, bound: Bound) -> Iterator[Iterable[int]]:
+        scope = self._scopes[at]
+        return conditions.slot_of(self._decision, self._transition, self._around, at, bound, scope).ranks()
 
     def _bound(self, at: int) -> Bound:
         return self._conditions[at].condition.bind(self._names)
@@ -173,11 +179,11 @@ class _Combination:
         return tuple(eid for eids in by_condition for eid in eids), counts if set(counts) != {1} else ()
 
     def _slot(self, at: int) -> Slot:
-        held = self._held.get(at)
-        return Slot(
-            str(at),
-            lambda: iter((self._candidates(at) if held is None else held,)),
-            list=self._conditions[at].listed,
+        held, listed = self._held.get(at), self._conditions[at].listed
+        if held is None and not listed:
+            return Slot(str(at), lambda: self._ranks(at))
+        return Slot(  # a list takes elements of all ranks
+            str(at), lambda: iter((self._candidates(at) if held is None else held,)), list=listed
         )
 
     # --- watching -------------------------------------------------------------------------------------
@@ -195,7 +201,8 @@ class _Combination:
                 bound = named_one_of(condition.condition.names)
             relaxed.append((bound, self._scopes[at]))
             if at in self._keys:
-                eids = tuple(dict.fromkeys(islice(self._read(at, bound), MOST_BOUND + 1)))
+                candidates = chain.from_iterable(self._read(at, bound))
+                eids = tuple(dict.fromkeys(islice(candidates, MOST_BOUND + 1)))
                 self._names[condition.name] = self._elements(eids)
                 if len(eids) > MOST_BOUND:
                     many.add(condition.name)
