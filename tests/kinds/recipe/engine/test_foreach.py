@@ -95,6 +95,17 @@ def test_N19_no_candidate_for_an_optional_input_is_nothing_to_do() -> None:
     assert (said.state(run), said.steps(run), said.errors()) == ("done", {"a": "done"}, [])
 
 
+def test_N19_without_elements_the_input_of_the_same_pattern_counts() -> None:
+    for optional, state in ((True, "done"), (False, "failed")):
+        inputs = [
+            Input("one", "address | page", optional=not optional),
+            Input("to", "address", optional=optional),
+        ]
+        said = Dialogue(greeting(), action("m.a", inputs))
+        said.add("<page/>")
+        assert said.state(said.start("g.r")) == state
+
+
 def test_N19_elements_that_were_all_used_before_are_no_candidates() -> None:
     for optional, state in ((True, "done"), (False, "failed")):
         said = Dialogue(greeting(), action("m.a", [Input("to", "address", use=True, optional=optional)]))
@@ -103,6 +114,17 @@ def test_N19_elements_that_were_all_used_before_are_no_candidates() -> None:
         assert given(said) == [address]
         second = said.start("g.r")
         assert said.state(second) == state
+
+
+def test_N19_an_argument_is_no_candidate_for_the_element_of_a_call() -> None:
+    inside = "<arguments><address/></arguments>"
+    said = Dialogue(
+        recipe("g.r", step("a", inside=inside, foreach="address[@n]"), end="a"),
+        action("m.a", [Input("to", "address", use=True)]),
+    )
+    said.add("<address n='1'/>")
+    said.start("g.r")
+    assert said.state(said.start("g.r")) == "failed", "the only one is used"
 
 
 def test_N19_an_element_that_fits_several_inputs_ends_the_plan() -> None:

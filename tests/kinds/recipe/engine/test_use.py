@@ -220,6 +220,30 @@ def test_N18_a_step_does_not_wait_for_a_reservation_when_something_else_is_missi
     assert said.error()["input"] == "counter page"
 
 
+def test_N18_a_step_waits_for_a_reservation_if_its_inputs_compete_for_what_is_free() -> None:
+    takes = action("m.b", [Input("any", "mail"), Input("signed", "mail[@signed]")])
+    replaces = action("m.a", [Input("mail", "mail[not(@signed)]", outdates=True)])
+    other = recipe("g.two", step("b"), start="b", end="b")
+    said = Dialogue(ONE, other, replaces, takes)
+    plain, signed = said.add("<mail/>"), said.add("<mail signed='1'/>")
+    said.start("g.r")
+    run = said.start("g.two")
+    assert (said.state(run), said.steps(run)) == ("running", {"b": "ready"})
+    said.erred("a")
+    assert said.inputs("b", run) == {"any": (plain,), "signed": (signed,)}
+
+
+def test_N18_a_step_does_not_wait_for_a_reservation_that_would_not_help() -> None:
+    both = [Input("one", "mail[@signed]"), Input("two", "mail[@signed]"), Input("any", "mail")]
+    other = recipe("g.two", step("b"), start="b", end="b")
+    replaces = action("m.a", [Input("mail", "mail[not(@signed)]", outdates=True)])
+    said = Dialogue(ONE, other, replaces, action("m.b", both))
+    said.add("<mail/>")
+    said.add("<mail signed='1'/>")
+    said.start("g.r")
+    assert said.state(said.start("g.two")) == "failed"
+
+
 def test_N18_two_reservations_of_one_step_are_all_or_nothing() -> None:
     both = action(
         "m.a", [Input("one", "x", outdates=True), Input("two", "y", outdates=True)], [Output("x", "x")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 
 from narval.core.definitions.prototype import Input, Prototype
 from narval.core.elements.changes import MarkScope
@@ -19,6 +20,9 @@ from narval.core.trust.reads import Source
 from narval.kinds.recipe.engine.decision import RecipeDecision
 from narval.kinds.recipe.language.arguments import NOW, fill, now_element, sources_of
 from narval.kinds.recipe.language.definition import EACH, Step
+
+_RESERVED = 1 << 40
+"""The negative of this, plus the place of an input, stands for a reserved element."""
 
 
 def scope_of(decision: RecipeDecision, step: Step, slot: str, use: bool) -> MarkScope | None:
@@ -249,9 +253,27 @@ class InputSearch:
 
     # --- what is missing ------------------------------------------------------------------------------
 
-    def only_reserved(self, slots: tuple[Input, ...]) -> bool:
-        """True if each of these inputs would have an element if no call under way had reserved it."""
-        return all(self.decision.view.reserved(self._bound(slot), self.scope(slot)) for slot in slots)
+    def only_reserved(self, lacking: tuple[Input, ...]) -> bool:
+        """True if these inputs, and those that compete with them, would each have an element if calls under
+        way had reserved none.
+        """
+        if any(slot not in self.independent for slot in lacking):
+            return all(self._is_reserved(slot) for slot in lacking)
+        by_call = self._selected[0] if self._selected is not None else ""  # it has no rivals
+        if any(slot.id == by_call and not self._is_reserved(slot) for slot in lacking):
+            return False
+        rivals = [slot for slot in self.independent if not slot.optional and slot.id != by_call]
+        return not assign([self._as_if_free(slot) for slot in rivals]).missing
+
+    def _is_reserved(self, slot: Input) -> bool:
+        return self.decision.view.reserved(self._bound(slot), self.scope(slot))
+
+    def _as_if_free(self, slot: Input) -> Slot:
+        """An input with the elements that it may take, and one more if a call has reserved what fits."""
+        ranks = around(self.decision, self.step, self._arguments).ranks
+        free = ranks(self._bound(slot), self.scope(slot), self._again(slot))
+        reserved = (self.inputs.index(slot) - _RESERVED,) if self._is_reserved(slot) else ()
+        return Slot(slot.id, lambda: chain(free(), (reserved,)))
 
     def watch(self, watch: str, until: tuple[Bound, ...] = ()) -> commands.Watch:
         """The watch of a blocked step, which may continue if an element fits a mandatory input, or the

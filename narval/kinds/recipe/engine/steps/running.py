@@ -434,7 +434,13 @@ def _fits_any(decision: RecipeDecision, search: InputSearch, eids: tuple[int, ..
 
 
 def _likely_input(inputs: tuple[Input, ...], selected: Condition) -> Input | None:
-    """The likely input of a `foreach` that selects nothing: one that takes elements of a selected name."""
+    """The likely input of a `foreach` that selects nothing: one that has its pattern, or else takes elements
+    of a selected name.
+    """
+    texts = {pattern.text for pattern in selected.patterns}
+    for slot in inputs:
+        if not texts.isdisjoint(pattern.text for pattern in slot.condition.patterns):
+            return slot
     for slot in inputs:
         if selected.names and slot.condition.names and selected.names & slot.condition.names:
             return slot
