@@ -324,7 +324,8 @@ def _start_over(decision: AutomatonDecision, successor: State, by: State, *, err
     again would kill what it has just begun, as the printed log of example 2 shows.
     """
     killed: tuple[str, ...] = (successor.name,)
-    if decision.state.of(successor.name).state != "idle":  # an idle state has nothing left that it started
+    now = decision.state.of(successor.name)
+    if now.state != "idle" or now.started:  # a state that is killed as it ends may start others after that
         killed = decision.started_by(successor.name)
         decision.kill(killed)
     make_ready(decision, successor, "" if by.name in killed else by.name, killed, erred=erred)

@@ -70,6 +70,21 @@ def test_A3_a_state_that_runs_again_kills_what_is_left_of_its_successor() -> Non
     assert said.running == {"b"}
 
 
+def test_A3_what_a_state_started_after_it_was_killed_is_killed_with_it() -> None:
+    said = Programs("""
+      <state name="start" command="a"/><state name="q1" command="b"/><state name="q2" command="c"/>
+      <transition from="start" label="0" to="q1"/>
+      <transition from="q1" label="0" to="start"/><transition from="q1" label="0" to="q2"/>
+    """)
+    said.ends("start")
+    said.ends("q1")
+    assert said.running == {"start", "q2"}, "start had started q1, which is killed with it, and starts q2"
+    said.ends("start")
+    assert said.running == set()
+    said.gone("q2")
+    assert said.running == {"q1"}
+
+
 def test_A5_a_status_without_a_transition_fails_the_run_and_says_where() -> None:
     said = Programs(DIAMOND)
     said.ends("start")
