@@ -277,6 +277,8 @@ class CallReturned(PlanChange, frozen=True):
         run.errors += self.errors
         if run.fault is None:
             run.fault = self.fault
+        elif self.fault is not None:
+            run.errors += (self.fault,)
 
 
 class StepDone(PlanChange, frozen=True):

@@ -273,5 +273,6 @@ def _result(state: PlanState) -> tuple[int, ...]:
     if state.status == "cancelled" or state.error is None:
         return ()
     unhandled = (eid for step in state.in_error for eid in state.step(step).errors)
-    faults = (run.fault for run in state.steps.values() if run.fault is not None)
+    failed = (run for run in state.steps.values() if run.fault is not None)
+    faults = (eid for run in failed for eid in (run.fault, *run.errors) if eid is not None)
     return tuple(dict.fromkeys((state.error, *unhandled, *faults)))

@@ -296,6 +296,16 @@ def test_N20_N19_a_bad_output_of_one_call_makes_no_more_calls_and_fails_the_plan
     assert (said.state(run), said.steps(run)) == ("failed", {"a": "failed"})
 
 
+def test_N19_N26_a_caller_gets_all_the_errors_of_a_step_with_bad_outputs() -> None:
+    said = Dialogue(greeting(), GREETS)
+    addresses = [said.add("<address/>") for _ in range(3)]
+    run = said.start("g.r")
+    said.returned("a", "<page/>", given=addresses[0])
+    said.returned("a", "<page/>", given=addresses[1])
+    said.erred("a", given=addresses[2])
+    assert said.finished[run].eids == tuple(error.eid for error in said.errors())
+
+
 def test_N27_N19_a_side_branch_makes_all_its_calls_after_the_end_step_is_done() -> None:
     said = Dialogue(
         recipe(
