@@ -307,28 +307,31 @@ def _follow(decision: AutomatonDecision, state: State, labels: Ended) -> None:
     if label is None:
         _lead_nowhere(decision, state, labels)
         return
-    for successor in state.follow[label]:
+    # The state itself comes first, for as it starts again it has started nothing.
+    ready = sorted(state.follow[label], key=lambda other: other is not state)
+    if label == SUCCESS:
+        for successor in ready:
+            decision.change(StateAwaited(successor.name, state.name))
+        ready = [other for other in ready if not decision.state.states[other.name].missing]
+    # All are killed before one starts: else one that leads back would kill those that have just started.
+    killed = [_kill_what_is_left(decision, successor) for successor in ready]
+    for successor, names in zip(ready, killed, strict=True):
         if decision.state.status != "running":
             return
-        if label == SUCCESS:
-            decision.change(StateAwaited(successor.name, state.name))
-            if decision.state.states[successor.name].missing:
-                continue
-        _start_over(decision, successor, state, erred=label != SUCCESS)
+        # A state that is killed with its successor does not own it. Otherwise starting it again would kill
+        # what it has just begun, as the printed log of example 2 shows.
+        by = "" if state.name in names else state.name
+        make_ready(decision, successor, by, names, erred=label != SUCCESS)
 
 
-def _start_over(decision: AutomatonDecision, successor: State, by: State, *, erred: bool) -> None:
-    """Start a successor; first kill what is left of it, and everything that it started.
-
-    If that includes the state that led here, that state does not own its successor. Otherwise starting it
-    again would kill what it has just begun, as the printed log of example 2 shows.
-    """
-    killed: tuple[str, ...] = (successor.name,)
+def _kill_what_is_left(decision: AutomatonDecision, successor: State) -> tuple[str, ...]:
+    """Kill what is left of a successor, and everything that it started; return their names."""
     now = decision.state.of(successor.name)
-    if now.state != "idle" or now.started:  # a state that is killed as it ends may start others after that
-        killed = decision.started_by(successor.name)
-        decision.kill(killed)
-    make_ready(decision, successor, "" if by.name in killed else by.name, killed, erred=erred)
+    if now.state == "idle" and not now.started:
+        return (successor.name,)
+    killed = decision.started_by(successor.name)
+    decision.kill(killed)
+    return killed
 
 
 def _lead_nowhere(decision: AutomatonDecision, state: State, labels: Ended) -> None:

@@ -85,6 +85,18 @@ def test_A3_what_a_state_started_after_it_was_killed_is_killed_with_it() -> None
     assert said.running == {"q1"}
 
 
+@pytest.mark.parametrize("successors", [("start", "alarm"), ("alarm", "start")])
+def test_A4_the_order_of_transitions_does_not_matter(successors: tuple[str, str]) -> None:
+    leads = "".join(f'<transition from="q" label="1" to="{name}"/>' for name in successors)
+    said = Programs(f"""
+      <state name="start" command="a"/><state name="q" command="b"/><state name="alarm" command="c"/>
+      <transition from="start" label="0" to="q"/>{leads}
+    """)
+    said.ends("start")
+    said.ends("q", 1)
+    assert said.running == {"start", "alarm"}
+
+
 def test_A5_a_status_without_a_transition_fails_the_run_and_says_where() -> None:
     said = Programs(DIAMOND)
     said.ends("start")
