@@ -138,6 +138,7 @@ class TestRuns:
         run = pages.start("order.order", environment={"colour": "red"})
         text = pages.shows(f"/runs/{run}/tokens", "enter", "Complete", "colour", "red")
         (token,) = re.findall(r"/tokens/(\d+)/complete", text)
+        assert 'name="arcs"' not in text, "only one arc leaves it"
         wrong = pages.post(f"/runs/{run}/tokens/{token}/complete", arcs="nowhere")
         assert wrong.status_code == 400
         assert refused(pages, "complete", run, "enter", "--arc", "nowhere") in text_of(wrong.text)
@@ -147,6 +148,20 @@ class TestRuns:
         pages.does(f"/runs/{run}/environment", name="colour", value="blue")
         pages.shows(f"/runs/{run}/tokens", "backtracked", "blue")
         assert pages.post(f"/runs/{run}/tokens/{token}/eat").status_code == 404
+
+    def test_the_arcs_on_which_a_token_may_leave_are_offered(self, pages: PagesOfHome) -> None:
+        file = pages.home.path / "recipes" / "ways.xml"
+        arcs = "<arc to='a' name='to the left'/><arc to='b' name='right'/>"
+        nodes = f"<node name='enter' type='wait' isStart='true'>{arcs}</node><node name='a'/><node name='b'/>"
+        file.write_text(f"<process-definition name='ways'>{nodes}</process-definition>")
+        pages.ask("reload")
+        run = pages.start("ways.ways")
+        text = pages.shows(f"/runs/{run}/tokens", '<option value="to the left">', '<option value="right">')
+        (token,) = re.findall(r"/tokens/(\d+)/complete", text)
+        pages.does(f"/runs/{run}/tokens/{token}/complete", arcs="to the left")
+        assert [row["node"] for row in pages.ask("tokens", run=run)["tokens"]] == ["enter", "a"]
+        file.unlink()
+        pages.ask("reload")
 
     def test_what_cannot_be_retried_is_not_offered_a_retry(self, pages: PagesOfHome) -> None:
         run, fails = pages.over("disk.copy"), pages.over("demo.fail")

@@ -163,8 +163,14 @@ async def _tokens(visit: Visit, problem: str) -> Shown:
     eid = visit.path["run"]
     run, tokens = await visit.ask("show", run=eid), await visit.ask("tokens", run=eid, at=visit.number("at"))
     environment = await visit.ask("environment", run=eid)
+    drawn = await visit.ask("drawn", run=eid)
+    named: dict[str, list[str]] = {}
+    for arc in drawn["arcs"]:
+        if arc["text"]:
+            named.setdefault(arc["from"], []).append(arc["text"])
     values = {
         "run": run,
+        "arcs": {node: list(dict.fromkeys(names)) for node, names in named.items()},
         "tokens": hide_secrets(tokens["tokens"]),
         "token_tones": TOKEN_TONES,
         "environment": hide_secrets(environment["environment"]),
@@ -186,7 +192,8 @@ async def token_act(visit: Visit) -> Redirect | Shown:
     """Complete a token, go back to it, or run its node again; a refusal has the words of the command."""
     eid, what = visit.path["run"], visit.path["what"]
     arguments: dict[str, Any] = {"run": eid, "token": visit.path["token"]}
-    if what == "complete" and (arcs := visit.fields.get("arcs").split()):
+    arcs = list(filter(None, map(str.strip, visit.fields.get("arcs").split(","))))
+    if what == "complete" and arcs:
         arguments["arcs"] = arcs
     if what not in ("complete", "backtrack", "rerun"):
         raise RequestError(f"there is no act {what!r:.40} on tokens; there are complete, backtrack and rerun")
