@@ -16,7 +16,7 @@ from narval.ask.labels import signal_in
 from narval.ask.lookup import command, load_fault
 from narval.core.definitions.suggestions import closest
 from narval.core.engines.commands import Answer
-from narval.core.engines.events import LABELS, PersonsAct, Plain, Signalled
+from narval.core.engines.events import LABELS, Failure, PersonsAct, Plain, Signalled
 from narval.core.errors import RequestError, TaskRefusedError
 from narval.daemon.daemon import Daemon
 from narval.daemon.waiters import settle
@@ -64,7 +64,7 @@ async def told(
     no daemon runs.
     """
     if not run.active:
-        raise TaskRefusedError("over", f"run {run.eid} of {run.name} is over: it is {run.status}")
+        raise TaskRefusedError("over", _over(run).message)
     act = PersonsAct(asker.way, asker.session)
     if asker.labels:
         arguments = {**arguments, LABELS: " ".join(asker.labels)}
@@ -75,6 +75,9 @@ async def told(
         nonlocal signal
         signal = str(turn.agent.numbers.last + 1)
         coming.append(waiters.answer_to(signal))
+        if not run.active:  # it has ended since it was looked up
+            settle(coming[0], Answer(signal, problem=_over(run)))
+            return
         for answer in signal_in(turn, run.eid, signalled):
             settle(coming[0], answer)
 
@@ -103,6 +106,10 @@ async def told(
     if answer.problem is not None:
         raise TaskRefusedError(answer.problem.kind, answer.problem.message)
     return dict(answer.value or {})
+
+
+def _over(run: Run) -> Failure:
+    return Failure("over", f"run {run.eid} of {run.name} is over: it is {run.status}")
 
 
 async def _come(
