@@ -63,16 +63,16 @@ def flat_values(xml: bytes) -> tuple[dict[str, int], list[str]] | None:
     parser.
     """
     latest, form, values = _latest[0]
-    return (form.positions, values) if latest is xml else _values(xml)
+    if latest is xml:
+        return form.positions, values
+    end = xml.find(b">", 0, LONGEST)
+    return _values(xml[: end + 1]) if end >= 0 else None
 
 
 @lru_cache(maxsize=256)
-def _values(xml: bytes) -> tuple[dict[str, int], list[str]] | None:
-    end = xml.find(b">", 0, LONGEST)
-    if end < 0:
-        return None
-    tag = str(xml[: end + 1], "latin-1")
-    read = _read(tag if tag[-2] == "/" else f"{tag[:-1]}/>")
+def _values(tag: bytes) -> tuple[dict[str, int], list[str]] | None:
+    text = str(tag, "latin-1")
+    read = _read(text if text[-2] == "/" else f"{text[:-1]}/>")
     return None if read is None else (read[0].positions, read[1])
 
 

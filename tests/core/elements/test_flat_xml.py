@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -146,3 +148,15 @@ def test_an_element_with_content_is_split_once_however_often_others_are_read_bet
                 assert element.attributes["kept"] == str(element.eid)
         costs.append(counted.number)
     assert costs[1] < 0.75 * costs[0]
+
+
+def test_the_values_that_are_kept_hold_no_content() -> None:
+    content = b"<body>%s</body>" % (b"x" * 100_000)
+    tracemalloc.start()
+    try:
+        for number in range(200):
+            assert Element(1, b'<note at="%d">%s</note>' % (number, content)).attributes
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 1_000_000
