@@ -58,7 +58,7 @@ others has a part of a round, and takes half of that.
 """
 
 
-MOST_AT_A_DATE = 181
+MOST_AT_A_DATE = 178
 """The calls of functions from the date of a plan to its end, with one step: it takes 180.1."""
 
 
