@@ -398,6 +398,24 @@ ASKING = """<recipe group="w" name="asking" start_step="ask" end_step="ask" deca
   <step id="ask" type="work" target="w.tell"/></recipe>"""
 
 
+def test_P60_a_mail_that_does_not_go_out_is_in_the_log_and_then_needs_attention(home: Path) -> None:
+    (home / "recipes/mailed.xml").write_text(
+        '<work group="w" name="mailed"><title>Yes?</title><ways names="mail"/></work>'
+    )
+    (home / "etc/people.toml").write_text('[people.ann]\nmail = ["ann@example.org"]\nweb = "operator"\n')
+    (home / "etc/narval.toml").write_text('[mail]\nfrom = "n@example.org"\npath = "etc/people.toml"\n')
+    made = Home(home)
+    with made.agent:
+        item = int(made.does("ann", "start", "w.mailed"))
+        made.agent.until_idle()
+        (row,) = [row for row in made.does("ann", "work_log", item) if row["did"] == "NoticePutOff"]
+        assert (row["to"], bool(row["why"])) == ("ann", True)
+        made.agent.elapse(minutes=10)
+        assert [row["did"] for row in made.does("ann", "work_log", item)].count("NoticePutOff") == 1
+        (line,) = [line for line in made.agent.ask("attention") if line["what"] == "unsent"]
+        assert "could not be sent to ann yet" in line["text"]
+
+
 def test_P38_what_people_did_is_kept_though_the_plan_that_asked_is_forgotten(home: Path) -> None:
     (home / "recipes/asking.xml").write_text(ASKING)
     (home / "etc/narval.toml").write_text('work_kept = "30d"\n')

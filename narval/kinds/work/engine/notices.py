@@ -8,6 +8,7 @@ the message stays in view; by mail they are not.
 
 from __future__ import annotations
 
+from narval.core.agreeing import refusal as refusal_of
 from narval.core.definitions.people.directory import CHAT, MAIL, WRITTEN
 from narval.core.engines import commands
 from narval.core.engines.commands import NOTICE
@@ -58,7 +59,7 @@ def settle(decision: WorkDecision) -> None:
 
 def _settle_way(decision: WorkDecision, way: str) -> None:
     state, now = decision.state, decision.event.at
-    asked, notices = decision.to_be_written_to(), state.notices.items()
+    asked, notices = _to_be_asked(decision, way), state.notices.items()
     void = tuple(
         call
         for call, notice in notices
@@ -84,6 +85,15 @@ def _settle_way(decision: WorkDecision, way: str) -> None:
             why = HANDED if delegated is not None else "reminder" if person in reminded else new
             text = _handed_by(delegated) if delegated is not None else ""
             write(decision, way, person, why, text, min(now + LIFE, state.deadline or now + LIFE))
+
+
+def _to_be_asked(decision: WorkDecision, way: str) -> tuple[str, ...]:
+    """The people who are asked in a way: at a chat, as on pages, a reader cannot answer."""
+    names = decision.to_be_written_to()
+    if way != CHAT:
+        return names
+    by_name = {name: decision.people.person(name) for name in names}
+    return tuple(name for name, person in by_name.items() if person and not refusal_of("people", person.web))
 
 
 def _handed_by(delegated: Delegated) -> str:
@@ -170,8 +180,9 @@ def returned(decision: WorkDecision, event: Returned) -> None:
         why = problem.message if problem is not None else "given up"
         decision.change(NoticeGivenUp(now, event.call, notice.to, why))
     else:
-        wait = retry_wait(FIRST_WAIT, notice.tries, event.id)
-        decision.change(NoticePutOff(now, event.call, now + wait))
+        due = now + retry_wait(FIRST_WAIT, notice.tries, event.id)
+        why = problem.message if notice.tries == 1 else ""  # later tries would only repeat it
+        decision.change(NoticePutOff(now, event.call, due, notice.to if why else "", why))
 
 
 def try_again(decision: WorkDecision) -> None:

@@ -20,6 +20,9 @@ from narval.kinds.work.language.definition import WorkDefinition
 from narval.kinds.work.operations.items import WorkView
 from narval.people.item_text import is_untold
 
+TRIES = 3
+"""The tries of a notice from which it needs attention that it is not sent."""
+
 LOOKED_AT = 200
 """The most open items, in the order of lists, that are examined."""
 
@@ -53,6 +56,11 @@ def _sentences(look: WorkView) -> tuple[list[Form], list[Form]]:
     wrong, waiting = list[Form](), list[Run]()
     for run, definition, state in islice(look.open_items(), LOOKED_AT):
         title, link = f"work {run.eid} of {run.name}", {"work": run.eid}
+        unsent = [notice.to for notice in state.notices.values() if notice.due and notice.tries >= TRIES]
+        if unsent:
+            people = " and ".join(dict.fromkeys(unsent))
+            text = f"{title} could not be sent to {people} yet: `narval work log {run.eid}` says why"
+            wrong.append(item("unsent", "middle", text, link, run.started))
         if word := urged(state):
             was = "escalated" if word == "escalated" else "reminded of"
             text = f"{title} was {was}, and is not answered: {_title(look, run)}"

@@ -63,6 +63,17 @@ def test_C9_each_way_of_an_item_writes_to_whom_has_an_address_for_it() -> None:
     assert office.texts()["ben"].startswith("it is done by ann since")
 
 
+def test_C9_a_reader_is_not_asked_where_a_reader_cannot_answer() -> None:
+    reader = Person("ann", roles=("approver",), chat=("xmpp:ann@example.org",), mail=("a@b.c",), web="reader")
+    office = WritingOffice(work(BOTH), people=directory(reader, *PEOPLE[1:]))
+    office.offers()
+    assert office.written() == [
+        ("chat", "ben", "offered"),
+        ("mail", "ann", "offered"),
+        ("mail", "cid", "offered"),
+    ]
+
+
 def test_C9_the_ways_of_a_home_are_those_of_all_its_work() -> None:
     office = WritingOffice(work(ASKS), people=replace(directory(*PEOPLE), ways=("chat",)))
     item = office.offers()
