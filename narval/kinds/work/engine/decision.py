@@ -142,7 +142,8 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
             if vote.instead_of == person:
                 return NotSoError("not-eligible", f"{vote.by} has answered for you")
         moved = self.state.moved
-        since = f", for {moved.sentence(self.view.zone)}" if moved is not None and moved.to else ""
+        is_news = moved is not None and (moved.to or moved.of == person)
+        since = f", for {moved.sentence(self.view.zone)}" if moved is not None and is_news else ""
         able = [*self.eligible()]
         who = " or ".join(able) if 0 < len(able) <= MOST_NAMED else "one of them" if able else "no person"
         message = f"this asks {asked(self.definition, self.state)}{since}; {who} can answer"

@@ -107,14 +107,16 @@ def is_withheld(definition: WorkDefinition, state: WorkState, who: Who) -> bool:
 
 
 def people_in(state: WorkState) -> set[str]:
-    """The people whom an item concerns: those who asked, have it, answered, refused, were handed it, or ended
-    it.
+    """The people whom an item concerns: those who asked, have it, had it last, answered, refused, were handed
+    it, or ended it.
     """
     people = {*state.votes, *state.refused, *state.drafts, *state.requesters, *state.ended_by.split()}
     people.update(name for handed in state.handed for name in (handed.by, handed.to))
     if state.claim is not None:
         people.add(state.claim.by)
-    return people
+    if state.moved is not None:
+        people.add(state.moved.of)
+    return people - {""}
 
 
 def waits_for_nobody(definition: WorkDefinition, state: WorkState, at: float, view: View) -> bool:

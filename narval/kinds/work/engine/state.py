@@ -203,7 +203,8 @@ class WorkState(RunState, omit_defaults=True):
 
     def free(self, moved: Moved | None = None) -> None:
         """End the claim, so that the item is offered again; `moved` says why."""
-        self.moved = moved or self.moved
+        if moved is not None:
+            self.moved = moved if moved.of or self.claim is None else replace(moved, of=self.claim.by)
         if self.claim is not None:
             self.claim = None
             self.move("offered")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -75,6 +76,23 @@ def test_P83_the_index_finds_what_a_look_at_every_item_finds(
         for person in PEOPLE:
             found = [item for item in index.of(person, directory, TODAY) if concerns(office, item, person)]
             assert found == [item for item in items if concerns(office, item, person)]
+
+
+def test_P82_who_lost_an_item_that_others_are_asked_now_is_told_so() -> None:
+    office = Office(
+        work('<for people="ann ben"/><escalate after="1d" people="cid" instead="yes"/><claim for=""/>'),
+        people=Directory(tuple(map(Person, ("ann", "ben", "cid"))), admin_people=("cid",)),
+    )
+    item, other = office.offers(), office.offers()
+    for one in (item, other):
+        office.act(one, "ann", "claim")
+    office.act(other, "cid", "reassign", to=["ben"])
+    office.passes(86400)
+    for one, why in ((item, "the claim of ann ended"), (other, "cid offered it to ben")):
+        assert may_see(office.definitions[one], office.states[one], "ann", office.now, office)
+        with pytest.raises(Refusal, match=why):
+            office.act(one, "ann", "answer", outcome="done")
+    assert not may_see(office.definitions[item], office.states[item], "ben", office.now, office)
 
 
 def concerns(office: Office, item: int, person: str) -> bool:
