@@ -14,9 +14,6 @@ from narval.core.definitions.suggestions import closest
 from narval.core.errors import RequestError, WorkRefusedError
 from narval.daemon.daemon import Daemon
 
-_NAMED = 10
-"""The most people of a home that the error names when a program acts for none of them."""
-
 
 def person_of(daemon: Daemon, asker: Asker) -> str:
     """The person who asks: the login's own, the one acted for, or the one named on the web and in a chat.
@@ -32,11 +29,8 @@ def person_of(daemon: Daemon, asker: Asker) -> str:
         return person.name
     if not asker.person:
         raise WorkRefusedError("not-eligible", "no person is named; use --as, or agent.by(…) in Python")
-    if is_named:
+    if is_named or is_python:
         raise WorkRefusedError("not-eligible", no_such_person(asker.person, people))
-    if is_python:
-        there = ", ".join([each.name for each in people.people[:_NAMED]])
-        raise WorkRefusedError("not-eligible", f"{no_such_person(asker.person, people)}; there are {there}")
     add = f'add login = "{asker.person}" to those of a person'
     why = f"the login {asker.person} belongs to no person in etc/people.toml; {add}"
     raise WorkRefusedError("not-eligible", why)
