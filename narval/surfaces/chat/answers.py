@@ -182,6 +182,8 @@ async def _pressed(ask: Ask, line: Said, form: OpenForm | None) -> Answered:
     match = _BUTTON.fullmatch(line.button)
     if match is not None:
         asked = Asked(item=int(match[1]), agent=match[4] or "")
+        there = (*([line.about] if line.about else ()), *line.asked)
+        asked = next((one for one in there if _is_same(one, asked)), asked)
         item = await _item(ask, asked)
         if isinstance(item, Answered):
             return item

@@ -121,7 +121,10 @@ def test_C9_a_button_answers_the_item_whose_text_was_shown(phone: Phone) -> None
     asked = phone.is_asked("w.approve", '<request what="a desk"/>')
     assert "another text" in phone.presses(asked, 1, digest="0" * 64)
     assert phone.item(asked.item)["state"] == "offered"
-    assert phone.presses(asked, 2) == f"{asked.item} is done: reject"
+    result = phone.says(button=button_of(asked.item, 2, asked.shown))
+    assert result is not None
+    assert result.text == f"{asked.item} is done: reject"
+    assert result.item == asked, "its message is named by the title"
 
 
 def test_C9_a_word_written_before_one_was_asked_answers_nothing(phone: Phone) -> None:
