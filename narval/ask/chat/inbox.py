@@ -25,6 +25,7 @@ from narval.files.outside.chats import ChatSettings
 from narval.people.chat.answering import (
     asked_by,
     asked_in,
+    asked_since,
     settle_answering,
     settle_question,
     was_written_before,
@@ -303,18 +304,21 @@ async def chat_asked(daemon: Daemon, chat: str, message: int) -> dict[str, Any]:
     `about` is the item of the message that it replies to, or whose button was pressed. `asked` are the
     waiting items about which its person was asked in that chat; `early` is true if the message was written
     before that. `form` is the answer that the person has begun, and `question` the command that the person
-    was asked to confirm.
+    was asked to confirm; `since` are the items about which they were asked after that.
     """
     box = chat_box(daemon, chat)
     taken = box.inbox.get(message) or box.owed.get(message)
     if taken is None:
         raise done_before(f"{chat}/{message}")
     at, sent = daemon.rounds.clock.now(), box.sent.get(taken.message.replies_to)
+    question = box.questions.get(taken.person)
+    since = asked_since(box, taken.person, question.number, at) if question is not None else []
     is_theirs = sent is not None and sent.item and sent.to == taken.person
     return {
         "about": msgspec.to_builtins(asked_by(sent)) if sent is not None and is_theirs else None,
         "asked": msgspec.to_builtins(asked_in(box, taken.person, at)),
         "early": was_written_before(box, taken, at),
         "form": msgspec.to_builtins(box.forms.get(taken.person)),
-        "question": msgspec.to_builtins(box.questions.get(taken.person)),
+        "question": msgspec.to_builtins(question),
+        "since": msgspec.to_builtins(since),
     }

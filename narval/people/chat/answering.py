@@ -47,6 +47,11 @@ def was_written_before(box: ChatBox, taken: Taken, at: float) -> bool:
     )
 
 
+def asked_since(box: ChatBox, person: str, number: int, at: float) -> list[Asked]:
+    """The waiting items that a person was asked about after a message, by its number."""
+    return [asked_by(sent) for sent in _questions(box, person, at) if sent.number > number]
+
+
 def _questions(box: ChatBox, person: str, at: float) -> list[Sent | Outbound]:
     """The messages, sent or being sent, that ask a person about waiting items."""
     under_way = [one for id, one in box.outbox.items() if id in box.handed and one.was_due(at)]

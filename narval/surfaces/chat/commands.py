@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple, get_args
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple, get_args
 
 from narval.core.agreeing import Role, roles
 from narval.core.definitions.reminder import may_be_reminder
@@ -283,6 +283,10 @@ def doing(handlers: Sequence[Handler]) -> Handler:
             word = ""
         if word not in (YES, NO):
             return None
+        also = "" if line.message.button else await _also_answered(line, asked["since"], word)
+        if also:
+            text = f"Which one? Write `{also}`, or again `{question['command']}`"
+            return Dealt.saying(text, private_to=line.name if line.is_in_room else "")
         text, command = "Nothing was done.", line.confirmed(question["command"])
         if word == YES:
             for one in handlers:
@@ -292,6 +296,20 @@ def doing(handlers: Sequence[Handler]) -> Handler:
         return Dealt.saying(text, private_to=line.name if line.is_in_room else "")
 
     return handle
+
+
+async def _also_answered(line: Line, items: Sequence[Mapping[str, Any]], word: str) -> str:
+    """The answer to the first of some items of work that a word may answer as well; "" if there is none."""
+    for row in items:
+        try:
+            item = await line.ask("work_item", item=row["item"], agent=row.get("agent", ""))
+        except DaemonGoneError:
+            raise
+        except NarvalError:
+            continue
+        if word in (outcome["name"] for outcome in item["outcomes"]):
+            return f"answer {row['item']} {word}"
+    return ""
 
 
 def _token(number: int) -> str:

@@ -20,6 +20,8 @@ RECIPES = """<cookbook group="w">
     <outcome name="approve"/><outcome name="reject"/><field name="reason"/>
   </work></step>
 </recipe>
+<work name="on"><title>Go on?</title><for people="ann"/><outcome name="yes"/><outcome name="no"/>
+  <ways names="chat"/></work>
 <recipe name="out" start_step="wait" end_step="run">
   <step id="wait" type="action" target="basic.nothing"/>
   <step id="run" type="action" target="w.run"/>
@@ -179,6 +181,19 @@ async def test_what_acts_outside_is_started_and_ended_after_a_yes(tmp_path: Path
         assert "End it?" in await chat.says(f"cancel {number}")
         assert await chat.says("Yes!") == f"{number} w.out is cancelled"
         assert "no definition" in await chat.says("start w.nothing") or "w.nothing" in chat.service.texts[-1]
+
+
+@in_a_loop
+async def test_a_yes_after_another_question_is_not_taken_for_the_command(tmp_path: Path) -> None:
+    async with chat_at_work(home_of(tmp_path)) as chat:
+        await chat.says("start w.out")
+        await chat.settled()
+        item = (await chat.ask("start", name="w.on"))["eid"]
+        while "Go on?" not in chat.service.texts[-1]:
+            await chat.settled()
+        assert await chat.says("yes") == f"Which one? Write `answer {item} yes`, or again `start w.out`"
+        assert "w.out" not in [row["name"] for row in await chat.ask("runs")]
+        assert await chat.says("yes") == f"{item} is done: yes"
 
 
 @in_a_loop
