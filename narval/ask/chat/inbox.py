@@ -304,21 +304,20 @@ async def chat_asked(daemon: Daemon, chat: str, message: int) -> dict[str, Any]:
     `about` is the item of the message that it replies to, or whose button was pressed. `asked` are the
     waiting items about which its person was asked in that chat; `early` is true if the message was written
     before that. `form` is the answer that the person has begun, and `question` the command that the person
-    was asked to confirm; `since` are the items about which they were asked after that.
+    was asked to confirm; `since` are the items about which they were asked after one of these.
     """
     box = chat_box(daemon, chat)
     taken = box.inbox.get(message) or box.owed.get(message)
     if taken is None:
         raise done_before(f"{chat}/{message}")
     at, sent = daemon.rounds.clock.now(), box.sent.get(taken.message.replies_to)
-    question = box.questions.get(taken.person)
-    since = asked_since(box, taken.person, question.number, at) if question is not None else []
+    question, form = box.questions.get(taken.person), box.forms.get(taken.person)
     is_theirs = sent is not None and sent.item and sent.to == taken.person
     return {
         "about": msgspec.to_builtins(asked_by(sent)) if sent is not None and is_theirs else None,
         "asked": msgspec.to_builtins(asked_in(box, taken.person, at)),
         "early": was_written_before(box, taken, at),
-        "form": msgspec.to_builtins(box.forms.get(taken.person)),
+        "form": msgspec.to_builtins(form),
         "question": msgspec.to_builtins(question),
-        "since": msgspec.to_builtins(since),
+        "since": msgspec.to_builtins(asked_since(box, taken.person, question or form, at)),
     }

@@ -13,6 +13,7 @@ from narval.people.chat.messages import (
     Answering,
     Asked,
     AskedBack,
+    OpenForm,
     Outbound,
     Reply,
     Sent,
@@ -47,9 +48,11 @@ def was_written_before(box: ChatBox, taken: Taken, at: float) -> bool:
     )
 
 
-def asked_since(box: ChatBox, person: str, number: int, at: float) -> list[Asked]:
-    """The waiting items that a person was asked about after a message, by its number."""
-    return [asked_by(sent) for sent in _questions(box, person, at) if sent.number > number]
+def asked_since(box: ChatBox, person: str, since: AskedBack | OpenForm | None, at: float) -> list[Asked]:
+    """The waiting items that a person was asked about after another question."""
+    if since is None:
+        return []
+    return [asked_by(sent) for sent in _questions(box, person, at) if sent.sent_after > since.at]
 
 
 def _questions(box: ChatBox, person: str, at: float) -> list[Sent | Outbound]:

@@ -22,8 +22,19 @@ from narval.core.errors import DaemonGoneError, NarvalError, WorkRefusedError
 from narval.people.chat.messages import Answering, Asked, OpenForm, Reply
 from narval.people.mail.answers import ACTS, field_named, read_answer
 from narval.people.mail.writing import timestamp
-from narval.surfaces.chat.forms import STOP, Question, given, next_field, question, value_of_button, values_of
-from narval.surfaces.chat.line import Dealt, Line
+from narval.surfaces.chat.forms import (
+    NUMBER,
+    STOP,
+    Question,
+    given,
+    next_field,
+    numbered,
+    outcome_of,
+    question,
+    value_of_button,
+    values_of,
+)
+from narval.surfaces.chat.line import Dealt, Line, own_words
 
 FORM_SECONDS = 3600.0
 """Seconds for which a question about a field waits: later lines are not taken as its value."""
@@ -33,7 +44,6 @@ _ANSWER = re.compile(
 )
 _BUTTON = re.compile(r"([0-9]{1,18})\.([0-9]{1,3})\.([0-9a-f]{8})(?:@(.+))?")
 _FIELD = re.compile(r"([A-Za-z_][\w-]*)=(\"[^\"]*\"|\S+)")
-_NUMBER = re.compile(r"[0-9]{1,3}")
 _ONE_LINE_REASON = re.compile(r"(refuse|release)[ \t]+(.+)", re.IGNORECASE)
 
 ALTERING = frozenset({"answer", *ACTS, "move"})
@@ -61,6 +71,8 @@ class Said(NamedTuple):
     form: OpenForm | None = None
     is_early: bool = False
     """True if it was written before the person was asked about any of `asked`."""
+    since: Sequence[Asked] = ()
+    """The items about which the person was asked after the question of `form`."""
 
 
 class AboutLine(msgspec.Struct, frozen=True):
@@ -70,6 +82,7 @@ class AboutLine(msgspec.Struct, frozen=True):
     asked: list[Asked]
     form: OpenForm | None
     early: bool
+    since: list[Asked]
 
 
 class Answered(NamedTuple):
@@ -114,15 +127,8 @@ async def _said(line: Line) -> Said | None:
     if line.is_in_room or line.is_confirmed:
         return Said(line.text, 0.0) if _ANSWER.fullmatch(line.text.strip()) else None
     about = msgspec.convert(await line.asked(), AboutLine)
-    text, button = _own_words(line.text), line.message.button
-    return Said(text, time.time(), button, about.about, about.asked, about.form, about.early)
-
-
-def _own_words(text: str) -> str:
-    """A text without the quotation above it: quoted words are not an answer."""
-    lines = text.splitlines()
-    own = next((at for at, line in enumerate(lines) if line.strip() and not line.startswith(">")), len(lines))
-    return "\n".join(lines[own:])
+    text, now, button = own_words(line.text), time.time(), line.message.button
+    return Said(text, now, button, about.about, about.asked, about.form, about.early, about.since)
 
 
 def _dealt(line: Line, said: Said | None, result: Answered | None) -> Dealt | None:
@@ -150,7 +156,8 @@ async def answered(ask: Ask, line: Said) -> Answered | None:
         return await _pressed(ask, line, form)
     text = line.text.strip()
     if form is not None and (line.about is None or _is_same(line.about, form.asked)):
-        return await _filled_in(ask, form, line.text, line.at)
+        newer = () if line.about is not None else line.since
+        return await _filled_in(ask, form, line.text, line.at, newer)
     if (match := _ANSWER.fullmatch(text)) is not None:
         return await _addressed(ask, line, match)
     if line.about is not None:
@@ -171,7 +178,7 @@ async def not_understood(ask: Ask, line: Said) -> Answered | None:
         item = await ask("work_item", item=line.about.item, agent=line.about.agent)
     except WorkRefusedError as error:
         return Answered(f"{error}", item=line.about)
-    words = _numbered([row["name"] for row in item["outcomes"]])
+    words = numbered([row["name"] for row in item["outcomes"]])
     return Answered(f"Not understood. Expected one of: {words}; or {', '.join(ACTS)}.", item=line.about)
 
 
@@ -225,9 +232,9 @@ async def _addressed(ask: Ask, line: Said, match: re.Match[str]) -> Answered:
         fields.setdefault(field_named(field[1], names), []).append(field[2].strip('"'))
     outcomes = [row["name"] for row in item["outcomes"]]
     try:
-        said = read_answer(f"{_outcome(outcome, outcomes)}\n{below}", outcomes, names)
+        said = read_answer(f"{outcome_of(outcome, outcomes)}\n{below}", outcomes, names)
     except ValueError:
-        return Answered(f"expected answer {number} and one of {_numbered(outcomes)}", item=asked)
+        return Answered(f"expected answer {number} and one of {numbered(outcomes)}", item=asked)
     return await _choose(
         ask, asked, item, said.arguments["outcome"], said.arguments["fields"] | fields, line.at
     )
@@ -242,12 +249,12 @@ async def _about(ask: Ask, asked: Asked, text: str, at: float, *, is_reply: bool
     word = text.partition("\n")[0].strip().lower()
     item = await _item(ask, asked)
     if isinstance(item, Answered):
-        is_answer = _NUMBER.fullmatch(word) or word in ACTS or (is_reply and word.isidentifier())
+        is_answer = NUMBER.fullmatch(word) or word in ACTS or (is_reply and word.isidentifier())
         return item if is_answer else None
     outcomes = [row["name"] for row in item["outcomes"]]
     try:
         lines, names = text.splitlines()[1:], [row["name"] for row in item["fields"]]
-        said = read_answer("\n".join([_outcome(word, outcomes), *lines]), outcomes, names)
+        said = read_answer("\n".join([outcome_of(word, outcomes), *lines]), outcomes, names)
     except ValueError:
         return None
     if said.act != "answer":
@@ -263,10 +270,10 @@ async def _not_addressed(ask: Ask, line: Said, text: str) -> Answered | None:
     """
     word = text.partition("\n")[0].strip().lower()
     if not line.asked:
-        return None if not _NUMBER.fullmatch(word) else Answered("Nothing waits for your answer here")
+        return None if not NUMBER.fullmatch(word) else Answered("Nothing waits for your answer here")
     if len(line.asked) == 1 and not line.is_early:
         return await _about(ask, line.asked[0], text, line.at)
-    if not _NUMBER.fullmatch(word) and word not in await _outcomes_of(ask, line.asked):
+    if not NUMBER.fullmatch(word) and word not in await _outcomes_of(ask, line.asked):
         return None
     waiting = "\n".join(f"{asked.item} {asked.title}".rstrip() for asked in line.asked)
     how = f"Reply to its message, or write for example: answer {line.asked[-1].item} {word}"
@@ -316,8 +323,10 @@ def _asking(asked: Asked, item: Mapping[str, Any], form: OpenForm, name: str, tr
     return Answered(asks.text, asks.buttons, replace(form, field=name), item=asked)
 
 
-async def _filled_in(ask: Ask, form: OpenForm, text: str, at: float) -> Answered:
-    """Take what a person wrote as the value of the current field."""
+async def _filled_in(ask: Ask, form: OpenForm, text: str, at: float, newer: Sequence[Asked] = ()) -> Answered:
+    """Take what a person wrote as the value of the current field; ask again for what may answer an item that
+    the person was asked about since.
+    """
     asked = form.asked
     if text.strip().lower() == STOP:
         return Answered(f"Nothing was answered; {asked.item} still waits", item=asked)
@@ -327,7 +336,10 @@ async def _filled_in(ask: Ask, form: OpenForm, text: str, at: float) -> Answered
     row = next((row for row in item["fields"] if row["name"] == form.field), None)
     if row is None:
         return Answered(f"{asked.item} asks for other things now; look at it again", item=asked)
-    form = replace(form, at=at)
+    form, word = replace(form, at=at), text.strip().lower()
+    if newer and (NUMBER.fullmatch(word) or word in await _outcomes_of(ask, newer)):
+        trouble = f"Which one? To answer {newer[-1].item}, write: answer {newer[-1].item} {word}"
+        return _asking(asked, item, form, form.field, trouble)
     try:
         values = values_of(row, form.outcome, text)
     except ValueError as error:
@@ -386,14 +398,3 @@ async def _act(ask: Ask, asked: Asked, act: str, words: str) -> Answered:
         "move": f"{asked.item}: the task moves to {result.get('to', '')}",
     }[act]
     return Answered(said, done=done, item=asked)
-
-
-def _outcome(word: str, outcomes: Sequence[str]) -> str:
-    """The outcome that a word or a number selects; the word itself if there is none."""
-    word = word.strip().lower()
-    is_number = _NUMBER.fullmatch(word) and word not in outcomes and 1 <= int(word) <= len(outcomes)
-    return outcomes[int(word) - 1] if is_number else word
-
-
-def _numbered(outcomes: Sequence[str]) -> str:
-    return ", ".join(f"{number} {outcome}" for number, outcome in enumerate(outcomes, 1))

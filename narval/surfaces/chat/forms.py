@@ -27,6 +27,9 @@ _HINTS = {
 }
 """The hints for values of a type."""
 
+NUMBER = re.compile(r"[0-9]{1,3}")
+"""The pattern of the number of an outcome."""
+
 Row = Mapping[str, Any]
 
 
@@ -39,6 +42,18 @@ class Question(NamedTuple):
 
     text: str
     buttons: tuple[tuple[str, str], ...] = ()
+
+
+def outcome_of(word: str, outcomes: Sequence[str]) -> str:
+    """The outcome that a word or a number selects; the word itself if there is none."""
+    word = word.strip().lower()
+    is_number = NUMBER.fullmatch(word) and word not in outcomes and 1 <= int(word) <= len(outcomes)
+    return outcomes[int(word) - 1] if is_number else word
+
+
+def numbered(outcomes: Sequence[str]) -> str:
+    """The outcomes with their numbers, in a line."""
+    return ", ".join(f"{number} {outcome}" for number, outcome in enumerate(outcomes, 1))
 
 
 def next_field(fields: Sequence[Row], form: OpenForm) -> Row | None:

@@ -101,3 +101,10 @@ class Dealt(msgspec.Struct, frozen=True):
 
 Handler = Callable[[Line], Awaitable[Dealt | None]]
 """Handles a line; None for a line that it does not recognise. Raises NarvalError."""
+
+
+def own_words(text: str) -> str:
+    """A text without the quotation above it: quoted words are not an answer."""
+    lines = text.splitlines()
+    own = next((at for at, line in enumerate(lines) if line.strip() and not line.startswith(">")), len(lines))
+    return "\n".join(lines[own:])

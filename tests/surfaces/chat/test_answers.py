@@ -61,6 +61,7 @@ class Phone:
         self.form: OpenForm | None = None
         self.at = 1_000_000.0
         self.is_early = False
+        self.since: list[Asked] = []
 
     async def _ask(self, method: str, /, *, agent: str = "", **params: Any) -> Any:
         asker = Asker("ann", 0, "chat", "chat:phone").asking(agent)
@@ -83,7 +84,7 @@ class Phone:
         return self.agent.work_item(item)
 
     def says(self, text: str = "", button: str = "", about: Asked | None = None) -> Answered | None:
-        line = Said(text, self.at, button, about, self.asked, self.form, self.is_early)
+        line = Said(text, self.at, button, about, self.asked, self.form, self.is_early, self.since)
         result = self.agent.runner.run(answered(self._ask, line))
         if result is not None:
             self.form = result.form
@@ -192,6 +193,23 @@ def test_C9_a_form_is_left_by_cancel_and_by_time(phone: Phone) -> None:
     phone.at += 2 * 3600
     assert phone.says("status") is None, "it is no value any more"
     assert phone.item(item)["state"] == "offered"
+
+
+def test_C9_a_word_for_a_newer_question_is_not_taken_for_a_value(phone: Phone) -> None:
+    first = phone.is_asked("w.order").item
+    phone.hears("order")
+    phone.hears("4")
+    second = phone.is_asked("w.approve", '<request what="a desk"/>')
+    phone.since = [second]
+    for word in ("1", "Approve"):
+        text = phone.hears(word)
+        assert text.startswith(
+            f"Which one? To answer {second.item}, write: answer {second.item} {word.lower()}"
+        )
+        assert "Which colour" in text
+    assert phone.hears("green").startswith("Is it urgent?")
+    phone.since = []
+    assert phone.item(first)["state"] == phone.item(second.item)["state"] == "offered"
 
 
 def test_C9_fields_may_be_given_with_the_answer(phone: Phone) -> None:

@@ -141,7 +141,7 @@ async def test_C9_an_approval_is_answered_by_its_number(tmp_path: Path) -> None:
     people = f'ways = ["chat"]\n{PEOPLE.replace("[people.ben]", "[people.cid]").replace("ben@", "cid@")}'
     async with chat_at_work(home(tmp_path, people)) as chat:
         await start(chat, "w.pay", b"<bill/>")
-        asked = (await chat.service.answers(3))[0]
+        asked = (await chat.service.answers(2))[0]
         assert "Call: basic.copy" in asked.text
         assert (await says(chat, "1")).endswith("is done: approve")
         assert await chat.ask("memory", xpath="paid")
