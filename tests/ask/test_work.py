@@ -416,6 +416,25 @@ def test_P60_a_mail_that_does_not_go_out_is_in_the_log_and_then_needs_attention(
         assert "could not be sent to ann yet" in line["text"]
 
 
+def test_P60_people_are_written_to_about_an_item_that_has_ended(home: Path) -> None:
+    (home / "recipes/mailed.xml").write_text(
+        '<work group="w" name="mailed"><title>Yes?</title><ways names="mail terminal"/></work>'
+    )
+    (home / "etc/people.toml").write_text(
+        "".join(f'[people.{name}]\nmail = ["{name}@example.org"]\n' for name in ("ann", "ben"))
+    )
+    (home / "etc/narval.toml").write_text('[mail]\nfrom = "n@example.org"\npath = "out"\n')
+    for name in ("new", "cur", "tmp"):
+        (home / "out" / name).mkdir(parents=True)
+    made = Home(home)
+    with made.agent:
+        item = int(made.does("ann", "start", "w.mailed"))
+        made.agent.until_idle()
+        made.does("ann", "answer", item)
+        made.agent.until_idle()
+        assert len([*(home / "out/new").iterdir()]) == 3, "both are asked, and ben is told the end"
+
+
 def test_P38_what_people_did_is_kept_though_the_plan_that_asked_is_forgotten(home: Path) -> None:
     (home / "recipes/asking.xml").write_text(ASKING)
     (home / "etc/narval.toml").write_text('work_kept = "30d"\n')

@@ -22,7 +22,7 @@ from narval.core.engines.commands import Call, Command, Reserve, SetTimer, Watch
 from narval.core.engines.events import CallApproved, CallStarting, Cancelled, Event, Returned, TimerFired
 
 _NO_REQUESTS: Any = MappingProxyType({})
-"""The requests of a run that has ended; nothing can be added."""
+"""The requests of a run that has ended; one that writes to people about its end gets its own."""
 
 
 class InForce(msgspec.Struct, kw_only=True, eq=False):
@@ -46,7 +46,8 @@ class InForce(msgspec.Struct, kw_only=True, eq=False):
         """Count an event, and settle its call or timer; None for an event about neither."""
         self.entries += 1
         if type(event) is Returned:
-            self.calls.pop(event.call, None)
+            if self.calls:
+                self.calls.pop(event.call, None)
             if self.abandoned:
                 self.abandoned.pop(event.call, None)
         elif type(event) is CallStarting:
@@ -116,6 +117,8 @@ def _set_timer(run: InForce, command: SetTimer) -> None:
 
 
 def _call(run: InForce, command: Call) -> None:
+    if run.calls is _NO_REQUESTS:
+        run.calls = {}
     run.calls[command.call] = command
 
 
