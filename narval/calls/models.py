@@ -220,7 +220,7 @@ async def ask_model(
     tokens, by a JSON Schema if there is one. The cost is estimated before, and corrected afterwards.
 
     Raises ActionError: `over-budget`, `model-refused` (final); `model-busy`, `model-failed`, `unreachable` if
-    another try may help. A `reply` then has what had arrived.
+    another attempt may help. A `reply` then has what had arrived.
     """
     reply, budget = reply or Reply(), Budget(model, call().home)
     sent = sum(tokens_of(message["content"]) for message in messages)

@@ -200,7 +200,7 @@ TRIES = 100
 @operation("read")
 async def part(daemon: Daemon, run: int, id: str) -> dict[str, Any]:
     """Everything about one part of a run, or about an arc: its drawn form, the reason for its state and what
-    it waits for, in the form of `why`, and the tries of its calls with their inputs and results. For calls
+    it waits for, in the form of `why`, and the attempts of its calls with their inputs and results. For calls
     that no part of the graph makes, only the tries.
     """
     the_run = find_run(daemon, run)

@@ -141,7 +141,7 @@ _LONGEST = 160
 
 @page("/a/{agent}/runs/{run:int}/parts/{id:path}", command="narval part {run} {id}")
 async def part_page(visit: Visit) -> Shown:
-    """Show one part of a run, or an arc: its state and the reason, its waits, and the tries of its calls."""
+    """Show a part of a run, or an arc: its state and the reason, its waits, and the attempts of its calls."""
     eid = visit.path["run"]
     part = await visit.ask("part", run=eid, id=visit.path["id"])
     run = await visit.ask("show", run=eid)
