@@ -164,7 +164,7 @@ def fault_of_file(daemon: Daemon, definition: Definition) -> str:
     faults = files_of(daemon).loaded.faults
     if not any(fault.path == definition.path and not fault.warning for fault in faults):
         return ""
-    return f"{definition.path} has faults, so its last version without any runs; see them: narval check"
+    return f"{definition.path} has faults, so its last good version runs; see the faults: narval check"
 
 
 def _unknown(daemon: Daemon, name: str) -> str:

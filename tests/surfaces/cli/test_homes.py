@@ -71,7 +71,7 @@ def test_N31_what_was_saved_a_moment_ago_can_be_started_and_what_is_broken_says_
         narval(home, "reload")
         kept = narval(home, "start", "new.greet").stderr
     assert kept == (
-        "warning: recipes/new.xml has faults, so its last version without any runs; see them: narval check\n"
+        "warning: recipes/new.xml has faults, so its last good version runs; see the faults: narval check\n"
     )
     assert (broken.exit_code, unknown.exit_code) == (1, 1)
     assert broken.stderr.startswith("narval: recipes/ten.xml did not load: line 3: ")

@@ -37,7 +37,7 @@ EMPTY = {
     "/tasks/log": ("Nothing is logged",),
     "/proposals": ("There is no proposal.", "This takes a language model", 'href="#examples">begin from'),
     "/letters": ("No letter waits",),
-    "/letters?dead=yes": ("Every letter could be sent.",),
+    "/letters?dead=yes": ("There is no dead letter.",),
     "/hooks": ("There is no webhook", "etc/narval.toml"),
     "/remembered": ("No dataflow remembers anything",),
     "/search": ("Type the number of a run or an element",),

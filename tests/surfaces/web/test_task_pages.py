@@ -144,7 +144,7 @@ def test_K16_a_task_is_stopped_and_a_held_object_goes_on_from_its_page(pages: Pa
 
 def test_G32_letters_are_listed_paged_sent_again_and_dropped(pages: PagesOfHome) -> None:
     pages.shows("/letters", "No letter waits")
-    pages.shows("/letters", "Every letter could be sent.", dead="yes")
+    pages.shows("/letters", "There is no dead letter.", dead="yes")
     send_in_vain(pages, 3, lambda: pages.shows("/letters", "ada</td>", "note"))
     until(pages, "/letters?dead=yes", *(f"letter {n}</span>" for n in (1, 2, 3)))
     text = pages.shows("/letters", "Send again", "note", "could not be sent", "Drop", dead="yes")
