@@ -161,8 +161,8 @@ def _refuse(store: AgentStore, name: str, key: list[str] | None) -> None:
     """Raise RequestError for an unknown name, or an unknown key of it."""
     names = [each for each, _ in _names(store)]
     if name not in names:
-        hint = f"; there are {', '.join(names)}" if names else "; none remembers anything yet"
-        what = f"there is no name {name!r:.80} of what dataflows remember"
+        hint = f"; there are {', '.join(names)}" if names else "; there are no names yet"
+        what = f"there is no remembered name {name!r:.80}"
         raise RequestError(f"{what}{closest(name[:80], names) or hint}")
     keys = [json.loads(row.key) for row in _rows(store, name, None, 1)]
     example = " ".join(keys[0]) if keys else ""

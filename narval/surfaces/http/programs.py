@@ -223,7 +223,7 @@ class Watched:
 
     async def _metrics(self, request: Request) -> Response:
         if not self._digest:
-            needs = "Metrics are given to who has a token: set web.metrics_sha256 in etc/narval.toml"
+            needs = "Metrics need a token: set web.metrics_sha256 in etc/narval.toml"
             return PlainTextResponse(f"{needs}, and start narval web again.\n", 404)
         if not is_token(token_of(request.headers), self._digest):
             needs = "Expected the token for metrics: Authorization: Bearer TOKEN.\n"

@@ -64,7 +64,7 @@ def test_M34_the_operation_begins_where_the_run_can_be_shown(pages: PagesOfHome,
 def test_M34_the_command_and_the_page_say_so(pages: PagesOfHome, run: int) -> None:
     assert GONE in well(pages.home.path, "history", run, "--replay").lower()
     assert data(pages.home.path, "history", run, "--replay") == pages.get(f"/runs/{run}/replay.json").json()
-    text = pages.shows(f"/runs/{run}/replay", "The beginning of this run is not kept any more", ">first<")
+    text = pages.shows(f"/runs/{run}/replay", "The beginning of this run is no longer kept", ">first<")
     assert "s-done" in text
     first = pages.ask("replay", run=run)["first"]
     pages.shows(f"/runs/{run}/replay", 'data-part="first"', at=first)
