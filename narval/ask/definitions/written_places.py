@@ -5,24 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from narval.core.definitions.reading.values import values_in
 from narval.core.errors import DefinitionError
 from narval.core.source.text import Source
 from narval.core.source.xml import XmlNode, read_xml
 
 UNNAMED = "which neither the wish nor the settings name"
 
-_XSL_ATTRIBUTE = "{http://www.w3.org/1999/XSL/Transform}attribute"
+_XSL = "{http://www.w3.org/1999/XSL/Transform}"
 _RECEIVERS = ("to", "cc")
 """The attributes of elements that say whom a message goes to."""
 
-_ADDRESS = re.compile(r"[\w.+-]+@(?:[\w-]+\.)*[\w-]+|[\w.+-]+@(?=['\"])")
-_PLACE = re.compile(r"\w+://(?:[^/?#@\s]*@)?(\[[^\]]*\]|[^/?#:\s'\"{}]+)")
+_ADDRESS = re.compile(r"[\w.+-]{1,64}@(?:(?:[\w-]+\.)*[\w-]+|(?=['\"]))")
+_PLACE = re.compile(r"\w://(?:[^/?#@\s]*@)?(\[[^\]/]*\]|[^/?#:\s'\"{}]+)")
 _LITERAL = re.compile(r"'[^']*'|\"[^\"]*\"")
 
-_VALUE = re.compile(r"\{(?!\{)([^}]*)\}")
 _GLUED = re.compile(r"[^\s,;{}]\{(?!\{)|\}[^\s,;{}]|\}\{")
-_TAKEN = re.compile(r"\[[^\]]*\]|(?:if|string-join|normalize-space|string)\s*\(")
-"""The predicates of a path, and the functions that give values as they are."""
+_PIECE = re.compile(rf"{_LITERAL.pattern}|[\[\]]|[^'\"\[\]]+|.")
+_GIVING = re.compile(r"(?<![\w-])(?:if|string-join|normalize-space|string)\s*\(")
+"""The functions that give values as they are."""
 
 _CALL = re.compile(r"\w\s*\(")
 _WORD = re.compile(r"[\w@]")
@@ -45,9 +46,18 @@ def written_in(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def _is_made(value: str) -> bool:
     """True if a receiver is put together in a run: of pieces, or by a function that alters its values."""
-    taken = [_TAKEN.sub("", one) for one in _VALUE.findall(value)]
+    taken = [_GIVING.sub("", _outside_predicates(one)) for one in values_in(value)]
     words = (literal for one in taken for literal in _LITERAL.findall(one) if _WORD.search(literal))
     return _GLUED.search(value) is not None or any(map(_CALL.search, taken)) or any(words)
+
+
+def _outside_predicates(value: str) -> str:
+    depth, outside = 0, list[str]()
+    for piece in _PIECE.findall(value):
+        depth += (piece == "[") - (piece == "]")
+        if depth <= 0 and piece != "]":
+            outside.append(piece)
+    return "".join(outside)
 
 
 def _values(texts: Mapping[str, str]) -> Iterator[str]:
@@ -66,9 +76,11 @@ def _receivers(texts: Mapping[str, str]) -> Iterator[str]:
     roots = filter(None, map(_read, texts.values()))
     for node in (node for root in roots for node in root.walk()):
         yield from (node.attributes.get(name, "") for name in _RECEIVERS)
-        if node.tag == _XSL_ATTRIBUTE and node.attributes.get("name") in _RECEIVERS:
-            parts = [node.text.strip(), *(child.text.strip() for child in node.children)]
-            parts += [f"{{{select}}}" for each in node.children if (select := each.attributes.get("select"))]
+        if node.tag == f"{_XSL}attribute" and node.attributes.get("name") in _RECEIVERS:
+            within = list(node.walk())
+            parts = [each.text.strip() for each in within]
+            parts += [f"{{{select}}}" for each in within if (select := each.attributes.get("select"))]
+            parts += ["{template()}" for each in within if each.tag.endswith("}call-template")]
             yield "{…}".join(filter(None, parts))
 
 
