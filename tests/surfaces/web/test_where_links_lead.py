@@ -262,3 +262,17 @@ def test_M84_the_page_of_a_thousand_parts_is_small(pages: PagesOfHome) -> None:
     shown = pages.shows(f"/runs/{pages.over('large.tree')}", 'id="drawing"')
     assert shown.count("data-part=") == 2 * STEPS - 1
     assert len(shown.encode()) <= 500_000
+
+
+def test_an_undo_that_failed_does_not_lead_to_a_start_of_what_was_to_be_undone(pages: PagesOfHome) -> None:
+    file = pages.home.path / "recipes" / "back.xml"
+    step = "<step id='a' type='action' target='talk.nothing' undo='talk.fail'/>"
+    file.write_text(f"<recipe group='back' name='back' start_step='a' end_step='a'>{step}</recipe>")
+    pages.ask("reload")
+    undone = pages.ask("undo", run=pages.over("back.back"), why="a mistake")
+    pages.ask("wait", run=undone["undoing"], timeout=60)
+    (row,) = (row for row in pages.ask("incidents") if row["definition"] == "back.back")
+    text = pages.shows(f"/errors/{row['incident']}", "is not retried. Do what it was to do")
+    assert f"{BASE}/start/" not in text
+    file.unlink()
+    pages.ask("reload")

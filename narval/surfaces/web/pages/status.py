@@ -13,6 +13,7 @@ from datetime import date, timedelta
 from operator import itemgetter
 from typing import Any
 
+from narval.core.engines.registry import is_beside
 from narval.core.errors import RequestError
 from narval.surfaces.http.page import Follows, Redirect, Shown, Visit, act, page, segment, whole_number
 
@@ -150,6 +151,7 @@ async def incident_page(visit: Visit) -> Shown:
         "row": row,
         "bars": bars(row["days"]),
         "is_runs": row["what"] == RUN,
+        "starts": not is_beside(row["kind"]),
         "incident_tones": INCIDENT_TONES,
         "here": "/errors",
     }
