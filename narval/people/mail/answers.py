@@ -109,8 +109,8 @@ def or_acts(is_voted: bool) -> str:
 
 _MOVE = re.compile(r"move[ \t]+(\S+)")
 _FIELD = re.compile(r"([A-Za-z_][\w.-]*)[ \t]*:[ \t]*(.*)")
-_EDGES = re.compile(r"^[\s\u200b\ufeff]+|[\s\u200b\ufeff]+$")
-"""Blanks around a line, also those that have no width."""
+_OWN = re.compile(r"[^\s\u200b\ufeff](?:.*[^\s\u200b\ufeff])?", re.DOTALL)
+"""A line without the blanks around it, also without those that have no width."""
 
 
 class MailAnswer(NamedTuple):
@@ -127,7 +127,7 @@ def read_answer(body: str, outcomes: Collection[str], fields: Iterable[str] = ()
     The first line that is neither blank nor quoted is an outcome or another act, alone, or `move STATE`. The
     lines after it, up to a blank line, a quotation or `-- `, are fields.
     """
-    lines = [_EDGES.sub("", line) for line in body.splitlines()]
+    lines = [own[0] if (own := _OWN.search(line)) is not None else "" for line in body.splitlines()]
     first = next((at for at, line in enumerate(lines) if line and not line.startswith(">")), None)
     if first is None:
         raise ValueError("")
