@@ -156,7 +156,7 @@ async def answered(ask: Ask, line: Said) -> Answered | None:
         return await _pressed(ask, line, form)
     text = line.text.strip()
     if form is not None and (line.about is None or _is_same(line.about, form.asked)):
-        newer = () if line.about is not None else line.since
+        newer = () if line.about is not None else [one for one in line.since if not _is_same(one, form.asked)]
         return await _filled_in(ask, form, line.text, line.at, newer)
     if (match := _ANSWER.fullmatch(text)) is not None:
         return await _addressed(ask, line, match)
