@@ -59,7 +59,8 @@ def _sentences(look: WorkView) -> tuple[list[Form], list[Form]]:
         unsent = [notice.to for notice in state.notices.values() if notice.due and notice.tries >= TRIES]
         if unsent:
             people = " and ".join(dict.fromkeys(unsent))
-            text = f"{title} could not be sent to {people} yet: `narval work log {run.eid}` says why"
+            log = f"narval work log {run.eid}{look.agent.option}"
+            text = f"{title} could not be sent to {people} yet: `{log}` says why"
             wrong.append(item("unsent", "middle", text, link, run.started))
         if word := urged(state):
             was = "escalated" if word == "escalated" else "reminded of"
