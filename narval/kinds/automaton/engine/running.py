@@ -314,7 +314,10 @@ def _follow(decision: AutomatonDecision, state: State, labels: Ended) -> None:
             decision.change(StateAwaited(successor.name, state.name))
         ready = [other for other in ready if not decision.state.states[other.name].missing]
     # All are killed before one starts: else one that leads back would kill those that have just started.
-    killed = [_kill_what_is_left(decision, successor) for successor in ready]
+    killed, states = [decision.started_by(successor.name) for successor in ready], decision.state.states
+    left = [name for names in killed for name in names if name in states and states[name].state != "idle"]
+    if left:
+        decision.kill(dict.fromkeys(left))
     for successor, names in zip(ready, killed, strict=True):
         if decision.state.status != "running":
             return
@@ -322,16 +325,6 @@ def _follow(decision: AutomatonDecision, state: State, labels: Ended) -> None:
         # what it has just begun, as the printed log of example 2 shows.
         by = "" if state.name in names else state.name
         make_ready(decision, successor, by, names, erred=label != SUCCESS)
-
-
-def _kill_what_is_left(decision: AutomatonDecision, successor: State) -> tuple[str, ...]:
-    """Kill what is left of a successor, and everything that it started; return their names."""
-    now = decision.state.of(successor.name)
-    if now.state == "idle" and not now.started:
-        return (successor.name,)
-    killed = decision.started_by(successor.name)
-    decision.kill(killed)
-    return killed
 
 
 def _lead_nowhere(decision: AutomatonDecision, state: State, labels: Ended) -> None:

@@ -97,6 +97,22 @@ def test_A4_the_order_of_transitions_does_not_matter(successors: tuple[str, str]
     assert said.running == {"start", "alarm"}
 
 
+@pytest.mark.parametrize("successors", [("a", "b"), ("b", "a")])
+def test_A4_a_state_owns_no_successor_that_had_started_it(successors: tuple[str, str]) -> None:
+    leads = "".join(f'<transition from="q" label="1" to="{name}"/>' for name in successors)
+    said = Programs(f"""
+      <state name="start" command="s"/><state name="a" command="a"/><state name="b" command="b"/>
+      <state name="q" command="q"/>{leads}
+      <transition from="start" label="0" to="a"/><transition from="a" label="0" to="b"/>
+      <transition from="b" label="0" to="q"/>
+    """)
+    for state in ("start", "a", "b"):
+        said.ends(state)
+    said.ends("q", 1)
+    said.ends("b")
+    assert said.running == {"a", "q"}, "as q starts again, a goes on: it had started b, and that q"
+
+
 def test_A5_a_status_without_a_transition_fails_the_run_and_says_where() -> None:
     said = Programs(DIAMOND)
     said.ends("start")

@@ -48,27 +48,33 @@ class Section4:
                 self.missing[successor].discard(state)
             successors = [successor for successor in successors if not self.missing[successor]]
         successors.sort(key=lambda successor: successor != state)
-        killed = [self.kill(successor, set()) for successor in successors]
+        killed = [self.reached(successor, set()) for successor in successors]
+        for name in set().union(*killed):
+            self.kill(name)
         for successor, names in zip(successors, killed, strict=True):
             if state not in names:
+                for started in self.started.values():  # the last that started it owns it
+                    started.discard(successor)
                 self.started[state].add(successor)
             self.missing[successor] = set(self.awaits[successor])
             self.queue.append(successor)
         self.fill()
 
-    def kill(self, state: str, killed: set[str]) -> set[str]:
-        """Kill a state and what it has started: as if they had never run."""
-        if state not in killed:
-            killed.add(state)
-            self.missing[state] = set(self.awaits[state])
-            for name, awaited in self.awaits.items():
-                self.missing[name] |= awaited & {state}
-            started, self.started[state] = self.started[state], set()
-            for other in started:
-                self.kill(other, killed)
-            self.running.discard(state)
-            self.queue = [name for name in self.queue if name != state]
-        return killed
+    def reached(self, state: str, names: set[str]) -> set[str]:
+        """A state and what it has started, directly or not."""
+        if state not in names:
+            names.add(state)
+            for other in self.started[state]:
+                self.reached(other, names)
+        return names
+
+    def kill(self, state: str) -> None:
+        """Kill a state: as if it had never run."""
+        self.missing[state], self.started[state] = set(self.awaits[state]), set()
+        for name, awaited in self.awaits.items():
+            self.missing[name] |= awaited & {state}
+        self.running.discard(state)
+        self.queue = [name for name in self.queue if name != state]
 
     def fill(self) -> None:
         """Start what is ready, as far as there is room; without anything left, the run ends."""
