@@ -244,6 +244,14 @@ def test_N18_a_step_does_not_wait_for_a_reservation_that_would_not_help() -> Non
     assert said.state(said.start("g.two")) == "failed"
 
 
+def test_N18_a_step_does_not_wait_when_nothing_is_reserved() -> None:
+    inputs = [Input("one", "mail[@signed]"), Input("last", "mail", list=True, newest=1)]
+    said = Dialogue(ONE, action("m.a", inputs))
+    said.add("<mail/>")
+    said.add("<mail signed='1'/>")
+    assert said.state(said.start("g.r")) == "failed", "the newest mail cannot go to both"
+
+
 def test_N18_two_reservations_of_one_step_are_all_or_nothing() -> None:
     both = action(
         "m.a", [Input("one", "x", outdates=True), Input("two", "y", outdates=True)], [Output("x", "x")]

@@ -271,7 +271,7 @@ class InputSearch:
     def _as_if_free(self, slot: Input) -> Slot:
         """An input with the elements that it may take, and one more if a call has reserved what fits."""
         ranks = around(self.decision, self.step, self._arguments).ranks
-        free = ranks(self._bound(slot), self.scope(slot), self._again(slot))
+        free = ranks(self._bound(slot), self.scope(slot), self._again(slot), slot.newest)
         reserved = (self.inputs.index(slot) - _RESERVED,) if self._is_reserved(slot) else ()
         return Slot(slot.id, lambda: chain(free(), (reserved,)))
 
