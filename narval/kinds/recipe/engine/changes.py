@@ -277,8 +277,6 @@ class CallReturned(PlanChange, frozen=True):
         run.errors += self.errors
         if run.fault is None:
             run.fault = self.fault
-        elif self.fault is not None:
-            run.errors += (self.fault,)
 
 
 class StepDone(PlanChange, frozen=True):

@@ -4,6 +4,7 @@ from narval.core.definitions.action.definition import Input, Output
 from narval.core.engines.commands import Call, CancelCall
 from narval.core.engines.dates import SOURCE_REST
 from narval.core.engines.events import Produced
+from narval.kinds.recipe.engine.changes import CallReturned
 from tests.core.engines.dialogue import Dialogue, action, recipe, step, transition
 
 GREETS = action("m.a", [Input("to", "address")], [Output("mail", "mail")])
@@ -304,6 +305,16 @@ def test_N19_N26_a_caller_gets_all_the_errors_of_a_step_with_bad_outputs() -> No
     said.returned("a", "<page/>", given=addresses[1])
     said.erred("a", given=addresses[2])
     assert said.finished[run].eids == tuple(error.eid for error in said.errors())
+
+
+def test_N35_a_second_fault_in_an_older_journal_is_replayed_as_it_was() -> None:
+    said = Dialogue(greeting(), GREETS)
+    addresses = [said.add("<address/>") for _ in range(2)]
+    state = said.states[said.start("g.r")]
+    said.returned("a", "<page/>", given=addresses[0])
+    (call,) = state.calls
+    CallReturned(call, fault=99).apply(state)
+    assert state.step("a").errors == ()
 
 
 def test_N27_N19_a_side_branch_makes_all_its_calls_after_the_end_step_is_done() -> None:

@@ -87,14 +87,17 @@ def returned(decision: RecipeDecision, event: Returned) -> None:
     if not given_up:
         _end_call(decision, step, run, event.call, left)
     elif retries.is_replaced(decision, step, call.inputs):
-        decision.change(_call_returned(event.call, left))
+        decision.change(_call_returned(run, event.call, left))
         decision.to_run.append(step)
     else:
         _end_call(decision, step, run, event.call, left, is_last=step.foreach is None)
 
 
-def _call_returned(call: str, left: Left) -> CallReturned:
-    return CallReturned(call, left.produced, left.errors, left.fault)
+def _call_returned(run: StepRun, call: str, left: Left) -> CallReturned:
+    """The return of a call. A step has one fault: a further one counts among its errors."""
+    if left.fault is None or run.fault is None:
+        return CallReturned(call, left.produced, left.errors, left.fault)
+    return CallReturned(call, left.produced, (*left.errors, left.fault))
 
 
 def _end_call(
@@ -118,7 +121,7 @@ def _end_call(
         decision.change(StepDone(step.id, identifier, left.produced))
         decision.to_follow.append(step)
         return
-    decision.change(_call_returned(identifier, left))
+    decision.change(_call_returned(run, identifier, left))
     if run.waiting and (run.fault is None or step.id in decision.state.following):
         call_more(decision, step)
     if well and step.until is not None:
