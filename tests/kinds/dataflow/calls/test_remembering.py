@@ -175,22 +175,31 @@ def test_a_session_that_was_cancelled_has_seen_nothing(tmp_path: Path) -> None:
     assert Counter(post.taken) == Counter(news(THREE[0], *THREE))  # the one that was on its way goes again
 
 
+VOID = """PLAN Main { INPUT: TupleStream homes, String to; OUTPUT: TupleStream new; BODY {
+  Sub(homes, "no" : new) notify(to, new)
+} }
+PLAN Sub { INPUT: TupleStream homes, String fine; OUTPUT: TupleStream new; BODY {
+  remember("homes", "id", homes : new) ENABLE: seen
+  compare(fine, "no", "=" : bad, _) WAIT: seen
+  void() WAIT: bad
+} }"""
+
+
 def test_what_a_void_dataflow_saw_counts_as_not_seen(tmp_path: Path) -> None:
-    plan = """PLAN Main { INPUT: TupleStream homes, String to; OUTPUT: TupleStream new; BODY {
-      Sub(homes, "no" : new) notify(to, new)
-    } }
-    PLAN Sub { INPUT: TupleStream homes, String fine; OUTPUT: TupleStream new; BODY {
-      remember("homes", "id", homes : new) ENABLE: seen
-      compare(fine, "no", "=" : bad, _) WAIT: seen
-      void() WAIT: bad
-    } }"""
     store, post = LocalResults(), Post()
-    assert run(tmp_path, store, post, THREE, "1", plan)[0].state == "done"
+    assert run(tmp_path, store, post, THREE, "1", VOID)[0].state == "done"
     assert post.taken == []
     assert remembered(store) == []
-    _, taken = run(tmp_path, store, post, THREE, "2", plan.replace('"no" : new', '"yes" : new'))
+    _, taken = run(tmp_path, store, post, THREE, "2", VOID.replace('"no" : new', '"yes" : new'))
     assert len(taken.rows["new"]) == 3
     assert len(remembered(store)) == 3
+
+
+def test_what_a_dataflow_saw_before_a_crash_does_not_count_if_it_is_void(tmp_path: Path) -> None:
+    store, post = LocalResults(), Post()
+    drive(tmp_path, VOID, session="1", is_recorded=False, **options(store, post.send, THREE))
+    assert run(tmp_path, store, post, (("d", 1),), "1", VOID)[0].state == "done"
+    assert remembered(store) == []
 
 
 TRIES = """

@@ -43,10 +43,14 @@ class Frames:
         """The tries that are void, but for those that were over when the try above them became void."""
         self.above: dict[Try, Try] = {}
         """The try in which the call of each other try stands."""
+        self.latest: dict[str, int] = {}
+        """The number of the last try of each frame."""
 
     def is_void(self, frame: str, epoch: int) -> bool:
-        """Test whether nothing counts of a try of a frame, as it is void or one above it."""
-        one: Try | None = (frame, epoch)
+        """Test whether nothing counts of a try of a frame, as it is void or one above it. The try 0, of before
+        a crash, is as the last one.
+        """
+        one: Try | None = (frame, epoch or self.latest.get(frame, 0))
         while one is not None and one not in self.void:
             one = self.above.get(one)
         return one is not None
@@ -104,6 +108,7 @@ class Frame:
     def _try(self) -> Epoch:
         machine = self._frames.machine
         epoch = Epoch(self, machine, self.wiring, machine.number())
+        self._frames.latest[self.id] = epoch.number
         if self.parent is not None:
             self._frames.above[self.id, epoch.number] = self.parent.host.place
         for name, output in self.outputs.items():
