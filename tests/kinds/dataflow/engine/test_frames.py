@@ -104,6 +104,12 @@ def test_T36_a_call_at_the_end_keeps_no_frames(seed: int | None) -> None:
     assert driver.over is not None
     assert (driver.over.state, driver.ends) == ("done", {"last": "ended"})
     assert most <= 40
+    depths: list[int] = []
+    for one in (above := driver.network.frames.above):
+        depths.append(0)
+        while (one := above.get(one)) is not None:
+            depths[-1] += 1
+    assert max(depths, default=0) <= 40, "whether a try counts is found in few steps"
 
 
 def test_TA34_a_recursion_without_end_ends() -> None:

@@ -47,8 +47,8 @@ class Frames:
         """The number of the last try of each frame."""
 
     def is_void(self, frame: str, epoch: int) -> bool:
-        """Test whether nothing counts of a try of a frame, as it is void or one above it. The try 0, of before
-        a crash, is as the last one.
+        """Test whether nothing counts of a try of a frame, as it is void or one above it. The try 0, from
+        before a crash, is as the last one.
         """
         one: Try | None = (frame, epoch or self.latest.get(frame, 0))
         while one is not None and one not in self.void:
@@ -109,11 +109,18 @@ class Frame:
         machine = self._frames.machine
         epoch = Epoch(self, machine, self.wiring, machine.number())
         self._frames.latest[self.id] = epoch.number
-        if self.parent is not None:
-            self._frames.above[self.id, epoch.number] = self.parent.host.place
+        self._note_above(epoch)
         for name, output in self.outputs.items():
             epoch.channels[name].consumers.append(output)
         return epoch
+
+    def _note_above(self, epoch: Epoch) -> None:
+        """Note the try in which the call of this one stands."""
+        one = (self.id, epoch.number)
+        if self.parent is not None:
+            self._frames.above[one] = self.parent.host.place
+        else:
+            self._frames.above.pop(one, None)
 
     def deliver(self, name: str, kind: Passing, item: Any) -> None:
         """Pass an item to an input."""
@@ -228,6 +235,7 @@ class Frame:
     def take_place(self, frame: Frame) -> Callable[[], None] | None:
         """Take the place of the frame that started this one; return what to call if outputs lack tuples."""
         self.depth, self.parent = frame.depth, frame.parent
+        self._note_above(self.epoch)  # the one that it replaces cannot become void any more
         if self.parent is None:
             return None
         running = self.parent.running
