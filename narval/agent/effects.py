@@ -53,7 +53,8 @@ class TurnEffects:
             active = self._agent.runs[run]
             if in_force is not None:
                 in_force(active, command)
-            act(self, active, command)
+            if act is not None:
+                act(self, active, command)
 
     def complete(self, run: Run, commands: Iterable[Command]) -> None:
         """Apply the commands that are deferred until `advance` returns."""
@@ -195,7 +196,7 @@ class TurnEffects:
 
 _ACTS: dict[type, Handler] = {kind: getattr(TurnEffects, row.act) for kind, row in EFFECTS.items() if row.act}
 _FACTS = {kind: row.facts for kind, row in EFFECTS.items() if row.facts is not None}
-_AT_ONCE = {kind: (row.in_force, _ACTS[kind]) for kind, row in EFFECTS.items() if row.at_once}
+_AT_ONCE = {kind: (row.in_force, _ACTS.get(kind)) for kind, row in EFFECTS.items() if row.at_once}
 _AT_ONCE |= {kind: (None, getattr(TurnEffects, row.admit)) for kind, row in EFFECTS.items() if row.admit}
 _DEFERRED = {
     kind: (None, None) if row.at_once else (row.in_force, _ACTS.get(kind)) for kind, row in EFFECTS.items()

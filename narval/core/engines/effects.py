@@ -145,7 +145,9 @@ EFFECTS: Mapping[type, Effect] = MappingProxyType(
         commands.RecordUnique: Effect(
             lambda run, command: (changes.Keyed(command.name, command.expression, command.value),)
         ),
-        Reserve: Effect(lambda run, command: (changes.Reserved(command.eids),), _reserve),
+        Reserve: Effect(  # at once, as it may be released in the same advance
+            lambda run, command: (changes.Reserved(command.eids),), _reserve, at_once=True
+        ),
         commands.Release: Effect(
             lambda run, command: (changes.Released(command.eids),), _let_go, "offer_released", at_once=True
         ),

@@ -252,6 +252,21 @@ def test_N18_a_step_does_not_wait_when_nothing_is_reserved() -> None:
     assert said.state(said.start("g.r")) == "failed", "the newest mail cannot go to both"
 
 
+def test_N18_what_no_call_needed_after_all_is_reserved_no_more() -> None:
+    each = recipe("g.r", step("a", foreach="address"), step("z"), transition("t", "a!", "z"))
+    inputs = [
+        Input("to", "address"),
+        Input("last", "mail[@to = $to/@name]"),
+        Input("count", "counter", outdates=True),
+    ]
+    said = Dialogue(each, action("m.a", inputs), action("m.z"))
+    said.add("<address name='x'/>")
+    said.add("<counter/>")
+    run = said.start("g.r")
+    assert said.steps(run)["z"] == "running", "no call could be made"
+    assert (said.memory.reserved, [*said.in_force[run].reserved]) == (set(), [])
+
+
 def test_N18_two_reservations_of_one_step_are_all_or_nothing() -> None:
     both = action(
         "m.a", [Input("one", "x", outdates=True), Input("two", "y", outdates=True)], [Output("x", "x")]
