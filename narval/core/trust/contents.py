@@ -34,6 +34,11 @@ _ADDRESS = (
 _SCHEME = rf"(?<![a-z0-9+.-])(?:[a-z][a-z0-9+.-]*://|www\.)(?:[^{_APART}]+|{_NUMBERS}[^{_APART}]*)"
 _HOST = rf"(?<![\w@.-])(?:[\w-]+\.)+[^\W\d_]{{2,24}}(?:[/:?#][^{_APART}]*)?(?![\w@])"
 _NUMBERED = rf"(?<![\w.])(?:\d{{1,3}}\.){{3}}\d{{1,3}}(?::\d+(?![\w])|(?=/))(?:/[^{_APART}]*)?"
+_OTHER_DOT = re.compile(r"\u3002(?=[a-z0-9-]+(?!\w))", re.I)
+"""The full stop of Chinese and Japanese where browsers take it for a dot, before a Latin word; else it ends a
+sentence.
+"""
+
 _LINK = f"{_SCHEME}|{_HOST}|{_NUMBERED}"
 _IBAN = r"(?<!\w)[a-z]{2}\d{2}(?:[ -]?[a-z0-9]{2,4}){3,8}(?!\w)"
 _DIGITS = r"(?<![\w.])\+?\d(?:[ ./()-]{0,2}\d){6,}(?!\w)"
@@ -162,7 +167,7 @@ def written(xml: bytes, kind: Holding) -> frozenset[str]:
 
 
 def _plain(text: str) -> str:
-    normal = unicodedata.normalize("NFKC", text).replace("\u3002", ".")  # which browsers take for a dot
+    normal = _OTHER_DOT.sub(".", unicodedata.normalize("NFKC", text))
     return "".join(one for one in normal if unicodedata.category(one) not in _INVISIBLE)
 
 

@@ -31,6 +31,7 @@ ASK = Rules((Rule("ask", ("*",), ("*",)),))
         ("ftp://x and ex\u200bample.org", "link", {"ftp://x", "example.org"}),
         ("ｅｖｉｌ．example", "link", {"evil.example"}),
         ("evil。example/x", "link", {"evil.example/x"}),
+        ("今天天气很好。我们去公园吧。AIを使う。", "link", set()),
         ("http://[2001:db8::1]/x or 192.0.2.1/y", "link", {"http://[2001:db8::1]/x", "192.0.2.1/y"}),
         ("version 1.2.3.4", "link", set()),
         ('"a b"@x.org or c@[192.0.2.1]', "address", {'"a b"@x.org', "c@[192.0.2.1"}),
