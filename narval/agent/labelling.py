@@ -8,7 +8,7 @@ still have written its file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from posixpath import join, normpath
 from typing import Any
@@ -20,7 +20,7 @@ from narval.agent.run import Run
 from narval.agent.transaction import Transaction
 from narval.core.definitions.action.definition import Action
 from narval.core.elements.element import Element, Origin
-from narval.core.engines.commands import FLOW, Call
+from narval.core.engines.commands import Call
 from narval.core.engines.events import Produced, Returned
 from narval.core.kinds import KINDS, KNOWING_INPUTS
 from narval.core.memory.labels import ANY_MODEL, HOOK, NONE, UNKNOWN, endorsement
@@ -33,20 +33,19 @@ PATH, FROM, _PATH = "path", "from", b"path"
 
 
 def note_files(transaction: Transaction, run: Run, call: Call, event: Returned | Produced) -> None:
-    """Record the labels of the files that a call wrote, or may have written: those of its inputs."""
+    """Record the labels of the files that a call of an action wrote, or may have written: those of its
+    inputs.
+    """
     agent = transaction.agent
     has_failed = type(event) is Returned and (event.problem is not None or event.abandoned)
     written = list(_paths(event))
-    if call.kind == FLOW:
-        written = [(path,) for path in _written_by_session(event)]
-        has_failed = False
     if not written and not has_failed:
         return
     labels = agent.memory.labels
     action = agent.lookup.definition(run, call.kind, call.name) if call.kind == Action.kind else None
-    if call.kind != FLOW and not (isinstance(action, Action) and may_write(action)):
+    if not isinstance(action, Action) or not may_write(action):
         return
-    eids = [*call.elements, *(eid for _, taken in call.inputs for eid in taken)]
+    eids = [eid for _, taken in call.inputs for eid in taken]
     if has_failed:
         meant = [path for eid in eids for path in paths_in(agent, eid)]
         written += [(path, *meant) for path in meant]
@@ -55,20 +54,19 @@ def note_files(transaction: Transaction, run: Run, call: Call, event: Returned |
     of_run = NONE if run.kind in KNOWING_INPUTS else labels.of((run.eid,))
     said, _ = labels.told(labels.join(labels.join(labels.of(eids), of_run), transaction.comes_with))
     for paths in written:
-        number = labels.join(labels_at(agent, *paths), _of_paths(agent, paths[1:]))
-        number = labels.join(number, labels.number(said))
-        key = _key(agent, paths[0])
-        if number != labels.files.get(key, NONE):
-            labels.files[key] = number
-            data = msgspec.json.encode(labels.names(number))
-            transaction.batch.put_result(ResultRow(FILES, key, transaction.at, data))
+        number = labels.join(labels_at(agent, *paths), labels_of_paths(agent, paths[1:]))
+        note_file(transaction, paths[0], labels.join(number, labels.number(said)))
 
 
-def _written_by_session(event: Returned | Produced) -> Iterable[str]:
-    """The paths of the files that a session of a dataflow wrote, or may have written before it failed."""
-    value: Any = event.value if isinstance(event, Returned) else None
-    paths: Iterable[str] = (value or {}).get("written", ())
-    return paths
+def note_file(transaction: Transaction, path: str, number: int) -> None:
+    """Record that a file has a set of labels, besides those that it has already."""
+    agent = transaction.agent
+    labels, key = agent.memory.labels, _keys(agent, path)[0]
+    number = labels.join(labels_at(agent, path), number)
+    if number != labels.files.get(key, NONE):
+        labels.files[key] = number
+        data = msgspec.json.encode(labels.names(number))
+        transaction.batch.put_result(ResultRow(FILES, key, transaction.at, data))
 
 
 def labels_of_files(agent: AgentState, run: Run, call: Call, event: Returned | Produced) -> int:
@@ -79,11 +77,11 @@ def labels_of_files(agent: AgentState, run: Run, call: Call, event: Returned | P
     action = agent.lookup.definition(run, call.kind, call.name) if call.kind == Action.kind else None
     if not isinstance(action, Action) or may_read(action):
         for paths in _paths(event):
-            joined = labels.join(joined, _of_paths(agent, paths))
+            joined = labels.join(joined, labels_of_paths(agent, paths))
     return joined
 
 
-def _of_paths(agent: AgentState, paths: tuple[str, ...]) -> int:
+def labels_of_paths(agent: AgentState, paths: Sequence[str]) -> int:
     """The labels of files. A file in a part of the home that definitions do not write, such as
     `data/memory.xml`, may hold elements, so it has the labels of all the home's secrets.
     """
@@ -99,22 +97,17 @@ def labels_at(agent: AgentState, *paths: str) -> int:
     labels = agent.memory.labels
     if not labels.files:
         return NONE
-    keys = (key for path in paths for key in (_key(agent, path), *_older_keys(agent, path)))
-    return labels.of_files(keys)
+    return labels.of_files(key for path in paths for key in _keys(agent, path))
 
 
-def _key(agent: AgentState, path: str) -> str:
-    """The path under which the labels of a file are kept: the same for each way to write it, and for a file
-    of the home also after the home has moved.
+def _keys(agent: AgentState, path: str) -> tuple[str, str, str]:
+    """The path under which the labels of a file are kept, the same for each way to write it, and for a file
+    of the home also after the home has moved; then those under which stores of 0.1.0 keep them.
     """
     home = Path(agent.real_folder)
     file = resolved(path, home)
-    return str(file.relative_to(home) if file.is_relative_to(home) else file)
-
-
-def _older_keys(agent: AgentState, path: str) -> tuple[str, str]:
-    """The paths under which stores of 0.1.0 keep the labels of a file."""
-    return str(resolved(path, Path(agent.real_folder))), normpath(join(agent.folder, path))
+    key = file.relative_to(home) if file.is_relative_to(home) else file
+    return str(key), str(file), normpath(join(agent.folder, path))
 
 
 def paths_in(agent: AgentState, eid: int) -> Iterator[str]:

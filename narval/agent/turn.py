@@ -24,7 +24,7 @@ from narval.agent.view import HostApi, TurnView
 from narval.agent.within_grant import given_within
 from narval.core.elements.element import Origin
 from narval.core.elements.own_elements import make_error
-from narval.core.engines.commands import FLOW, Answer, Call, CancelCall, Command, Finish
+from narval.core.engines.commands import Answer, Call, CancelCall, Command, Finish
 from narval.core.engines.engine import Wait
 from narval.core.engines.events import (
     CallApproved,
@@ -363,7 +363,7 @@ def _looked_through(
         event = given_within(transaction, run, event)
     if agent.memory.labels.pages or transaction.comes_with:
         has_failed = type(event) is Returned and (event.problem is not None or event.abandoned)
-        if event.elements or has_failed or call.kind == FLOW:
+        if event.elements or has_failed:
             note_files(transaction, run, call, event)
     return event
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import accumulate
 
 from narval.agent.agent import AgentState
-from narval.agent.labelling import came_with, labels_at, paths_in
+from narval.agent.labelling import came_with, labels_of_paths, paths_in
 from narval.agent.run import Run
 from narval.calls.leaving import leaving, says_receiver
 from narval.core.definitions.action.definition import Action
@@ -83,11 +83,13 @@ def facts_of(agent: AgentState, rules: Rules, run: Run, call: Call, action: Acti
 
 
 def _copied(agent: AgentState, call: Call) -> Iterator[Part]:
-    """The contents of the files that the inputs of a call name, as parts of these inputs."""
+    """The contents of the files that the inputs of a call name, as parts of these inputs; those of a closed
+    part of the home, such as `data/memory.xml`, may be any secret.
+    """
     labels = agent.memory.labels
     for slot, eids in inputs_of(call):
         for eid in eids:
-            if number := labels_at(agent, *paths_in(agent, eid)):
+            if number := labels_of_paths(agent, [*paths_in(agent, eid)]):
                 yield Part(slot, "", False, labels.names(number), (eid,))
 
 

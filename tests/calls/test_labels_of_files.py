@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import narval
+from narval.kinds.dataflow.calls import messages
 from narval.surfaces.python.agent import Agent
 from tests.files.test_reach import Told
 
@@ -94,6 +95,7 @@ def home(tmp_path: Path) -> Path:
         recipe("read", "files.read_text", "<file path='data/kept.csv'/>"),
         recipe("told", "files.read_text", "<file path='data/told.txt'/>"),
         recipe("copy", "files.copy", to),
+        recipe("copy_memory", "files.copy", to.replace("data/kept.csv'", "data/memory.xml' folder='data'")),
     )
     files = {
         "etc/trust.toml": TRUST,
@@ -129,6 +131,14 @@ def test_a_copy_outside_of_a_secret_file_is_judged_as_the_secret(home: Path) -> 
     assert "secret:health" in parts["file"].all | parts["file"].by_code
 
 
+def test_a_copy_outside_of_the_homes_own_elements_is_judged_as_any_secret(home: Path) -> None:
+    with narval.open(home) as agent:
+        done(agent, "copy_memory")
+        (error,) = agent.memory("error")
+        assert error.attributes["type"] == "refused-by-rule", error.text
+        assert not (home.parent / "out/a.csv").exists()
+
+
 def test_a_file_of_a_home_that_has_moved_keeps_its_labels(home: Path) -> None:
     with narval.open(home) as agent:
         done(agent, "keep")
@@ -149,6 +159,21 @@ def test_a_file_that_a_dataflow_reads_or_writes_keeps_its_labels(
     with narval.open(home) as agent:
         done(agent, writes, reads)
         assert labels(agent, pattern) == ["file", "secret:health"], agent.memory("error")
+
+
+def test_a_file_has_its_labels_before_a_dataflow_writes_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session that is given up, or killed, tells nothing of what it wrote."""
+    with narval.open(home) as agent:
+        labels, at_write = agent.daemon.agent.memory.labels, list[tuple[str, ...]]()
+
+        def append(folder: Path, message: messages.FlowMessage) -> None:
+            at_write.append(labels.names(labels.files["data/told.txt"]))
+
+        monkeypatch.setattr(messages, "_append", append)
+        done(agent, "Tell")
+        assert at_write == [("secret:health",)], agent.memory("error")
 
 
 def test_a_dataflow_that_acts_outside_reads_no_secret_file_that_a_rule_refuses(home: Path) -> None:

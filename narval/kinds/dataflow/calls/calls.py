@@ -144,13 +144,14 @@ class FlowCalls:
         """
         payload: Mapping[str, Any] = asked.payload or {}
         definition: DataflowDefinition = run.definition
+        given = (payload.get("input", 0), *asked.elements)
         judge: Judge | None = None
         if definition.goes_outside:
             rules = self._agent.lookup.rules
             judge = partial(_judge_without_rules, self._agent, run, asked)
             if rules is not None:
                 judge = partial(judge_flow, self._agent, rules, run)
-            judge((payload.get("input", 0), *asked.elements), ())
+            judge(given, ())
         limits = self._agent.home.now.dataflows.with_asked(payload)
         try:
             check_spilling(definition, limits)
@@ -160,7 +161,8 @@ class FlowCalls:
         value: dict[str, Any] = {}
         functions = self._targets.functions_for(run)
         session = f"{self._id} {run.eid} {payload['input']}.{payload['place']}"
-        side = HomeSide(self._agent, self._targets.home, run.eid, asked.step, judge=judge)
+        keep = self._calls.keep
+        side = HomeSide(self._agent, self._targets.home, run.eid, asked.step, given, keep, judge=judge)
         work = partial(self._work, definition, inputs, functions, side, session, asked, limits, value)
         target = Target(action=definition.full_name, where="async", function=work)
         return PreparedCall(target, {}, asked.timeout, partial(_finished, value))
@@ -209,6 +211,7 @@ class FlowCalls:
             elements=side.elements,
             labels=side.labels,
             of_file=side.of_file,
+            to_write=side.to_write,
         )
         record, is_well = self._calls.records[call().id], False
         with closing(DiskSpill(None if home is None else home / "var")) as disk:
@@ -232,7 +235,7 @@ class FlowCalls:
                 value["printed"] = list(printed.lines)
                 value["operators"] = counted(definition.full_name, network)
                 value["streams"] = network.frames.streams(definition.full_name)
-                value["labels"], value["written"] = sorted(side.labels), sorted(tools.written)
+                value["labels"] = sorted(side.labels)
                 value["unread"] = to_builtins([*tools.numbers.unread, *network.frames.tally.lacking()])
         value["state"] = over.state
         if over.state == "failed" and over.failure is not None:

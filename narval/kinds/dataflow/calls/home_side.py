@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote
 
 from narval.agent.agent import AgentState
-from narval.agent.labelling import labels_at
+from narval.agent.labelling import labels_at, note_file
 from narval.agent.turn import Turn
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import Origin, parse, text_within
@@ -20,8 +20,8 @@ from narval.kinds.dataflow.calls.messages import FlowMessage, InTurn, Sender
 class HomeSide:
     """The home of an agent, for one session of a run.
 
-    `judge` raises ActionError if it may not have elements, or what has some labels; None if nothing goes
-    outside.
+    `given` are the elements that the session was given. `keep` has a turn record something. `judge` raises
+    ActionError if it may not have elements, or what has some labels; None if nothing goes outside.
     """
 
     def __init__(
@@ -30,11 +30,15 @@ class HomeSide:
         home: Path | None,
         run: int,
         step: str,
+        given: Iterable[int],
+        keep: Callable[[Callable[[Turn], None]], Awaitable[None]],
         *,
         judge: Callable[[Iterable[int], Iterable[str]], None] | None = None,
     ) -> None:
         self._agent, self._home, self._judge = agent, home, judge
-        self._origin = Origin(run, step)
+        self._origin, self._given, self._keep = Origin(run, step), (run, *given), keep
+        self._files: dict[Path, list[str]] = {}
+        """The labels recorded of each file that the session writes."""
         self.labels: set[str] = set()
         """The labels of everything the session has received from memory or from outside."""
 
@@ -69,6 +73,16 @@ class HomeSide:
         if self._judge is not None and names:
             self._judge((), names)
         self.labels.update(names)
+
+    async def to_write(self, path: Path) -> None:
+        """Record the labels of what the session has now as those of a file that it is about to write: nobody
+        may ask for its outcome, and others may read the file before it ends.
+        """
+        labels = self._agent.memory.labels
+        names, _ = labels.told(labels.join(labels.of(self._given), labels.number(self.labels)))
+        if names != self._files.get(path, []):
+            await self._keep(partial(_note_file, str(path), names))
+            self._files[path] = names
 
     async def _to_memory(self, message: FlowMessage) -> InTurn:
         """Return the act that adds a value's document to memory, where waiting runs see it."""
@@ -118,6 +132,10 @@ def _readable(message: FlowMessage) -> str:
     if len(attributes) == 1:
         return attributes[0].text or ""
     return "\n".join(f"{child.tag!s}: {child.text or ''}" for child in attributes) or message.text
+
+
+def _note_file(path: str, names: list[str], turn: Turn) -> None:
+    note_file(turn.transaction, path, turn.agent.memory.labels.number(names))
 
 
 def _add(xml: bytes, origin: Origin, labels: Iterable[str], turn: Turn) -> None:

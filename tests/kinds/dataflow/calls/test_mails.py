@@ -8,6 +8,7 @@ from email.message import EmailMessage
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -36,7 +37,7 @@ notify(to, texts)
 def sent(folder: Path, body: str, to: str, flats: Any = FLATS) -> tuple[TransactionOver, list[EmailMessage]]:
     settings = Settings(mail={"kind": "maildir", "path": "box", "from": "home@example.org"})
     agent: Any = SimpleNamespace(home=CurrentSettings(settings))
-    side = HomeSide(agent, folder, 1, "news")
+    side = HomeSide(agent, folder, 1, "news", (), AsyncMock())
     plan = f"PLAN P {{ INPUT: String to, TupleStream flats; BODY {{ {body} }} }}"
     within = CallContext("call-1", 1, "news", folder).context()
     over, _ = within.run(drive, folder, plan, inputs={"to": to, "flats": flats}, senders=side.senders)

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -99,7 +100,7 @@ def test_the_news_come_once_though_the_mail_server_was_down(tmp_path: Path) -> N
         mail = {"kind": "smtp", "host": "127.0.0.1", "port": str(server.port), "tls": "none"}
         settings = Settings(mail={**mail, "from": "home@example.org"})
         agent: Any = SimpleNamespace(home=CurrentSettings(settings))
-        side = HomeSide(agent, tmp_path, 1, "news")
+        side = HomeSide(agent, tmp_path, 1, "news", (), AsyncMock())
         given = options(store, side.senders["mailto"], THREE)
         given["inputs"]["to"] = "mailto:me@example.org"
         context = CallContext("call-1", 1, "news", tmp_path).context()

@@ -35,21 +35,21 @@ class Databases:
     """An operator on a database of the settings, by its name."""
 
     def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
-        self._tools, operator = tools, request.call.operator
-        self._do = _OPERATORS[operator.name]
+        self._tools = tools
+        self._do = _OPERATORS[request.call.operator.name]
         arguments = request.arguments
         name = str(arguments["source"] if "source" in arguments else arguments["dest"])
         self._source = source = source_of(tools.sources, name)
         if source.kind != "sqlite":
             raise FlowError("bad-source", f"expected a database, found {name} of kind {source.kind}")
         self._path = source.file(tools.home)
-        if operator.effect:
-            tools.written.add(str(self._path))
 
     async def perform(self, request: OperatorRequest) -> AsyncGenerator[FlowAnswer]:
         """Do what a request asks."""
         source, path, name = self._source, self._path, self._source.name
-        if not request.call.operator.effect:
+        if request.call.operator.effect:
+            await self._tools.note_write(path)
+        else:
             self._tools.note_read(path)
         try:
             answers = await self._tools.code.in_thread(partial(self._do, source, path, request))

@@ -105,8 +105,7 @@ class Notify:
             kinds = ", ".join(f"{name}:" for name in sorted(tools.senders)) or "none"
             raise FlowError("bad-address", f"expected an address ({kinds}), found {self._dest[:80]!r}")
         self._send = sender
-        if scheme == "file":
-            tools.written.add(file_named(self._dest))
+        self._file = tools.home / file_named(self._dest) if scheme == "file" and tools.home else None
 
     async def perform(self, request: OperatorRequest) -> AsyncGenerator[FlowAnswer]:
         """Send the values of a request."""
@@ -129,5 +128,7 @@ class Notify:
         results = self._tools.results
         text = blake2b(f"{message.dest}\n{message.text}".encode(), digest_size=16).hexdigest()
         before = await results.told_before(text)
+        if before is None and self._file is not None:
+            await self._tools.note_write(self._file)
         in_turn = await self._send(message) if before is None else None
         await results.tell(message.key, text, before, in_turn)

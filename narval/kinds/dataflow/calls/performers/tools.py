@@ -8,7 +8,7 @@ retry, or a restart after a crash, sends none.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from hashlib import blake2b
 from pathlib import Path
@@ -49,8 +49,8 @@ class FlowTools(msgspec.Struct, frozen=True, kw_only=True):
     """The labels of everything the session has received from outside and from memory."""
     of_file: Callable[[Path], None] | None = None
     """Adds the labels of a file that narval wrote. Raises ActionError if the session may not read it."""
-    written: set[str] = msgspec.field(default_factory=set)
-    """The paths of the files that the session may write."""
+    to_write: Callable[[Path], Awaitable[None]] | None = None
+    """Records the labels of a file that is about to be written."""
     numbers: NumberReader = msgspec.field(default_factory=NumberReader)
     """Reads the numbers of the session."""
 
@@ -59,6 +59,11 @@ class FlowTools(msgspec.Struct, frozen=True, kw_only=True):
         self.labels.add(FILE)
         if self.of_file is not None:
             self.of_file(path)
+
+    async def note_write(self, path: Path) -> None:
+        """Note the labels of a file that is about to be written."""
+        if self.to_write is not None:
+            await self.to_write(path)
 
 
 class WorkRecord:
