@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from time import process_time
 
 import pytest
 
@@ -55,6 +54,9 @@ def unnamed(home: HomeAsRead, target: str, argument: str, wish: str) -> str:
         ("{if($plan/@x='[', translate('eve#evil.example', '#', $plan/@x), ']')}", "send my bills", False),
         ("{$plan[@a[not(@b)]]/@to}", "", True),
         ("{$plan[@name='x']/@y} {string-join($plan[@name='x']/@y, ' ')}", "", True),
+        ("{$plan/@x} @evil.example", "send my bills to the bank", False),
+        ("{string-join($plan/@x, '')}", "send my bills to the bank", False),
+        ("{$plan/x/text()}", "", True),
         ("{if($plan/@reply-to, $plan/@reply-to, $plan/@from)}", "", True),
         ("eve@evil.example", "send my bills to Eve@Evil.example.", True),
         ("eve@evil.example", "send my bills to steve@evil.example", False),
@@ -81,30 +83,41 @@ def test_D11_a_host_is_named_too(home: HomeAsRead, url: str, wish: str, is_named
     assert ("evil.example" not in unnamed(home, "http.request", GET.format(url), wish)) is is_named
 
 
+_ONE, _TWO = "<x:value-of select='email/@from'/>", "<x:value-of select='email/@host'/>"
+
+
 @pytest.mark.parametrize(
-    "content",
+    ("pieces", "is_made"),
     [
-        "eve<x:text>@</x:text>evil.example",
-        "<x:choose><x:when test='email'>eve<x:text>@</x:text>evil.example</x:when></x:choose>",
-        "<x:call-template name='t'/>",
+        ("eve<x:text>@</x:text>evil.example", True),
+        ("<x:choose><x:when test='email'>eve<x:text>@</x:text>evil.example</x:when></x:choose>", True),
+        (f"<x:if test='email'>{_ONE}{_TWO}</x:if>", True),
+        ("<x:call-template name='t'/>", True),
+        (_ONE, False),
     ],
 )
-def test_D11_an_address_that_a_stylesheet_puts_together_is_told(home: HomeAsRead, content: str) -> None:
+def test_D11_an_address_that_a_stylesheet_puts_together_is_told(
+    home: HomeAsRead, pieces: str, is_made: bool
+) -> None:
     text = """<x:stylesheet version="1.0" xmlns:x="http://www.w3.org/1999/XSL/Transform"
       xmlns:n="http://www.logilab.org/namespaces/Narval/1.2" exclude-result-prefixes="n">
       <n:prototype group="mine" name="write"><n:input id="m"><n:match>email</n:match></n:input>
         <n:output id="d"><n:match>draft</n:match></n:output></n:prototype>
       <x:template match="/"><draft><x:attribute name="to">{}</x:attribute>
       </draft></x:template><x:template name="t">eve</x:template></x:stylesheet>"""
-    judgement = TextsBeside(home, {"a.xsl": text.format(content)}).judge("tell the bank", seconds=0)
-    assert any("makes addresses" in one for one in judgement.unnamed), judgement
+    judgement = TextsBeside(home, {"a.xsl": text.format(pieces)}).judge("tell the bank", seconds=0)
+    assert any("makes addresses" in each for each in judgement.unnamed) is is_made, judgement
 
 
-@pytest.mark.parametrize("value", ["a" * 60_000, "x://[" * 12_000, "{" + "[" * 60_000 + "}", "{a" * 30_000])
+_LONG = 400_000
+"""Characters that would take minutes if the effort grew with their square."""
+
+
+@pytest.mark.parametrize(
+    "value", ["a" * _LONG, "x://[" * (_LONG // 5), "{" + "[" * _LONG + "}", "{a" * (_LONG // 2)]
+)
 def test_D11_a_text_of_any_form_holds_up_nobody(value: str) -> None:
-    began = process_time()
-    list(written_in({"a.xml": f'<draft to="{value}"/>'}))
-    assert process_time() - began < 2, "its effort grows with its length, not with the square of it"
+    assert "evil" not in str([*written_in({"a.xml": f'<draft to="{value}"/>'})])
 
 
 def test_D9_what_the_home_has_already_is_not_replaced(home: HomeAsRead) -> None:

@@ -20,13 +20,16 @@ _ADDRESS = re.compile(r"[\w.+-]{1,64}@(?:(?:[\w-]+\.)*[\w-]+|(?=['\"]))")
 _PLACE = re.compile(r"\w://(?:[^/?#@\s]*@)?(\[[^\]/]*\]|[^/?#:\s'\"{}]+)")
 _LITERAL = re.compile(r"'[^']*'|\"[^\"]*\"")
 
-_GLUED = re.compile(r"[^\s,;{}]\{(?!\{)|\}[^\s,;{}]|\}\{")
+_GLUED = re.compile(r"[^\s,;{}]\{(?!\{)|\}[^\s,;{}]|\}\{|@\s*\{|\}\s*@")
 _PIECE = re.compile(rf"{_LITERAL.pattern}|[\[\]]|[^'\"\[\]]+|.")
-_GIVING = re.compile(r"(?<![\w-])(?:if|string-join|normalize-space|string)\s*\(")
-"""The functions that give values as they are."""
+_JOIN = "string-join"
+_GIVING = re.compile(rf"(?<![\w-])(?:if|{_JOIN}|normalize-space|string|text|node)\s*\(")
+"""The functions that give values as they are, and the tests of nodes."""
 
 _CALL = re.compile(r"\w\s*\(")
 _WORD = re.compile(r"[\w@]")
+_APART = re.compile(r"[\s,;]+")
+"""Separators of receivers; anything else, or nothing, joins pieces to one."""
 
 
 def written_in(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -46,9 +49,15 @@ def written_in(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def _is_made(value: str) -> bool:
     """True if a receiver is put together in a run: of pieces, or by a function that alters its values."""
-    taken = [_GIVING.sub("", _outside_predicates(one)) for one in values_in(value)]
-    words = (literal for one in taken for literal in _LITERAL.findall(one) if _WORD.search(literal))
-    return _GLUED.search(value) is not None or any(map(_CALL.search, taken)) or any(words)
+    return _GLUED.search(value) is not None or any(map(_is_put_together, values_in(value)))
+
+
+def _is_put_together(expression: str) -> bool:
+    outside = _outside_predicates(expression)
+    literals = [literal[1:-1] for literal in _LITERAL.findall(outside)]
+    if _JOIN in outside and not (literals and all(map(_APART.fullmatch, literals))):
+        return True
+    return _CALL.search(_GIVING.sub("", outside)) is not None or any(map(_WORD.search, literals))
 
 
 def _outside_predicates(value: str) -> str:
@@ -76,12 +85,15 @@ def _receivers(texts: Mapping[str, str]) -> Iterator[str]:
     roots = filter(None, map(_read, texts.values()))
     for node in (node for root in roots for node in root.walk()):
         yield from (node.attributes.get(name, "") for name in _RECEIVERS)
-        if node.tag == f"{_XSL}attribute" and node.attributes.get("name") in _RECEIVERS:
-            within = list(node.walk())
-            parts = [each.text.strip() for each in within]
-            parts += [f"{{{select}}}" for each in within if (select := each.attributes.get("select"))]
-            parts += ["{template()}" for each in within if each.tag.endswith("}call-template")]
-            yield "{…}".join(filter(None, parts))
+        name = node.attributes.get("name", "") if node.tag == f"{_XSL}attribute" else ""
+        if name in _RECEIVERS or "{" in name:
+            yield "{…}".join(filter(None, map(_piece, node.walk())))
+
+
+def _piece(node: XmlNode) -> str:
+    """The piece of an attribute that a node of a stylesheet adds: its text, an expression, or a call."""
+    select = "call()" if node.tag == f"{_XSL}call-template" else node.attributes.get("select")
+    return node.text.strip() if select is None else f"{{{select}}}"
 
 
 def _read(text: str) -> XmlNode | None:
