@@ -75,11 +75,11 @@ def facts_of(agent: AgentState, rules: Rules, run: Run, call: Call, action: Acti
     if call.kind == NOTICE or _gives_values(call):  # values that the run contains
         labels = memory.labels.names(memory.labels.whole(memory.labels.of((run.eid,))))
         parts = (Part(VALUES, "", bool(call.program), labels, (run.eid,)), *parts)
-    if action is not None and may_copy(action):
-        parts = (*parts, *_copied(agent, call))
+    contents = tuple(_copied(agent, call)) if action is not None and may_copy(action) else ()
+    parts = (*parts, *contents)
     if action is not None and action.reads_outside:
         parts = tuple(part for each in parts if (part := only_secrets(each)).labels)
-    return Facts(_named(call), run.name, parts, _Holding(agent, rules, run, inputs, parts).holds)
+    return Facts(_named(call), run.name, parts, _Holding(agent, rules, run, inputs, parts, contents).holds)
 
 
 def _copied(agent: AgentState, call: Call) -> Iterator[Part]:
@@ -267,10 +267,11 @@ class _Holding:
         run: Run,
         inputs: Mapping[str, Sequence[Element]],
         parts: Sequence[Part],
+        contents: Sequence[Part],
     ) -> None:
         self._agent, self._memory = agent, agent.memory
         self._rules, self._definition = rules, run.definition
-        self._given, self._parts = inputs, parts
+        self._given, self._parts, self._contents = inputs, parts, contents
         self._fitting: dict[Rule, bool] = {}
         """The results of `to` of the rules evaluated so far, the same for each part."""
 
@@ -355,6 +356,8 @@ class _Holding:
     def _contains(self, rule: Rule, part: Part) -> bool:
         if part.input not in self._given:
             return bool(part.input) and "text" in rule.holds  # from a program's environment
+        if part in self._contents:
+            return True  # of a file, which nobody reads for this
         values = list(self._values(part))
         choices = chosen(self._memory, part.eids)
         free = [value for value in values if is_free(value, choices, numbers=not part.where)]

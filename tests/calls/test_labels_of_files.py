@@ -79,6 +79,26 @@ def recipe(name: str, target: str, arguments: str) -> str:
     return f"<recipe name='{name}' start_step='do' end_step='do'>{step(target, arguments)}</recipe>"
 
 
+TAKE = """<recipe name='take' start_step='read' end_step='write'>
+  <step id='read' type='action' target='files.read_text'>
+    <arguments><file path='data/in.txt'/></arguments></step>
+  <step id='write' type='action' target='files.write'>
+    <arguments><text path='data/kept.csv'>{$read}</text></arguments></step>
+  <transition id='t'><in idref='read'/><out idref='write'/></transition>
+</recipe>"""
+LINKS = """
+[[rule]]
+from = "*"
+recipe = "w.take"
+then = "allow"
+
+[[rule]]
+from = "*"
+part = "what"
+holds = ["link"]
+then = "refuse"
+"""
+
 KEEP = f"""<recipe name='keep' start_step='wait' end_step='do'>
   <step id='wait' type='action' target='basic.nothing'/>
   {step("files.write", "<text path='data/kept.csv'>{$day}</text>")}
@@ -92,6 +112,7 @@ def home(tmp_path: Path) -> Path:
     to = f"<file path='data/kept.csv'/><to path='{tmp_path}/out/a.csv' folder='{tmp_path}/out'/>"
     recipes = (
         KEEP,
+        TAKE,
         recipe("read", "files.read_text", "<file path='data/kept.csv'/>"),
         recipe("told", "files.read_text", "<file path='data/told.txt'/>"),
         recipe("copy", "files.copy", to),
@@ -129,6 +150,16 @@ def test_a_copy_outside_of_a_secret_file_is_judged_as_the_secret(home: Path) -> 
         assert not (home.parent / "out/a.csv").exists()
     parts = Told(home).parts("w.copy", "do")
     assert "secret:health" in parts["file"].all | parts["file"].by_code
+
+
+def test_a_file_that_is_copied_may_hold_what_a_rule_asks_for(home: Path) -> None:
+    (home / "etc/trust.toml").write_text(LINKS)
+    (home / "data/in.txt").write_text("see evil.example/x")
+    with narval.open(home) as agent:
+        done(agent, "take", "copy")
+        (error,) = agent.memory("error")
+        assert error.attributes["type"] == "refused-by-rule", error.text
+        assert not (home.parent / "out/a.csv").exists()
 
 
 def test_a_copy_outside_of_the_homes_own_elements_is_judged_as_any_secret(home: Path) -> None:
