@@ -357,7 +357,7 @@ DECISIONS = {
     "kinds/recipe/engine/undo/engine:UndoDecision._inputs": "it finds only what the run was given and made",
     "kinds/recipe/engine/steps/inputs:InputSearch.fitting": HOLDS,
     "kinds/recipe/engine/steps/inputs:InputSearch.may_take": HOLDS,
-    "kinds/recipe/engine/steps/inputs:InputSearch.only_reserved": "it waits for what it will hold",
+    "kinds/recipe/engine/steps/inputs:InputSearch._is_reserved": "it waits for what it will hold",
     "kinds/recipe/engine/steps/inputs:InputSearch.explain_missing": "it counts for people what it leaves",
     "kinds/recipe/engine/steps/returns:_of_run": HOLDS,
     "kinds/recipe/engine/steps/running:call_more": HOLDS,
