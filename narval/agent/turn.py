@@ -24,7 +24,7 @@ from narval.agent.view import HostApi, TurnView
 from narval.agent.within_grant import given_within
 from narval.core.elements.element import Origin
 from narval.core.elements.own_elements import make_error
-from narval.core.engines.commands import Answer, Call, CancelCall, Command, Finish
+from narval.core.engines.commands import FLOW, Answer, Call, CancelCall, Command, Finish
 from narval.core.engines.engine import Wait
 from narval.core.engines.events import (
     CallApproved,
@@ -308,11 +308,13 @@ def _leaves_out(transaction: Transaction, piece: Job | Offer) -> bool:
 
 def _labels_of_what_came(transaction: Transaction, run: Run, call: Call, event: Returned | Produced) -> int:
     """The labels of a call's result, also of an error; NONE if the current block already adds them. The run
-    gets them too, but of a source's elements only if they contain a language model's answer.
+    gets them too, but of a source's elements only if they contain a language model's answer. An error of a
+    dataflow may quote what its session has received, whatever else was not answered.
     """
-    if isinstance(event, Returned) and (
+    brought_nothing = isinstance(event, Returned) and (
         event.abandoned or (event.problem is not None and event.problem.kind in UNANSWERED)
-    ):
+    )
+    if brought_nothing and call.kind != FLOW:
         return NONE
     memory = transaction.agent.memory
     labels = memory.labels.number(transaction.agent.lookup.labels_of(run, call, event, memory))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import narval
+from narval.core.errors import ActionError
 from narval.kinds.dataflow.calls import messages
 from narval.surfaces.python.agent import Agent
 from tests.files.test_reach import Told
@@ -205,6 +206,18 @@ def test_a_file_has_its_labels_before_a_dataflow_writes_it(
         monkeypatch.setattr(messages, "_append", append)
         done(agent, "Tell")
         assert at_write == [("secret:health",)], agent.memory("error")
+
+
+def test_an_error_of_a_dataflow_has_the_labels_of_what_its_session_received(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def append(folder: Path, message: messages.FlowMessage) -> None:
+        raise ActionError(f"{message.text} cannot be found", "unreachable", final=True)
+
+    monkeypatch.setattr(messages, "_append", append)
+    with narval.open(home) as agent:
+        done(agent, "Tell")
+        assert labels(agent, "error") == ["secret:health"]
 
 
 def test_a_dataflow_that_acts_outside_reads_no_secret_file_that_a_rule_refuses(home: Path) -> None:
