@@ -75,7 +75,8 @@ class Fleet:
     def start(self, have_folders: Callable[[], Awaitable[None]], *, listens: bool = False) -> None:
         """Send heartbeats from now on, and receive messages of others, with `listens` at once; a daemon that
         only records receives none. Agents that any daemon may have follow what heartbeats report as
-        published. Each heartbeat calls `have_folders` while other daemons have agents with a folder here.
+        published. Each heartbeat calls `have_folders` while other daemons have agents with a folder here, if
+        this one takes agents.
         """
         self._folders = Repeated(have_folders, "agents with a folder here cannot be had")
         self.members.on_beat.append(lambda beat: self._try_folders())
@@ -89,7 +90,7 @@ class Fleet:
         self._is_started.set()
 
     def _try_folders(self) -> None:
-        if self._agents.elsewhere and self._folders is not None:
+        if self._agents.elsewhere and self._folders is not None and not self.members.takes_none:
             self._folders.begin()
 
     async def _beat(self) -> None:

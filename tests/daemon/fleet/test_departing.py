@@ -327,3 +327,16 @@ async def test_G2_a_folder_counts_as_soon_as_its_agent_can_be_had(machines: Mach
         await asyncio.sleep(0)
     ada = barn.agents.rows["ada"].agent
     assert ada in barn.store.leases.pinned()  # type: ignore[union-attr]
+
+
+@on_machines
+async def test_G56_a_daemon_that_drains_has_no_more_agents_for_their_folders(machines: Machines) -> None:
+    attic = await machines.start("attic")
+    await ask(attic, "add_agent", name="ada")
+    (machines.folder / "barn/agents/ada").mkdir(parents=True)
+    (machines.folder / "barn/agents/ada/agent.toml").write_text("weight = 30\n")
+    barn = await machines.start("barn", LIGHT)
+    fleet_of(barn).members.drain()
+    await machines.kill("attic")
+    await machines.pass_time(5.0, "barn")
+    assert "ada" not in barn.agents.rows
