@@ -227,5 +227,6 @@ def shown_error(error: BaseException) -> str:
     if isinstance(error, ValueError) and callable(slips):  # of pydantic, whose own text is for programmers
         first = slips()[0]
         place = ".".join(map(str, first["loc"]))
-        return f"it sent what the protocol does not allow, at {place:.200}: {first['msg']:.200}"
+        where = f", at {place:.200}" if place else ""
+        return f"it sent what the protocol does not allow{where}: {first['msg']:.200}"
     return str(error)[:2_000] or type(error).__name__
