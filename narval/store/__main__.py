@@ -27,6 +27,7 @@ def bring(where: str, to: int) -> None:
             refuse_other(driver.path)
         connection: Any
         with closing(driver.connect()) as connection:
+            homes = "" if isinstance(driver, File) else driver.keep_daemons_out(connection)
             version = version_of(driver, connection)[0]
             if version > tables.HEAD:
                 raise StoreError(
@@ -40,7 +41,7 @@ def bring(where: str, to: int) -> None:
                     raise StoreError(f"{where} is in use: stop the daemon of its home (narval stop)")
                 if version != to:
                     keep_before(driver, connection, version)
-            elif homes := driver.keep_daemons_out(connection):
+            elif homes:
                 raise StoreError(f"daemons are running on {driver.name}: stop those of {homes} (narval stop)")
             migrate(driver, connection, version, to)
     except driver.errors as error:

@@ -202,15 +202,25 @@ def test_a_store_of_a_newer_narval_is_left_alone(
         open_store(postgres_url)
 
 
-@pytest.mark.parametrize(("number", "why"), [(9999, "newer than this one"), (4, "taken back to version 4")])
-def test_a_daemon_that_waited_to_join_does_not_join_tables_that_were_altered_meanwhile(
-    postgres_url: str, database: psycopg.Connection[Any], number: int, why: str
+@pytest.mark.parametrize(
+    ("takes_back", "number", "why"),
+    [
+        (False, 9999, "newer than this one"),
+        (False, 4, "taken back to version 4"),
+        (True, 9999, "newer than this one"),
+    ],
+)
+def test_who_waited_while_the_tables_were_altered_sees_what_they_are_now(
+    postgres_url: str, database: psycopg.Connection[Any], takes_back: bool, number: int, why: str
 ) -> None:
     problems: list[str] = []
 
     def join() -> None:
         try:
-            leases_of(store).join("attic", "attic.example", "1.0")
+            if takes_back:
+                bring(postgres_url, tables.HEAD - 1)
+            else:
+                leases_of(store).join("attic", "attic.example", "1.0")
         except StoreError as error:
             problems.append(str(error))
 
