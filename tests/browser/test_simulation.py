@@ -36,12 +36,12 @@ def test_M57_what_is_to_be_started_is_tried_first(looking: Any, household: House
     looking.get_by_role("heading", name="What would change").wait_for()
     looking.get_by_text('<go stage="1"/>', exact=True).first.wait_for()
     looking.get_by_text("Try it otherwise").click()
-    looking.get_by_label("For so long").fill("a while")
+    looking.get_by_label("Until when").fill("a while")
     looking.get_by_role("button", name="Simulate").click()
     looking.locator(".problem").wait_for()
     assert looking.get_by_label("A definition, by its name").input_value() == "show.stages"
     assert "<go stage" in looking.get_by_label("lements that it is given").input_value()
-    looking.get_by_label("For so long").fill("2h")
+    looking.get_by_label("Until when").fill("2h")
     looking.get_by_role("button", name="Simulate").click()
     looking.get_by_text("show.stages starts").wait_for()
     assert household.data("runs", "--name", "show.stages") == []

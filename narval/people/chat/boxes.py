@@ -280,7 +280,9 @@ class ChatBoxes:
     """The boxes of an agent's chats, by name; only those of the home's own agent are used."""
 
     def __init__(self, agent: AgentState, clock: Clock) -> None:
-        self._agent, self._clock = agent, clock
+        self._agent = agent
+        self.clock = clock
+        """The clock of the home, by which quiet hours and moments of messages are judged."""
         self.is_followed = False
         """True when the boxes are read and turns are followed."""
         self._boxes: dict[str, ChatBox] = {}
@@ -326,7 +328,7 @@ class ChatBoxes:
                 box = boxes.setdefault(name := _name_in(scope.scope), ChatBox(name))
                 for row in sorted(store.results(scope.scope), key=_order):
                     box.keep(row)
-        at = self._clock.now()
+        at = self.clock.now()
         for box in boxes.values():
             box.handed.update(id for id, outbound in box.outbox.items() if outbound.was_due(at))
         self._boxes, self.is_followed = boxes, True  # both at once: a failed read is retried

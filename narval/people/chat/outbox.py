@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from narval.agent.agent import AgentState
 from narval.agent.loop import Request
 from narval.agent.turn import Turn
-from narval.calls.context import CallContext, call, now
+from narval.calls.context import CallContext, call
 from narval.calls.kept_files import CHAT_FILES, KeptFiles, Mentions
 from narval.core.definitions.people.directory import Person
 from narval.core.definitions.suggestions import closest
@@ -97,7 +97,7 @@ class ChatOutbox:
             there += [room for chat in home.chats() for room in chat.rooms]
             why = f"there is no person {to!r:.80}, and no room of [chats.NAME]{closest(to[:80], there)}"
             raise ActionError(why, "no-address", final=True)
-        at, zone, is_reminder = now().timestamp(), home.agent.clockwork.zone, reminder is not None
+        at, zone, is_reminder = home.boxes.clock.now(), home.agent.clockwork.zone, reminder is not None
         later = waits_until(person, zone, at, is_urgent=is_reminder)
         purpose = REMINDER if is_reminder else SENT
         reply = Reply(text=plain, purpose=purpose, not_before=later or 0.0)
