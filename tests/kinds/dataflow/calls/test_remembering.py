@@ -225,7 +225,10 @@ def once(**given):
 
 
 @pytest.mark.parametrize("call", ["", "PLAN Main { OUTPUT: TupleStream told; BODY { Sub(: told) } }"])
-def test_what_only_a_void_try_saw_counts_as_not_seen(tmp_path: Path, call: str) -> None:
+def test_what_only_a_void_try_saw_counts_as_not_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    monkeypatch.setattr("narval.kinds.dataflow.calls.driver.restart_wait", lambda attempt: 0.0)
     plan = """PLAN Sub { OUTPUT: TupleStream told; BODY {
       homes(: found) remember("homes", "id", found : new, changed)
       merge((new, changed) : news) once(news : told)
