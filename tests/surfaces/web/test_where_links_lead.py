@@ -272,7 +272,7 @@ def test_an_undo_that_failed_does_not_lead_to_a_start_of_what_was_to_be_undone(p
     undone = pages.ask("undo", run=pages.over("back.back"), why="a mistake")
     pages.ask("wait", run=undone["undoing"], timeout=60)
     (row,) = (row for row in pages.ask("incidents") if row["definition"] == "back.back")
-    text = pages.shows(f"/errors/{row['incident']}", "is not retried. Do what it was to do")
+    text = pages.shows(f"/errors/{row['incident']}", "cannot be retried. Do what it was to do")
     assert f"{BASE}/start/" not in text
     file.unlink()
     pages.ask("reload")
