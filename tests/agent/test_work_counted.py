@@ -54,7 +54,7 @@ It takes 1,940 to 1,960, as the agents take turns.
 MOST_OF_A_PROGRAM = 670
 """The calls of functions of a program of an automaton that runs alone, to its end and what follows.
 
-Those of the event loop do not count, for it waits once more where the end comes later. A program that is given
+Those of the event loop do not count, for it waits once more where the end comes later. A program with
 three variables takes 658. One beside others has a part of a round, and takes half of that.
 """
 
