@@ -415,6 +415,36 @@ def test_F9_what_another_agent_sends_has_all_that_its_run_has(tmp_path: Path) ->
     assert told(tmp_path, READS, sender).parts("w.takes", "send")["letter/@to"].all == {"mail"}
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "third"),
+    [
+        ("", "shop", "yard"),
+        ("", "yard", "shop"),
+        ("yard", "shop", ""),
+        ("shop", "yard", ""),
+        ("shop", "", "yard"),
+    ],
+)
+def test_F9_what_a_third_agent_gives_back_comes_through_the_second(
+    tmp_path: Path, first: str, second: str, third: str
+) -> None:
+    def place(agent: str, name: str, text: str) -> None:
+        write(tmp_path, f"agents/{agent}/recipes/{name}.xml" if agent else f"recipes/{name}.xml", text)
+
+    def calling(recipe_called: str, agent: str, text: str) -> str:
+        of = f'target="{recipe_called}"'
+        return text.replace(of, f'{of} agent="{agent or "narval"}" timeout="60"')
+
+    for agent in ("shop", "yard"):
+        write(tmp_path, f"agents/{agent}/agent.toml", "")
+    letter = "<arguments><letter to='{$x/@by}'/></arguments>"
+    place(first, "a", calling("w.b", second, recipe("a", "x recipe:w.b", f"send m.send {letter}")))
+    again = recipe("b", "y recipe:w.c", "x recipe:w.b")  # a circle, in which answers are made of answers
+    place(second, "b", calling("w.c", third, calling("w.b", second, again)))
+    place(third, "c", calling("w.a", first, recipe("c", "a recipe:w.a", "z m.read")))
+    assert told(tmp_path).parts("w.a", "send")["letter/@to"].all == {"mail"}
+
+
 def test_F9_the_home_that_ships_is_told_of_and_every_definition_has_a_flow() -> None:
     home = Told(shipped())
     kinds = {definition.kind for definition in home.reach.definitions}

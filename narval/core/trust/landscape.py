@@ -124,7 +124,7 @@ class Landscape:
         self.moved: list[Moved] = []
         """The elements that go to other agents."""
         self._resolved: dict[tuple[Key, Origin], Places] = {}
-        files = self._place("a file that was written")
+        files = self.place("a file that was written")
         self.files = files.nodes[""]
         """The node of all files that actions write and others read."""
         self.closed = self.graph.node()
@@ -144,7 +144,7 @@ class Landscape:
 
     def _make_places(self) -> None:
         for way in self._home.ways_in:
-            place = self._place(way.title)
+            place = self.place(way.title)
             self.memory.enter(place, way.fits)
             for label in way.labels:
                 self.graph.seed(place.nodes[""], label)
@@ -155,13 +155,14 @@ class Landscape:
         for followed in self.followed.values():
             for call in followed.flow.calls:
                 self._make_places_of_call(followed, call)
+        _Answers(self).pass_on()
         for followed in self.followed.values():
             for call in followed.flow.calls:
                 if call.sends or call.agent:
                     self._make_places_of_messages(followed, call)
 
     def _make_run(self, definition: Definition, library: Library) -> None:
-        run = self._place(f"a run of {definition.full_name}", definition)
+        run = self.place(f"a run of {definition.full_name}", definition)
         run = run._replace(whether=run.nodes[""])
         flow = flow_of(definition, library)
         flow = msgspec.structs.replace(flow, calls=(*flow.calls, *_undoing(flow.calls, library)))
@@ -180,7 +181,7 @@ class Landscape:
             )
         for at, written in enumerate(call.arguments):
             title = f"the {written.name} written at {call.part}"
-            place = self._place(title, followed.definition, call.part, written.parts)
+            place = self.place(title, followed.definition, call.part, written.parts)
             self.arguments[followed.key, call.part, at] = place
             self.memory.enter(place, written.literal)
             for name in written.children if written.name in STARTING else ():
@@ -192,7 +193,7 @@ class Landscape:
             names = output.condition.names
             title = f"the {' or '.join(sorted(names)) if names else output.id} that {call.target} gives"
             of_parts = [*output.own, *(keep.part.path for keep in keeps_of(call, output))]
-            place = self._place(title, followed.definition, call.part, of_parts)
+            place = self.place(title, followed.definition, call.part, of_parts)
             self.given.setdefault((followed.key, call.part), []).append(place)
             self.memory.enter(place, output.condition)
             if names is not None and not names.isdisjoint(STARTING):
@@ -200,28 +201,20 @@ class Landscape:
                 self.memory.enter(within, may_be_secret=False)  # it is added to memory separately
 
     def _make_places_of_messages(self, followed: Followed, call: CallFlow) -> None:
-        """Enter what goes to another agent into its memory, and its answers into this one's."""
+        """Enter what goes to another agent into its memory."""
         for taken in (*call.takes, *call.elements):
-            place = self._place(f"what {call.part} sends", followed.definition, call.part)
+            place = self.place(f"what {call.part} sends", followed.definition, call.part)
             self.moved.append(Moved(followed, call, taken, place))
             if isinstance(taken.origin, InMemory):
                 self.memory.enter(place, taken.origin.condition)
             else:
-                for source in self._places(followed.key, taken.origin, call.part):
+                for source in self.places(followed.key, taken.origin, call.part):
                     self.memory.enter_as(place, source)
-        for called in self.called(followed, call) if call.agent else ():
-            there = self.followed[called]
-            for gives in there.flow.gives:
-                for source in self._places(called, gives):
-                    place = self._place(f"what {call.target} gives back", followed.definition, call.part)
-                    self.given.setdefault((followed.key, call.part), []).append(place)
-                    self.memory.enter_as(place, source)
-                    self.connect((*source.of_part(""), there.run.whether), [place.nodes[""]])
-                    self.connect([source.whether, followed.run.whether], [place.whether])
 
-    def _place(
+    def place(
         self, title: str, definition: Definition | None = None, part: str = "", of_parts: Iterable[str] = ()
     ) -> Place:
+        """Make a place, with a node for each part of its elements that is looked at."""
         nodes = {path: self.graph.node() for path in dict.fromkeys(("", *of_parts))}
         place = Place(title, definition, part, nodes, self.graph.node())
         self.owner.update((node, (place, path)) for path, node in nodes.items())
@@ -229,7 +222,7 @@ class Landscape:
 
     def _place_within(self, outer: Place, title: str) -> Place:
         """A place for what is within the elements of another."""
-        place = self._place(title, outer.definition, outer.part)
+        place = self.place(title, outer.definition, outer.part)
         self.connect(outer.nodes.values(), [place.nodes[""]])
         self.connect([outer.whether], [place.whether])
         return place
@@ -241,12 +234,12 @@ class Landscape:
         if isinstance(origin, InMemory):
             return self.memory.search(origin.condition)
         if isinstance(origin, TheArgument):
-            return Places(self._places(key, origin, part))
+            return Places(self.places(key, origin, part))
         if (key, origin) not in self._resolved:
-            self._resolved[key, origin] = Places(self._places(key, origin, part))
+            self._resolved[key, origin] = Places(self.places(key, origin, part))
         return self._resolved[key, origin]
 
-    def _places(self, key: Key, origin: Origin, part: str = "") -> list[Place]:
+    def places(self, key: Key, origin: Origin, part: str = "") -> list[Place]:
         """The places that an origin stands for, unless it is all of memory."""
         if isinstance(origin, TheArgument):
             return [self.arguments[key, part, origin.at]]
@@ -292,6 +285,52 @@ class Landscape:
             called = (self.called(of, call) for call in of.flow.calls if not call.agent)
             pending += dict.fromkeys(one for each in called for one in each if one not in pending)
         return pending
+
+
+class _Answers:
+    """Answers of other agents: what definitions there give back enters the memory of their callers.
+
+    An answer may be made of the answer of a third agent, and so on in a circle. So answers are passed on
+    until there are no new ones, and what came from one place is one place at each part that gets it.
+    """
+
+    def __init__(self, land: Landscape) -> None:
+        self._land = land
+        self._places: dict[tuple[Key, str, int], Place] = {}
+        """The places of answers, by the part that gets them and the node where they first came from."""
+        self._first: dict[int, int] = {}
+        """The node where an answer first came from, by that of its own place."""
+        self._passed_on = set[tuple[Key, str, Key, int]]()
+        """The part that got something, the definition that gave it, and the node of the place there."""
+
+    def pass_on(self) -> None:
+        """Make the places of all answers, and connect them."""
+        land, before = self._land, -1
+        calls = [(of, call) for of in land.followed.values() for call in of.flow.calls if call.agent]
+        while before < len(self._passed_on):
+            before = len(self._passed_on)
+            for to, call in calls:
+                for there in (land.followed[called] for called in land.called(to, call)):
+                    for source in (
+                        one for gives in there.flow.gives for one in land.places(there.key, gives)
+                    ):
+                        self._pass_on(source, there, to, call)
+
+    def _pass_on(self, source: Place, there: Followed, to: Followed, call: CallFlow) -> None:
+        node, land = source.nodes[""], self._land
+        step = to.key, call.part, there.key, node
+        if step in self._passed_on:
+            return
+        self._passed_on.add(step)
+        at = to.key, call.part, self._first.get(node, node)
+        if at not in self._places:
+            place = land.place(f"what {call.target} gives back", to.definition, call.part)
+            self._places[at], self._first[place.nodes[""]] = place, at[2]
+            land.given.setdefault((to.key, call.part), []).append(place)
+            land.memory.enter_as(place, source)
+        place = self._places[at]
+        land.connect((*source.of_part(""), there.run.whether), [place.nodes[""]])
+        land.connect([source.whether, to.run.whether], [place.whether])
 
 
 def _undoing(calls: Iterable[CallFlow], library: Library) -> Iterator[CallFlow]:
