@@ -21,8 +21,21 @@ from narval.core.engines import commands
 from narval.core.engines.commands import Call, Command, Reserve, SetTimer, Watch
 from narval.core.engines.events import CallApproved, CallStarting, Cancelled, Event, Returned, TimerFired
 
-_NO_REQUESTS: Any = MappingProxyType({})
-"""The requests of a run that has ended; one that writes to people about its end gets its own."""
+
+class _NoRequests(dict[Any, Any]):
+    """The requests of a run that has ended: there is nothing to take out, and nothing can be added."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise TypeError(f"a run that has ended asks for {value!r:.200}")
+
+    def update(self, *requests: Any, **more: Any) -> None:
+        """Add nothing. Raises TypeError if there is something to add."""
+        if any(requests) or more:
+            raise TypeError(f"a run that has ended reserves {requests!r:.200}")
+
+
+_NO_REQUESTS = _NoRequests()
+"""Shared by all runs that have ended; one that writes to people about its end gets calls of its own."""
 
 
 class InForce(msgspec.Struct, kw_only=True, eq=False):
@@ -46,8 +59,7 @@ class InForce(msgspec.Struct, kw_only=True, eq=False):
         """Count an event, and settle its call or timer; None for an event about neither."""
         self.entries += 1
         if type(event) is Returned:
-            if self.calls:
-                self.calls.pop(event.call, None)
+            self.calls.pop(event.call, None)
             if self.abandoned:
                 self.abandoned.pop(event.call, None)
         elif type(event) is CallStarting:
