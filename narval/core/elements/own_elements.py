@@ -22,7 +22,7 @@ def xml_safe(text: str, instead: str = "\ufffd") -> str:
     return _UNWRITABLE.sub(instead, text)
 
 
-# --- error: a failure as definitions and people see it in memory --------------------------
+# --- error: a failure as definitions and people see it in memory ------------------------------------------
 
 
 def make_error(kind: str, message: str, detail: str = "", **where: str | int | None) -> bytes:
@@ -80,7 +80,7 @@ def read_failure(element: Element) -> tuple[str, str, str, str, str]:
     return kind, name, step, cause, " ".join((root.text or "").split())
 
 
-# --- acknowledged: incidents that a person has seen and that need nothing more ----------------------
+# --- acknowledged: incidents that a person has seen and that need nothing more ----------------------------
 
 ACKNOWLEDGED = "acknowledged"
 

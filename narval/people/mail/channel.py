@@ -208,7 +208,7 @@ def _is_vouched_for(mail: etree._Element, server: str) -> bool:
     return first is not None and is_authentic(first.text or "", mail.get("from", ""))
 
 
-# --- notices to people --------------------------------------------------------------------
+# --- notices to people ------------------------------------------------------------------------------------
 
 MOST_AN_HOUR = 20
 """The most notices sent to a person in an hour; the rest are sent as a list."""

@@ -230,7 +230,7 @@ class SessionResults:
         """Release its claims to other sessions."""
         self._claims.end(self.session)
 
-    # --- finished work --------------------------------------------------------------------------
+    # --- finished work --------------------------------------------------------------------------------
 
     async def done(self, keys: Iterable[str]) -> dict[str, list[FlowAnswer]]:
         """The answers of those pieces of work that are finished, by key."""
@@ -273,7 +273,7 @@ class SessionResults:
         for key in work:
             self._pending.pop(key, None)
 
-    # --- sights ---------------------------------------------------------------------------------
+    # --- sights ---------------------------------------------------------------------------------------
 
     def claim(self, name: str, key: str) -> bool:
         """Claim an item for this session; False if another running session has it."""

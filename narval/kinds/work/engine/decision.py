@@ -49,7 +49,7 @@ class NotSoError(Exception):
 class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True, eq=False, dict=True):
     """One advance of one item, with the rules about who may act."""
 
-    # --- who may act -------------------------------------------------------------
+    # --- who may act ----------------------------------------------------------------------------------
 
     @property
     def people(self) -> Directory:

@@ -194,7 +194,7 @@ def try_again(decision: WorkDecision) -> None:
             _call(decision, call)
 
 
-# --- tokens ------------------------------------------------------------------------------------
+# --- tokens -----------------------------------------------------------------------------------------------
 
 MOST_FRUITLESS = 5
 """The number of mails without an answer after which a token is void."""
