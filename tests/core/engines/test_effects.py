@@ -7,8 +7,19 @@ from typing import get_args
 import pytest
 
 from narval.agent.effects import TurnEffects
-from narval.core.engines.commands import Call, Command, Inner, Outer
+from narval.core.engines.commands import (
+    Call,
+    CancelTimer,
+    Command,
+    Inner,
+    Outdate,
+    Outer,
+    Release,
+    Reserve,
+    Unwatch,
+)
 from narval.core.engines.effects import EFFECTS, InForce
+from narval.core.engines.events import TimerFired
 from tests.core.engines.dialogue import Dialogue
 
 ACTS = {effect.act for effect in EFFECTS.values() if effect.act}
@@ -41,3 +52,15 @@ def test_what_is_in_force_brings_itself_in_force_again() -> None:
     for command in run.commands():
         EFFECTS[type(command)].in_force(again, command)
     assert again.calls == run.calls
+
+
+def test_what_takes_back_a_request_may_follow_the_end_of_a_run() -> None:
+    run, other = InForce(), InForce()
+    for each in (run, other):
+        each.rest()
+    for command in (Release((1,)), Outdate((1,)), CancelTimer("t"), Unwatch("w"), Reserve(())):
+        EFFECTS[type(command)].in_force(run, command)
+    run.note(TimerFired(1, 0.0, "t"))
+    with pytest.raises(TypeError, match="ended"):
+        run.reserved.update({1: None})
+    assert not other.reserved, "all that have ended share it"
