@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
@@ -63,12 +64,20 @@ class FileWatcher:
         self._settling = Debounce(SETTLE, MOST)
         self._events = FileEvents(home, PARTS, self._on_change)
         self._degraded = False
-        self._unread = True
+        self._is_read = asyncio.Event()
+        """Set while no file has changed since the last reading."""
         self._task = asyncio.get_running_loop().create_task(self._follow(), name="narval-files")
 
     def is_busy(self) -> bool:
         """True if a change, or a possible one, has not been read or added yet."""
-        return self._unread or self._inboxes.is_busy or self._work.is_busy
+        return not self._is_read.is_set() or self._inboxes.is_busy or self._work.is_busy
+
+    async def read(self, within: float) -> None:
+        """Wait until changed files are read, at most `within` seconds."""
+        if not self._is_read.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within):
+                    await self._is_read.wait()
 
     @property
     def untaken(self) -> list[str]:
@@ -89,7 +98,7 @@ class FileWatcher:
         if part == WORK_FOLDER:
             self._work.look()
         if part not in (FOLDER, WORK_FOLDER) or self._events.stale:
-            self._unread = True
+            self._is_read.clear()
             self._settling.notice()
 
     async def _follow(self) -> None:
@@ -97,7 +106,7 @@ class FileWatcher:
         while True:
             await self._look(at_rest)
             at_rest = await self._settling.quiet(RESCAN if self._degraded else None)
-            self._unread = True
+            self._is_read.clear()
 
     async def _look(self, at_rest: bool) -> None:
         """Watch first, then read, so that no change in between is missed. Files read while they changed may
@@ -117,7 +126,8 @@ class FileWatcher:
             log.error("the files of the home were not read again: %s", error)
         except Exception:
             log.exception("the files of the home were not read again")
-        self._unread = not self._settling.settled
+        if self._settling.settled:
+            self._is_read.set()
         self._host.wake()
 
     def _cannot_watch(self, error: Exception) -> None:

@@ -13,6 +13,7 @@ from types import ModuleType
 
 import pytest
 
+from narval.ask.runs.acts import start
 from narval.daemon import watcher
 from narval.daemon.daemon import Daemon
 from narval.files.home import Home
@@ -49,7 +50,12 @@ async def given(daemon: Daemon) -> str:
     run = await daemon.host.submit(lambda turn: turn.start("w.r"))
     await daemon.host.ended(run)
     assert run.phase == "done"
-    (eid,) = daemon.agent.memory.contexts.of(run.eid)
+    return output_of(daemon, run.eid)
+
+
+def output_of(daemon: Daemon, run: int) -> str:
+    """The versions in the one element of a run."""
+    (eid,) = daemon.agent.memory.contexts.of(run)
     element = daemon.agent.memory.element(eid)
     assert element is not None
     return element.attributes["v"]
@@ -114,6 +120,28 @@ def test_N31_a_sibling_alone_that_changes_is_new_in_workers_too(tmp_path: Path) 
         return found
 
     assert asyncio.run(reloads()) == ["1 1", "1 2"]
+
+
+def test_N31_a_start_waits_until_what_was_just_saved_is_read(tmp_path: Path) -> None:
+    async def starts() -> str:
+        put(tmp_path, 1)
+        daemon = await Daemon.open(Home(tmp_path))
+        daemon.follow_files()
+        work = asyncio.create_task(daemon.main_loop.run())
+        assert daemon.watcher is not None
+        while daemon.watcher.is_busy():
+            await asyncio.sleep(0.01)
+        put(tmp_path, 2)
+        while not daemon.watcher.is_busy():
+            await asyncio.sleep(0.001)
+        run = await start(daemon, "w.r", wait=True)
+        version = output_of(daemon, run["eid"])
+        daemon.stop.request()
+        await work
+        await daemon.close()
+        return version
+
+    assert asyncio.run(starts()) == "2 2"
 
 
 # --- when the system cannot tell --------------------------------------------------------------------------

@@ -39,6 +39,9 @@ from narval.daemon.daemon import Daemon
 START_KEYS = "key/start"
 """The prefix of the facts that record the keys with which runs were started."""
 
+SAVED = 1.0
+"""The most seconds that a start waits for files that have just been saved to be read."""
+
 
 @operation("write")
 async def start(
@@ -65,8 +68,10 @@ async def start(
     parsed = await admitted(files_of(daemon).schemas, elements or ())
     if each:
         check_started(len(parsed))
-    if runnable(daemon.agent.library, name) is None and daemon.follows_files:
-        await daemon.reloader.reload()  # its file may have just been saved
+    if daemon.watcher is not None:  # its file may have just been saved
+        await daemon.watcher.read(within=SAVED)
+        if runnable(daemon.agent.library, name) is None:
+            await daemon.reloader.reload()
     contexts = [[element] for element in parsed] if each else [parsed]
 
     def work(turn: Turn) -> list[Run] | int:
