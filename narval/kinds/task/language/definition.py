@@ -257,9 +257,9 @@ class TaskDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
         if self.rule is not None:
             return (self.rule,) if event == self.rule.event else ()
         task_state = self.states.get(state)
-        return (
-            tuple(rule for rule in task_state.rules if rule.event == event) if task_state is not None else ()
-        )
+        if task_state is None:
+            return ()
+        return tuple([rule for rule in task_state.rules if rule.event == event])  # often: no generator
 
     @property
     def programs(self) -> Iterator[str]:

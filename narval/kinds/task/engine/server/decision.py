@@ -104,7 +104,10 @@ def set_wake(decision: ServerDecision, event: RaisedEvent, number: int, at: floa
 
 def stop_timer(decision: ServerDecision, event: RaisedEvent, number: int, at: float | None = None) -> None:
     """Cancel the timer of a rule, or set it to another moment."""
-    rule, key = event.rules[number], rule_key(event.id, number)
+    rule = event.rules[number]
+    if at is None and rule.wake is None and not decision.fired:  # most rules have no windows
+        return
+    key = rule_key(event.id, number)
     has_fired = decision.fired == key
     is_set = rule.wake is not None and not has_fired
     if has_fired:

@@ -300,10 +300,13 @@ class TaskServerState(RunState, omit_defaults=True):
     def move_rule(self, event: int, number: int, stage: Stage | None) -> EventRule:
         """Move a rule to another stage, and out of the lines of the last one; None if it has ended."""
         rule, key = self.events[event].rules[number], rule_key(event, number)
-        for lines in (self.open, self.picky):
-            _leave(lines, rule.state, key)
-        _leave(self.pending, rule.receiver, key)
-        if stage in (None, "registered"):
+        if rule.state in self.open:
+            _leave(self.open, rule.state, key)
+        if rule.state in self.picky:
+            _leave(self.picky, rule.state, key)
+        if rule.receiver in self.pending:
+            _leave(self.pending, rule.receiver, key)
+        if stage in (None, "registered") and rule.receiver in self.chosen:
             _leave(self.chosen, rule.receiver, key)
         if rule.call:
             self.acts.pop(rule.call, None)
@@ -363,11 +366,11 @@ Name = TypeVar("Name", int, str)
 
 
 def _leave(lines: dict[Name, ArrivalLine[str]], name: Name, key: str) -> None:
-    line = lines.get(name)
-    if line is not None:
-        line.discard(key)
-        if not line:
-            del lines[name]
+    """Remove a key from the line of a name."""
+    line = lines[name]
+    line.discard(key)
+    if not line:
+        del lines[name]
 
 
 def rule_key(event: int, number: int) -> str:
