@@ -208,9 +208,9 @@ WITH_KEY = "with an Idempotency-Key send it again, and it is done once; without 
 """The advice to a sender whose request was not answered."""
 
 
-def no_token(of: str) -> RefusedError:
-    """The refusal of a request without a valid token."""
-    needed = f"Expected the token {of}: Authorization: Bearer TOKEN."
+def no_token(of: str, then: str = "") -> RefusedError:
+    """The refusal of a request without a valid token; `then` follows the expectation."""
+    needed = f"Expected the token {of}: Authorization: Bearer TOKEN{then}."
     return RefusedError(401, needed, www_authenticate="Bearer")
 
 

@@ -109,7 +109,7 @@ class McpDoor:
         except NarvalError as error:
             raise refusal_of(error, other=503) from None
         if client is None:
-            raise no_token("of a client")
+            raise no_token("of a client", "; `narval mcp client` lists them, and faults of their files")
         return str(client["client"])
 
 
