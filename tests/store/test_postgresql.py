@@ -17,7 +17,7 @@ from narval.store.__main__ import bring
 from narval.store.batch import AgentRow, DefinitionRow, MomentRow, TakenRow
 from narval.store.look import look
 from narval.store.open import open_store
-from narval.store.postgresql import functions, record
+from narval.store.postgresql import functions, record, server
 from narval.store.postgresql.database import SharedDatabase
 from narval.store.postgresql.record import divided
 from tests.store.sharing import leases_of
@@ -270,6 +270,22 @@ def test_tables_that_only_get_more_are_altered_beside_a_daemon_of_the_release_be
         older.commit(batch(elements=[added(3)]))
         assert [row.element.eid for row in older.of().elements()] == [1, 2, 3]
         leases_of(older).leave()
+
+
+@pytest.mark.parametrize("shares", [True, False])
+def test_G44_a_pooler_may_pool_sessions_and_not_transactions(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, shares: bool
+) -> None:
+    def process(connection: psycopg.Connection[Any]) -> int:
+        """The process that a pooler would show: one for all clients, or one for each."""
+        return -1 if shares else -connection.info.backend_pid
+
+    monkeypatch.setattr(server, "_server_process", process)
+    if not shares:
+        open_store(postgres_url).close()
+        return
+    with pytest.raises(StoreError, match="pooler before the server shares connections"):
+        open_store(postgres_url)
 
 
 def test_a_schema_that_is_not_there_is_named(postgres_url: str) -> None:

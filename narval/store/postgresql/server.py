@@ -142,9 +142,11 @@ exclusively.
 def ensure(server: Server) -> None:
     """Make missing tables and functions, or migrate them.
 
-    One daemon at a time does so. Raises StoreError for tables of a newer version, or of another program.
+    One daemon at a time does so. Raises StoreError for tables of a newer version, or of another program, and
+    for a pooler that shares connections.
     """
     with closing(server.connect()) as connection:
+        _refuse_sharing(server, connection)
         if _is_ready(server, connection):
             return
         connection.execute(f"SELECT pg_advisory_lock({_LOCK})")  # it ends with the connection
@@ -168,6 +170,24 @@ def ensure(server: Server) -> None:
                 for (left,) in connection.execute(_TYPES_LEFT, (f"{record().name}_",)).fetchall():
                     connection.execute(f"DROP TYPE {left}")
                 _execute(connection, record().text)
+
+
+def _refuse_sharing(server: Server, connection: Connection[Rows]) -> None:
+    """Raise StoreError if a pooler before the server gives a connection of its own to another client between
+    two transactions. Settings, locks and prepared statements would be those of other clients.
+    """
+    process = _server_process(connection)
+    if process == connection.info.backend_pid:  # there is no pooler
+        return
+    with closing(server.connect()) as other, other.transaction():
+        if _server_process(other) == process:
+            raise StoreError(f"{_SHARES}: {server.name}; {_SESSIONS}")
+
+
+def _server_process(connection: Connection[Rows]) -> int:
+    """The process of the server that serves a connection now."""
+    (process,) = connection.execute("SELECT pg_backend_pid()").fetchone() or (0,)
+    return int(process)
 
 
 def _is_ready(server: Server, connection: Connection[Rows]) -> bool:
@@ -261,7 +281,13 @@ _OF_ROWS = ("22", "23", "54")
 _AGAIN = ("40001", "40P01", "55P03")
 """Codes for conflicts: nothing was done, and another attempt may succeed."""
 
+_SHARES = "a pooler before the server shares connections between transactions"
+
+_SESSIONS = "have it pool sessions (pool_mode = session in PgBouncer), or name the server itself"
+
 _REMEDIES = (
+    ("42P05", _SHARES, _SESSIONS),  # a prepared statement is of another client
+    ("26000", _SHARES, _SESSIONS),  # or it is gone
     ("28", "the server refuses this user", "look at the URL, the pass file of libpq and pg_hba.conf"),
     ("42501", "the user may not do that", "grant the role of the daemon what it needs"),
     ("3D", "the server has no such database", "create it, or correct the URL"),
