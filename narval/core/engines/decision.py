@@ -170,6 +170,11 @@ class Decision(msgspec.Struct, Generic[Followed, State, Change], eq=False):
         if reserved:
             self.command(commands.Outdate(reserved) if well else commands.Release(reserved))
 
+    def given_to(self, call: str) -> tuple[int, ...]:
+        """The input elements of a call of this run that is under way; none for an empty id."""
+        asked = self.view.pending_call(call) if call else None
+        return () if asked is None else tuple([eid for _, eids in asked.inputs for eid in eids])
+
     def add_to_context(self, eids: tuple[int, ...]) -> None:
         """Add elements, if any, to the run's context."""
         if eids:

@@ -203,7 +203,7 @@ class ProcessDecision(Decision[Process, ProcessState, changes.ProcessChange], kw
         """Add an error element that names run, process and node; return its eid."""
         part = node.id if node is not None else ""
         where: dict[str, str | int | None] = {"token": token or None, "call": call}
-        return self.add_error_element(kind, message, part, detail=detail, call=call, where=where)
+        return self.add_error_element(kind, message, part, detail, call, self.given_to(call), where)
 
 
 def stored(value: Any) -> str | None:

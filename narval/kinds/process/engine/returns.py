@@ -83,7 +83,7 @@ def produced(decision: ProcessDecision, event: Produced) -> None:
         _given_up(decision, node, token, Failure("bad-output", verdict.fault))
         return
     for output in (*verdict.accepted, *verdict.errors):
-        decision.keep(output, node.id, event.call)
+        decision.keep(output, node.id, event.call, decision.given_to(event.call))
 
 
 def _outcome(decision: ProcessDecision, node: Node, eids: tuple[int, ...]) -> str:
@@ -115,10 +115,11 @@ def _kept(decision: ProcessDecision, node: Node, event: Returned) -> tuple[Failu
     verdict = judge(prototype, event.elements, decision.view, bindings)
     if verdict.fault:
         return Failure("bad-output", verdict.fault), ()
-    reserved = decision.state.reserved.get(event.call, ())
-    outputs = (decision.keep(output, node.id, event.call, reserved=reserved) for output in verdict.accepted)
-    eids = tuple(eid for eid in outputs if eid is not None)
-    errors = [decision.keep(output, node.id, event.call) for output in verdict.errors]
+    reserved, made_of = decision.state.reserved.get(event.call, ()), decision.given_to(event.call)
+    keep = partial(decision.keep, part=node.id, call=event.call, inputs=made_of)
+    outputs = [keep(output, reserved=reserved) for output in verdict.accepted]
+    eids = tuple([eid for eid in outputs if eid is not None])
+    errors = list(map(keep, verdict.errors))
     if errors:
         return Failure("action-failed", f"node {node.id} gave error element {errors[0]}"), ()
     return None, eids

@@ -9,7 +9,7 @@ from narval.core.engines import commands
 from narval.core.engines.assignment import Slot, assign
 from narval.core.engines.candidates import CandidateSearch
 from narval.core.engines.decision import Decision, Inputs
-from narval.core.engines.events import Failure, Plain
+from narval.core.engines.events import Failure, Plain, Returned
 from narval.kinds.task.engine.changes import AskerSet, CallAsked, TaskChange
 from narval.kinds.task.engine.state import InstanceState, ScriptFrame
 from narval.kinds.task.engine.values import ScriptFault
@@ -114,6 +114,12 @@ class InstanceDecision(Decision[TaskDefinition, InstanceState, TaskChange], kw_o
         more = {"inputs": inputs, "listed": target.prototype.lists, "undoable": undoable}
         self.call(identifier, kind, target.full_name, near, **more)
         return reserved
+
+    def made_of(self) -> tuple[int, ...]:
+        """The sources of what follows from the event: the object, and the inputs of a call that returned."""
+        event, of = self.event, self.state.object
+        inputs = self.given_to(event.call) if isinstance(event, Returned) else ()
+        return tuple(dict.fromkeys((of, *inputs) if of else inputs))
 
     def _find_inputs(self, target: Any, near: tuple[tuple[int, ...], ...]) -> tuple[Inputs, tuple[int, ...]]:
         prototype = target.prototype

@@ -296,8 +296,8 @@ def _action_failed(decision: InstanceDecision, fault: ScriptFault) -> None:
 def _add_error(decision: InstanceDecision, fault: ScriptFault) -> int:
     eid = decision.state.object
     where: dict[str, str | int | None] = {"object": eid or None}
-    inputs = (eid,) if eid else ()
-    return decision.add_error_element(fault.kind, fault.message, decision.part, inputs=inputs, where=where)
+    made_of = decision.made_of()
+    return decision.add_error_element(fault.kind, fault.message, decision.part, inputs=made_of, where=where)
 
 
 def fail(decision: InstanceDecision, fault: ScriptFault) -> None:

@@ -360,7 +360,7 @@ def _judged(
     verdict = judge(definition.prototype, event.elements, decision.view)
     if verdict.fault:
         return Failure("bad-output", verdict.fault), ()
-    made_of = reserved or tuple(eid for eid in (decision.state.object,) if eid)
+    made_of = decision.made_of()
     replaces = reserved if not verdict.errors else ()
     outputs = (*verdict.accepted, *verdict.errors)
     kept_eids = (

@@ -69,10 +69,7 @@ def arguments_of(decision: RecipeDecision, step: Step, each: int | None = None) 
             if labels.pages or labels.coming:
                 arguments.append(_traced(decision, step, xml, bindings, -1 - len(arguments)))
             else:
-                made_of = (
-                    element.eid for elements in bindings.values() for element in elements if element.eid
-                )
-                origin = Origin(decision.state.eid, step.id, inputs=tuple(dict.fromkeys(made_of)))
+                origin = Origin(decision.state.eid, step.id, inputs=_made_of(decision, bindings))
                 arguments.append(Element(-1 - len(arguments), fill(xml, bindings, zone), origin=origin))
         elif labels.pages or labels.coming:
             arguments.append(Argument(-1 - len(arguments), xml))
@@ -90,16 +87,22 @@ class Argument(Element):
     parts: Mapping[str, frozenset[Source]] = {}
 
 
+def _made_of(decision: RecipeDecision, bindings: Bindings) -> tuple[int, ...]:
+    """The elements of variables, except for the plan itself, which only decides that an argument is made."""
+    eids = (each.eid for elements in bindings.values() for each in elements)
+    return tuple(dict.fromkeys(eid for eid in eids if eid not in (0, decision.state.eid)))
+
+
 def _traced(decision: RecipeDecision, step: Step, xml: bytes, bindings: Bindings, eid: int) -> Element:
     """An argument filled in, with the sources of its parts. Raises ElementError."""
     zone, run, labels = decision.view.zone, decision.state.eid, decision.view.labels
     filled = fill(xml, bindings, zone)
-    made_of = dict.fromkeys(each.eid for elements in bindings.values() for each in elements if each.eid)
+    made_of = _made_of(decision, bindings)
     elements = [each for elements in bindings.values() for each in elements]
     # a new element gets its labels, from its sources, only at the end of this turn
     before = [*made_of, *(eid for each in elements if each.origin for eid in each.origin.inputs)]
     if not labels.coming and not labels.of(before):
-        return Element(eid, filled, origin=Origin(run, step.id, inputs=tuple(made_of)))
+        return Element(eid, filled, origin=Origin(run, step.id, inputs=made_of))
     bound = {
         name: [
             BoundElement(each, frozenset([(each.eid, "")]) if each.eid not in (0, run) else frozenset())
@@ -108,8 +111,8 @@ def _traced(decision: RecipeDecision, step: Step, xml: bytes, bindings: Bindings
         for name, elements in bindings.items()
     }
     parts = sources_of(xml, bound, zone)
-    made_of = dict.fromkeys(eid for sources in parts.values() for eid, _ in sorted(sources))
-    origin = Origin(run, step.id, inputs=tuple(made_of))
+    made_of = tuple(dict.fromkeys(eid for sources in parts.values() for eid, _ in sorted(sources)))
+    origin = Origin(run, step.id, inputs=made_of)
     return Argument(eid, filled, origin=origin, parts=parts)
 
 
