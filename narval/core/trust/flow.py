@@ -19,6 +19,7 @@ from narval.core.definitions.library import Definition, Library
 from narval.core.definitions.prototype import EMPTY, Prototype
 from narval.core.definitions.reading.values import values_in
 from narval.core.elements.element import children, parse
+from narval.core.elements.names import STARTING
 from narval.core.engines.commands import PROGRAM
 from narval.core.kinds import KINDS
 from narval.core.patterns.pattern import Condition
@@ -95,9 +96,12 @@ class Written(msgspec.Struct, frozen=True):
         return Literal(self.name, tuple((str(name), _plain(str(text))) for name, text in attributes))
 
     @property
-    def children(self) -> frozenset[str]:
-        """The names of the elements within it."""
-        return frozenset(str(child.tag) for child in children(parse(self.xml)))
+    def within(self) -> tuple[Literal, ...]:
+        """The elements within it that enter memory, if it starts a run."""
+        pending = [parse(self.xml)]
+        for outer in pending:
+            pending += children(outer) if outer.tag in STARTING else ()
+        return tuple(Literal(name, ()) for name in dict.fromkeys(str(inner.tag) for inner in pending[1:]))
 
 
 class CallFlow(msgspec.Struct, frozen=True):

@@ -184,9 +184,7 @@ class Landscape:
             place = self.place(title, followed.definition, call.part, written.parts)
             self.arguments[followed.key, call.part, at] = place
             self.memory.enter(place, written.literal)
-            for name in written.children if written.name in STARTING else ():
-                within = self._place_within(place, f"the {name} within {title}")
-                self.memory.enter(within, Literal(name, ()))
+            self._enter_within(place, written.within)
         if is_run(call.kind):
             return
         for output in call.prototype.outputs:
@@ -197,8 +195,7 @@ class Landscape:
             self.given.setdefault((followed.key, call.part), []).append(place)
             self.memory.enter(place, output.condition)
             if names is not None and not names.isdisjoint(STARTING):
-                within = self._place_within(place, f"what is within {title}")
-                self.memory.enter(within, may_be_secret=False)  # it is added to memory separately
+                self._enter_within(place, (None,))
 
     def _make_places_of_messages(self, followed: Followed, call: CallFlow) -> None:
         """Enter what goes to another agent into its memory."""
@@ -210,6 +207,11 @@ class Landscape:
             else:
                 for source in self.places(followed.key, taken.origin, call.part):
                     self.memory.enter_as(place, source)
+            if self.memory.may_be_named(place, STARTING):
+                of = taken.origin
+                self._enter_within(
+                    place, call.arguments[of.at].within if isinstance(of, TheArgument) else (None,)
+                )
 
     def place(
         self, title: str, definition: Definition | None = None, part: str = "", of_parts: Iterable[str] = ()
@@ -220,12 +222,14 @@ class Landscape:
         self.owner.update((node, (place, path)) for path, node in nodes.items())
         return place
 
-    def _place_within(self, outer: Place, title: str) -> Place:
-        """A place for what is within the elements of another."""
-        place = self.place(title, outer.definition, outer.part)
-        self.connect(outer.nodes.values(), [place.nodes[""]])
-        self.connect([outer.whether], [place.whether])
-        return place
+    def _enter_within(self, outer: Place, elements: Iterable[Literal | None]) -> None:
+        """Enter what is within elements that start a run into memory, where each is an element of its own."""
+        for of in elements:
+            title = f"{f'the {of.name}' if of is not None else 'what is'} within {outer.title}"
+            place = self.place(title, outer.definition, outer.part)
+            self.connect(outer.nodes.values(), [place.nodes[""]])
+            self.connect([outer.whether], [place.whether])
+            self.memory.enter(place, of, may_be_secret=of is not None)
 
     # --- sources --------------------------------------------------------------------------------------
 

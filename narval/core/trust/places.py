@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import NamedTuple, Protocol
 
 from narval.core.definitions.library import Definition
+from narval.core.memory.labels import SECRET
 from narval.core.patterns.contradictions import exclusive, necessary
 from narval.core.patterns.pattern import Condition, Pattern
 from narval.core.trust.flow import Literal
@@ -120,12 +121,8 @@ class _Alike:
         self.of = of
         self.places: list[Place] = []
 
-    @property
-    def names(self) -> frozenset[str] | None:
+        self.names = names_of(of)
         """The names that its elements can have; None: any."""
-        if isinstance(self.of, Literal):
-            return frozenset({self.of.name})
-        return None if self.of is None else self.of.names
 
 
 class PossibleMemory:
@@ -171,6 +168,11 @@ class PossibleMemory:
         """True unless it is proved that no element of a place matches a condition."""
         return any(may_be(fits, of) for of in self._known.get(place.nodes[""], (None,)))
 
+    def may_be_named(self, place: Place, names: Iterable[str]) -> bool:
+        """True unless it is proved that no element of a place has one of these names."""
+        known = (names_of(of) for of in self._known.get(place.nodes[""], (None,)))
+        return any(one is None or not one.isdisjoint(names) for one in known)
+
     def named(self, *names: str) -> Iterator[tuple[Place, Condition | Literal | None]]:
         """The places whose elements can have one of these names, with what is known about them."""
         alike = dict.fromkeys(each for name in (*names, None) for each in self._by_name.get(name, ()))
@@ -202,6 +204,13 @@ class PossibleMemory:
         if alike not in self._joined:
             self._joined[alike] = _Joined(self._graph, ((Places(alike.places), PLAIN),))
         return self._joined[alike]
+
+
+def names_of(of: Condition | Literal | None) -> frozenset[str] | None:
+    """The names that elements with these known facts can have; None: any."""
+    if isinstance(of, Literal):
+        return frozenset({of.name})
+    return None if of is None else of.names
 
 
 def may_be(fits: Condition | None, of: Condition | Literal | None) -> bool:
@@ -247,6 +256,8 @@ class LabelGraph:
         self._after: list[dict[int, int]] = []
         self._before: list[dict[int, int]] = []
         self._seeds: dict[int, int] = {}
+        self._sieves: dict[int, int] = {}
+        """The nodes through which only secrets come to a node, by that node."""
         self._labels: list[str] = []
         self._bits: dict[str, int] = {}
 
@@ -268,6 +279,13 @@ class LabelGraph:
             self._bits[label] = 1 << len(self._labels)
             self._labels.append(label)
         self._seeds[node] = self._seeds.get(node, 0) | self._bits[label]
+
+    def only_secrets(self, node: int) -> int:
+        """A node through which only the labels of secrets come to another node."""
+        if node not in self._sieves:
+            self._sieves[node] = self.node()
+            self.edge(self._sieves[node], node)
+        return self._sieves[node]
 
     def labels(self, node: int, kind: int = PLAIN) -> frozenset[str]:
         """The labels that reach a node by paths of a kind, and by no plainer ones."""
@@ -303,24 +321,27 @@ class LabelGraph:
         reached = [[0, 0, 0, 0] for _ in self._after]
         for node, bits in self._seeds.items():
             reached[node][PLAIN] = bits
+        secrets = sum(bit for label, bit in self._bits.items() if label.startswith(SECRET))
+        let_through = dict.fromkeys(self._sieves.values(), secrets)
         waiting = deque(self._seeds)
         queued = set(waiting)
         while waiting:
             source = waiting.popleft()
             queued.discard(source)
             for target, kind in self._after[source].items():
-                if _pass_on(reached[source], reached[target], kind) and target not in queued:
+                mask = let_through.get(target, -1)
+                if _pass_on(reached[source], reached[target], kind, mask) and target not in queued:
                     queued.add(target)
                     waiting.append(target)
         return reached
 
 
-def _pass_on(source: list[int], target: list[int], kind: int) -> bool:
-    """Pass labels from one node to another along an edge; True if any is new there."""
+def _pass_on(source: list[int], target: list[int], kind: int, mask: int) -> bool:
+    """Pass the labels of a mask from one node to another along an edge; True if any is new there."""
     is_news = False
     for by, bits in enumerate(source):
         to = by | kind
-        news = bits & ~(target[PLAIN] | target[to] | target[to & MEMORY] | target[to & CODE])
+        news = bits & mask & ~(target[PLAIN] | target[to] | target[to & MEMORY] | target[to & CODE])
         if news:
             target[to] |= news
             is_news = True

@@ -231,8 +231,8 @@ class Reach:
         keeps = {keep.part.path: keep.sources for keep in keeps_of(call, output)}
         code = PLAIN if keeps or output.own or labels else CODE
         for path, node in place.nodes.items():
-            if path in output.own and path not in keeps:
-                continue
+            if is_own := path in output.own and path not in keeps:
+                node = self._land.graph.only_secrets(node)
             for slot, takes in call.inputs.items():
                 pieces = (
                     [source.path for source in keeps[path] if source.slot == slot] if path in keeps else [""]
@@ -242,7 +242,7 @@ class Reach:
                     kind = _kind(taken) | (PLAIN if path in keeps else code)
                     for piece in pieces:
                         self._land.connect(source.of_part(piece), [node], kind)
-            for label in labels if path not in keeps else ():
+            for label in labels if not is_own and path not in keeps else ():
                 self._land.graph.seed(node, label)
         if output.replaces and (names := _replaced(output)):
             self._land.connect(self._land.memory.search(names).of_part(""), place.nodes.values())
@@ -267,8 +267,10 @@ class Reach:
             outputs = self._land.given.get((followed.key, call.part), ())
             for output, place in zip(call.prototype.outputs, outputs, strict=False):
                 keeps = {keep.part.path for keep in keeps_of(call, output)}
-                nodes = (node for path, node in place.nodes.items() if path not in {*output.own, *keeps})
-                self._land.connect(files, nodes, code)
+                for path, node in place.nodes.items():
+                    if path not in keeps:
+                        to = self._land.graph.only_secrets(node) if path in output.own else node
+                        self._land.connect(files, [to], code)
 
     def _start_runs(self) -> None:
         """Give runs the labels of the element that starts them, and of the run that made it."""
