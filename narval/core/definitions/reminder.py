@@ -197,8 +197,10 @@ class _Reading(said_times.SaidTime):
         return moment, every
 
     def _text(self, is_asked: bool) -> str:
-        """The text of the reminder: the rest of the line."""
+        """The text of the reminder: the rest of the line, unless that may be more of the time."""
         rest = self.rest
+        if self.may_go_on():
+            raise self.expected("one time, and a colon after it", EXAMPLE)
         self.has_colon = rest.startswith(":")
         if rest[:1] in (":", ","):
             rest = rest[1:].lstrip()

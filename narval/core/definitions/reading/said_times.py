@@ -57,6 +57,19 @@ _PART = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _LONGER = word(r"(?:\d+|an?)\s+(?:months?|years?)|months?|years?")
+_DAY_PART = r"(?:in\s+the\s+|at\s+|this\s+)?(?:morning|noon|afternoon|evening|night|midnight)"
+_DAY = rf"today|tomorrow|tonight|(?:{_names(WEEKDAYS)})s?"
+_MORE = (
+    # What follows at once.
+    rf"[^\s:,]|[\s,]*(?:\d|(?:(?:in|from|to)\s+\d\S*|and|or|until|till|through|every|daily|weekdays?|weekends?"
+    rf"|o'clock|[ap]\.m|utc|gmt|(?:to\s+)?(?:{_DAY}|{_DAY_PART}|{_names(MONTHS)}))(?![\w-]))",
+    # A colon only later.
+    r"(?!,|\s+(?:to|that)\s)[^\n:]*:(?:\s|$)",
+    # Another time at the end: `to call Ben at 9`.
+    rf".*\s(?:at\s+\d{{1,2}}(?::\d\d)?(?:\s*[ap]m)?|noon|midnight|{_DAY})[.!]?$",
+)
+_MORE_TIME = re.compile("|".join(map("(?:{})".format, _MORE)), re.IGNORECASE | re.ASCII)
+"""Text that may belong to the time before it, which no colon ends."""
 _BLANK = re.compile(r"[^\S\n]")
 
 
@@ -228,6 +241,10 @@ class SaidTime:
         rest = self.rest
         such = f", such as {', '.join(f'`{example}`' for example in examples)}" if examples else ""
         return ReminderError(f"expected {what}{such}; found {repr(short(rest)) if rest else 'nothing'}")
+
+    def may_go_on(self) -> bool:
+        """True if the time may go on in words that are not read, so that it is not known."""
+        return not self.rest.startswith(":") and _MORE_TIME.match(self._line, self._at) is not None
 
     def sees(self, pattern: re.Pattern[str]) -> bool:
         """True if a match of a pattern comes next."""
