@@ -105,8 +105,8 @@ def _owner(daemon: Daemon) -> int | None:
 @operation("read")
 async def people(daemon: Daemon) -> list[dict[str, Any]]:
     """The people of the home, in the order of its file: name, login, roles, rights on pages, addresses at
-    chats, zone and quiet hours, when they are away and who stands in; and the digest of the directory, which
-    changes with any of these.
+    chats, zone (that of the home for those without their own) and quiet hours, when they are away and who
+    stands in; and the digest of the directory, which changes with any of these.
 
     The roles include those below a person's own. Without a file the home's owner is the only person, and
     holds every role (P16).
@@ -121,7 +121,7 @@ async def people(daemon: Daemon) -> list[dict[str, Any]]:
             "roles": list(directory.roles_of(person.name)),
             "web": person.web,
             "chat": list(person.chat),
-            "zone": person.zone,
+            "zone": person.zone or daemon.agent.clockwork.zone,
             "quiet": person.quiet,
             "away": _away(person.away, today),
             "admin": directory.is_admin(person.name),

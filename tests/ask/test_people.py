@@ -41,12 +41,13 @@ def on_the_web(agent: Agent, name: str) -> None:
 
 
 def test_M66_people_are_listed_with_their_roles_and_rights(home: Path) -> None:
+    (home / "etc" / "narval.toml").write_text('timezone = "Europe/Paris"\n')
     with narval.open(home) as agent:
         ann, alee = agent.ask("people")
         digest = ann.pop("directory")
         assert ann == {
             "person": "ann", "name": "Ann Lee", "login": "alee", "roles": ["director", "approver"],
-            "web": "operator", "chat": [], "zone": "", "quiet": "", "away": None, "admin": True,
+            "web": "operator", "chat": [], "zone": "Europe/Paris", "quiet": "", "away": None, "admin": True,
         }  # fmt: skip
         assert (alee["web"], alee["admin"], alee["directory"]) == ("person", False, digest)
         (home / "etc" / "people.toml").write_text(PEOPLE.replace('"operator"', '"reader"'))

@@ -11,17 +11,16 @@ import json
 import re
 import time
 from collections.abc import Awaitable, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec.structs import replace
 
+from narval.core.definitions.reminder import shown_moment
 from narval.core.errors import DaemonGoneError, NarvalError, WorkRefusedError
 from narval.people.chat.messages import Answering, Asked, OpenForm, Reply
 from narval.people.mail.answers import ACTS, field_named, read_answer
-from narval.people.mail.writing import timestamp
 from narval.surfaces.chat.forms import (
     NUMBER,
     STOP,
@@ -89,7 +88,7 @@ class Answered(NamedTuple):
     """The answer to a message, and its effects.
 
     `form` is the answer that is being given, or None; `done` is the item that the person has handled, so that
-    its message no longer waits for an answer.
+    its message no longer waits for an answer; `until` is the moment at which a claim ends.
     """
 
     text: str
@@ -97,6 +96,7 @@ class Answered(NamedTuple):
     form: OpenForm | None = None
     done: Asked | None = None
     item: Asked | None = None
+    until: float | None = None
 
 
 async def handle(line: Line) -> Dealt | None:
@@ -134,9 +134,11 @@ async def _said(line: Line) -> Said | None:
 def _dealt(line: Line, said: Said | None, result: Answered | None) -> Dealt | None:
     if said is None or result is None:
         return None
-    asked = result.item or Asked(item=0)
+    asked, text = result.item or Asked(item=0), result.text
+    if result.until is not None:
+        text += f" until {shown_moment(result.until, time.time(), line.person['zone'])}"
     reply = Reply(
-        text=result.text,
+        text=text,
         to=line.name if line.is_in_room else "",
         buttons=result.buttons,
         item=asked.item,
@@ -145,7 +147,7 @@ def _dealt(line: Line, said: Said | None, result: Answered | None) -> Dealt | No
         title=asked.title,
     )
     closing = f"{asked.item} {asked.title}".rstrip()
-    answering = Answering(form=result.form, done=result.done, said=f"{closing}: {result.text}")
+    answering = Answering(form=result.form, done=result.done, said=f"{closing}: {text}")
     return Dealt((reply,), answering=answering)
 
 
@@ -218,6 +220,8 @@ async def _addressed(ask: Ask, line: Said, match: re.Match[str]) -> Answered:
         return Answered(f"{number} is an item of several agents ({agents}): reply to its message")
     asked = there[0] if there else Asked(item=number)
     if act != "answer":
+        if act == "claim" and rest:
+            return Answered(f"expected `claim {number}` alone; found {rest!r:.80}", item=asked)
         return await _act(ask, asked, act, rest)
     head, _, below = rest.partition("\n")
     outcome, _, written = head.partition(" ")
@@ -282,13 +286,10 @@ async def _not_addressed(ask: Ask, line: Said, text: str) -> Answered | None:
 
 
 async def _outcomes_of(ask: Ask, several: Sequence[Asked]) -> set[str]:
-    """The hint how to answer one of several items."""
-    words = set(ACTS)
-    for asked in several:
-        item = await _item(ask, asked)
-        if not isinstance(item, Answered):
-            words.update(row["name"] for row in item["outcomes"])
-    return words
+    """The words that may answer one of several items."""
+    items = [await _item(ask, asked) for asked in several]
+    rows = (row for item in items if not isinstance(item, Answered) for row in item["outcomes"])
+    return {*ACTS, *(row["name"] for row in rows)}
 
 
 # --- what is done ---------------------------------------------------------------------------------------
@@ -389,12 +390,10 @@ async def _act(ask: Ask, asked: Asked, act: str, words: str) -> Answered:
     except WorkRefusedError as error:
         return Answered(f"Not taken: {error}", item=asked)
     done = asked if act == "refuse" else None
-    at = result.get("until") if act == "claim" else None
-    until = f" until {timestamp(datetime.fromtimestamp(at, UTC))}" if at else ""
     said = {
-        "claim": f"{asked.item} is yours{until}",
+        "claim": f"{asked.item} is yours",
         "release": f"{asked.item} is offered again",
         "refuse": f"You will not be asked about {asked.item} again",
         "move": f"{asked.item}: the task moves to {result.get('to', '')}",
     }[act]
-    return Answered(said, done=done, item=asked)
+    return Answered(said, done=done, item=asked, until=result.get("until") if act == "claim" else None)

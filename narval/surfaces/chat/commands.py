@@ -23,7 +23,6 @@ from narval.core.errors import DaemonGoneError, NarvalError
 from narval.people.chat.messages import AskedBack, Reply
 from narval.surfaces.chat import short_forms
 from narval.surfaces.chat.line import Dealt, Handler, Line
-from narval.system.clock import machine_zone
 
 READERS, WORKERS, OPERATORS = roles("read"), roles("people"), roles("write")
 EVERYBODY: tuple[Role, ...] = get_args(Role)
@@ -237,7 +236,7 @@ def may(line: Line, roles: tuple[Role, ...]) -> bool:
 
 def _clock(line: Line) -> short_forms.Clock:
     """The clock of the sender of a line."""
-    return short_forms.Clock(time.time(), line.person["zone"] or machine_zone())
+    return short_forms.Clock(time.time(), line.person["zone"])
 
 
 async def _acts_outside(line: Line, name: str) -> bool:

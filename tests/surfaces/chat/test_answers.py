@@ -239,7 +239,10 @@ def test_C10_who_comes_too_late_is_told_why(phone: Phone) -> None:
 
 def test_C9_claim_release_and_refuse_are_words(phone: Phone) -> None:
     asked = phone.is_asked("w.approve", '<request what="a desk"/>')
-    assert phone.hears("claim").startswith(f"{asked.item} is yours until 1970-01-13T13:46:40Z")
+    assert phone.hears(f"claim {asked.item} and 58") == f"expected `claim {asked.item}` alone; found 'and 58'"
+    claimed = phone.says("claim")
+    assert claimed is not None
+    assert (claimed.text, claimed.until) == (f"{asked.item} is yours", phone.at + 86_400)
     assert phone.hears(f"release {asked.item}") == f"{asked.item} is offered again"
     assert phone.hears("refuse I know her") == f"You will not be asked about {asked.item} again"
     vote = phone.is_asked("w.vote")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+import time
+from datetime import datetime
 from pathlib import Path
 
+from narval.core.definitions.reminder import shown_moment
 from narval.files.home import Home
 from narval.files.shipped import shipped
 from narval.surfaces.chat.commands import TABLE
 from narval.surfaces.chat.short_forms import MOST_LINES
 from tests.daemon.at_work import in_a_loop
-from tests.surfaces.chat.at_work import ChatAtWork, chat_at_work, make_chat_home
+from tests.surfaces.chat.at_work import SETTINGS, ChatAtWork, chat_at_work, make_chat_home
 
 BEN, ROB = "ben@example.org", "rob@example.org"
 RECIPES = """<cookbook group="w">
@@ -31,6 +34,7 @@ RECIPES = """<cookbook group="w">
 <recipe name="fails" start_step="f" end_step="f"><step id="f" type="action" target="w.fail"/></recipe>
 <recipe name="note" start_step="n" end_step="n"><step id="n" type="action" target="basic.nothing"/></recipe>
 </cookbook>"""
+FAR = "Pacific/Kiritimati"
 MODULE = """
 from narval import ActionError, Input, Needs, action
 
@@ -194,6 +198,18 @@ async def test_a_yes_after_another_question_is_not_taken_for_the_command(tmp_pat
         assert await chat.says("yes") == f"Which one? Write `answer {item} yes`, or again `start w.out`"
         assert "w.out" not in [row["name"] for row in await chat.ask("runs")]
         assert await chat.says("yes") == f"{item} is done: yes"
+
+
+@in_a_loop
+async def test_the_end_of_a_claim_is_told_in_the_zone_of_the_home(tmp_path: Path) -> None:
+    settings = f'timezone = "{FAR}"\n{SETTINGS}'
+    async with chat_at_work(home_of(tmp_path, **{"etc/narval.toml": settings})) as chat:
+        item = (await chat.ask("start", name="w.on"))["eid"]
+        while not chat.service.texts or "Go on?" not in chat.service.texts[-1]:
+            await chat.settled()
+        claimed = await chat.says(f"claim {item}")
+        until = datetime.fromisoformat((await chat.ask("work_item", item=item))["claimed"]["until"])
+        assert claimed == f"{item} is yours until {shown_moment(until.timestamp(), time.time(), FAR)}"
 
 
 @in_a_loop
