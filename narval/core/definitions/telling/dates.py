@@ -39,27 +39,33 @@ def appointment(when: Appointment) -> str:
         text = f"at {since}"
     else:
         text = f"{long} {'before' if when.before else 'after'} {since}"
-    return text + _that_count(when.weekdays) + _missed(when.missed)
+    return text + _that_count(when) + _missed(when.missed)
 
 
 def interval(when: Appointment | Length) -> str:
-    """A length by the calendar: days by the wall clock, then seconds; and which days count."""
+    """A length by the calendar: days by the wall clock, then seconds; and which days and hours count."""
     of = when.length if isinstance(when, Appointment) else when
     parts = [counted(of.days, "day")] if of.days else []
     text = " ".join([*parts, length(of.seconds)] if of.seconds or not parts else parts)
-    return text + (_that_count(when.weekdays) if isinstance(when, Appointment) else "")
+    return text + (_that_count(when) if isinstance(when, Appointment) else "")
 
 
 def every(when: Appointment | Length) -> str:
     """The time from one to the next: `every day`, `every 2 days`."""
     text, days = interval(when.length if isinstance(when, Appointment) else when), ""
     if isinstance(when, Appointment):
-        days = _that_count(when.weekdays)
+        days = _that_count(when)
     return f"every {text if ' ' in text.removeprefix('1 ') else text.removeprefix('1 ')}{days}"
 
 
-def _that_count(days: Ranges) -> str:
-    return f" (of which {weekdays(days)} alone count)" if days else ""
+def _that_count(when: Appointment) -> str:
+    hours = [f"{_hour(first)} to {_hour(last)}" for first, last in when.hours]
+    that = [*([listed(hours)] if hours else []), *([weekdays(when.weekdays)] if when.weekdays else [])]
+    return f" (of which {' on '.join(that)} alone count)" if that else ""
+
+
+def _hour(seconds: int) -> str:
+    return f"{seconds // 3600:02}:{seconds % 3600 // 60:02}"
 
 
 def weekdays(days: Ranges) -> str:

@@ -129,9 +129,14 @@ def test_D2_a_moment_that_comes_once_is_told() -> None:
         ("2d 3h", "every 2 days 3 hours"),
         ("1d mon-fri", "every day (of which Monday to Friday alone count)"),
         ("1w sun", "every 7 days (of which Sunday alone count)"),
+        ("4h 9-17", "every 4 hours (of which 09:00 to 17:00 alone count)"),
+        (
+            "1h mon-fri 9-12,13:30-17",
+            "every hour (of which 09:00 to 12:00 and 13:30 to 17:00 on Monday to Friday alone count)",
+        ),
     ],
 )
-def test_D2_what_comes_again_after_a_length_is_told_with_the_weekdays_that_count(
+def test_D2_what_comes_again_after_a_length_is_told_with_the_time_that_counts(
     written: str, words: str
 ) -> None:
     assert every(interval(written)) == words
