@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from narval.core.definitions.people.directory import Directory
+from narval.core.definitions.wall import moment_of
 from narval.core.patterns.pattern import Condition
 
 Memory = Literal["new", "now", "empty"]
@@ -236,9 +237,7 @@ class Scenario(msgspec.Struct, frozen=True):
 
 def seconds(date: datetime, zone: tzinfo | None) -> float:
     """A date as seconds since 1970; without a zone of its own, in `zone` (None: the machine's)."""
-    if date.tzinfo is None and zone is not None:
-        date = date.replace(tzinfo=zone)
-    return date.timestamp()
+    return moment_of(date, zone) if date.tzinfo is None and zone is not None else date.timestamp()
 
 
 def scenario_of(name: str) -> Scenario:

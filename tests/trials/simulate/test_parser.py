@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -20,6 +21,11 @@ def faults_of(home: Home, text: str) -> list[str]:
     with pytest.raises(DefinitionError) as caught:
         scenario_of(text, simulated_home(home))
     return [str(fault).removeprefix("scenarios/it.xml:") for fault in caught.value.faults]
+
+
+def test_a_date_that_the_clock_skips_is_the_moment_right_after() -> None:
+    skipped = When(date=datetime(2026, 3, 29, 2, 30))
+    assert skipped.moment(0.0, ZoneInfo("Europe/Paris")) == datetime(2026, 3, 29, 1, tzinfo=UTC).timestamp()
 
 
 def test_everything_that_may_stand_in_a_scenario(shop: Home) -> None:

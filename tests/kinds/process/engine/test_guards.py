@@ -114,6 +114,13 @@ def test_section_4_days_are_those_of_the_calendar(date: str, seconds: int) -> No
     assert state.nodes[1].delays == 1
 
 
+def test_a_day_later_that_the_clock_skips_comes_right_after() -> None:
+    half_past_two = 1774661400.0  # 28 March 2026 in Paris; the next night 2:00 becomes 3:00
+    said = {"date:now": half_past_two}
+    _, state = guarded("<guard>delay until 1 day after now</guard>", said, zone="Europe/Paris")
+    assert state.nodes[1].until == half_past_two + 23.5 * 3600
+
+
 def test_a_delay_of_which_the_moment_has_passed_comes_at_once_and_then_not_oftener_than_each_second() -> None:
     said, state = guarded("<guard>delay until soon</guard>", {"date:soon": 0})
     assert state.nodes[1].until == 100.0

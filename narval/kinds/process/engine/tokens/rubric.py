@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import msgspec
 
 from narval.core.definitions.reading.expressions import And, Expression, Not, Or, Predicate
+from narval.core.definitions.wall import moment_of, zone_named
 from narval.core.engines.events import Plain
 from narval.kinds.process.engine.conditions import bindings
 from narval.kinds.process.engine.decision import NodeFault, ProcessDecision, hooks
@@ -143,8 +143,9 @@ def moment(decision: ProcessDecision, node: Node, token: NodeToken, date: Date) 
     if date.unit in SECONDS:
         return base + date.offset * SECONDS[date.unit]
     try:
-        local = datetime.fromtimestamp(base, ZoneInfo(decision.view.zone))
-        return (local + timedelta(days=date.offset * DAYS[date.unit])).timestamp()
+        zone = zone_named(decision.view.zone)
+        local = datetime.fromtimestamp(base, zone).replace(tzinfo=None)
+        return moment_of(local + timedelta(days=date.offset * DAYS[date.unit]), zone)
     except (OverflowError, ValueError, OSError) as error:
         raise NodeFault("bad-date", f"node {node.id}: {error}", node) from None
 
