@@ -23,9 +23,9 @@ async def done(reminder: Element) -> etree._Element | None:
     now = narval.now()
     zone = reminder.attributes.get("zone") or str(now.tzinfo)
     try:
-        last = read_date(reminder.attributes["at"], zone)
+        last = read_date(reminder.attributes["at"], str(now.tzinfo))
         moment = next_reminder(every, last, zone, now.timestamp())
-    except (ValueError, KeyError) as error:  # a KeyError for an unknown zone
+    except ValueError as error:
         raise ActionError(f"reminder {reminder.eid}: {error}", "bad-reminder", final=True) from None
     if moment is None:
         return None

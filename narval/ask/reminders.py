@@ -37,6 +37,7 @@ from narval.core.engines.registry import runnable
 from narval.core.errors import RequestError
 from narval.core.memory.lineage import current
 from narval.daemon.daemon import Daemon
+from narval.system.clock import is_zone
 
 REMINDER, RECIPE = "reminder", "reminders.tell"
 _TAKE = "narval take recipes/reminders.xml"
@@ -95,7 +96,7 @@ async def reminders(daemon: Daemon, of_all: bool = False, *, asker: Asker = PROG
         for element in elements
         if element is not None and (of_all or _is_of(daemon, element, person))
     ]
-    return sorted(rows, key=lambda row: (row["at"] is None, _moment(row["at"], row["zone"]), row["reminder"]))
+    return sorted(rows, key=lambda row: (row["at"] is None, _moment(daemon, row["at"]), row["reminder"]))
 
 
 @operation("people")
@@ -133,13 +134,12 @@ async def snooze(daemon: Daemon, reminder: int, length: str, *, asker: Asker = P
 
     def work(turn: Turn) -> int:
         element = _own(daemon, reminder, person, follow=False)
-        zone = element.attributes.get("zone") or _zone(daemon, element.attributes.get("person", ""))
-        tree = element.tree()
+        zone, tree = _zone_of(daemon, element), element.tree()
         tree.attrib.pop("eid", None)
         has_been = element.eid in daemon.agent.memory.outdated
         if has_been:
             tree.attrib.pop("every", None)
-        since = now if has_been else _moment(tree.get("at"), zone)
+        since = now if has_been else _moment(daemon, tree.get("at"))
         try:
             tree.set("at", iso_moment(later(since, put_off, zone), zone))
         except ValueError as error:
@@ -175,8 +175,7 @@ def _row(daemon: Daemon, element: Element, asker: Asker) -> dict[str, Any]:
     """
     is_untold = asker.way == CHAT and is_withheld(daemon.agent, element.eid, ())
     attributes, now = element.attributes, daemon.rounds.clock.now()
-    zone = attributes.get("zone") or _zone(daemon, attributes.get("person", ""))
-    at = _moment(attributes.get("at"), zone)
+    zone, at = _zone_of(daemon, element), _moment(daemon, attributes.get("at"))
     is_moment = at < _NEVER
     return {
         "reminder": element.eid,
@@ -193,11 +192,11 @@ def _row(daemon: Daemon, element: Element, asker: Asker) -> dict[str, Any]:
 _NEVER = float("inf")
 
 
-def _moment(text: str | None, zone: str) -> float:
-    """The moment that a reminder names; after all others if it cannot be read."""
+def _moment(daemon: Daemon, text: str | None) -> float:
+    """The moment that a reminder names, as its recipe reads it; after all others if it cannot be read."""
     try:
-        return read_date(text or "", zone)
-    except (ValueError, KeyError):
+        return read_date(text or "", daemon.agent.clockwork.zone)
+    except ValueError:
         return _NEVER
 
 
@@ -227,6 +226,12 @@ def _is_of(daemon: Daemon, element: Element, person: str | None) -> bool:
 
 def _may_see_all(daemon: Daemon, person: str | None) -> bool:
     return person is None or daemon.agent.lookup.people.is_operator(person)
+
+
+def _zone_of(daemon: Daemon, element: Element) -> str:
+    """The zone of a reminder; that of its person if it names none."""
+    named = element.attributes.get("zone", "")
+    return named if is_zone(named) else _zone(daemon, element.attributes.get("person", ""))
 
 
 def _zone(daemon: Daemon, person: str = "") -> str:

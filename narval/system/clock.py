@@ -200,7 +200,7 @@ def machine_zone() -> str:
     """
     linked = os.path.realpath(_LINK).partition("/zoneinfo/")[2]
     for name in (os.environ.get("TZ", "").removeprefix(":"), linked, _zone_file()):
-        if _is_zone(name):
+        if is_zone(name):
             return name
     return "UTC"
 
@@ -212,7 +212,8 @@ def _zone_file() -> str:
         return ""
 
 
-def _is_zone(name: str) -> bool:
+def is_zone(name: str) -> bool:
+    """True for the name of a time zone."""
     try:
         return bool(name) and bool(ZoneInfo(name).key)
     except (OSError, ValueError, LookupError):

@@ -225,6 +225,23 @@ def test_a_reminder_that_cannot_be_read_fails_with_what_is_wrong(home: HomeInTim
     assert kinds == {"bad-reminder", "no-date"}
 
 
+def test_a_zone_that_does_not_exist_is_no_zone(agent: Agent) -> None:
+    for zone in ("Europe", "Nowhere/X", "../etc"):
+        agent.add(f"<reminder at='2026-11-29T13:30' zone='{zone}'>x</reminder>")
+        agent.add(f"<reminder at='2026-11-29T13:30+01:00' zone='{zone}'>x</reminder>")
+    rows = by(agent, "olga", "reminders")
+    assert [(row["shown"], row["zone"]) for row in rows] == [("today 13:30", "Europe/Paris")] * 6
+
+
+def test_a_moment_without_an_offset_is_in_the_zone_of_the_home(home: HomeInTime, agent: Agent) -> None:
+    by(agent, "olga", "remind", text="in 3h: y")
+    agent.add("<reminder at='2026-11-29T13:30' zone='America/New_York'>x</reminder>")
+    row, _ = by(agent, "olga", "reminders")
+    assert (row["at"], row["shown"]) == ("2026-11-29T07:30:00-05:00", "today 7:30")
+    agent.elapse(hours=1)
+    assert told(home) == ["x"]
+
+
 PHONE = 'kind = "xmpp"\nuser = "home@example.org"\nsecret = "s"\n'
 
 

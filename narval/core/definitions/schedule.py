@@ -289,7 +289,7 @@ class Schedule:
 def schedule_of(times: tuple[Time, ...], zone_name: str) -> Schedule:
     """The schedule of these dates in the named time zone; cached for equal dates.
 
-    Raises the errors of `ZoneInfo` for an unknown name.
+    Raises ValueError for an unknown name.
     """
     return _schedule(tuple([_anywhere(time) for time in times]), zone_name)
 

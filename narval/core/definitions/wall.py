@@ -18,8 +18,11 @@ MONTHS = (
 
 
 def zone_named(name: str) -> tzinfo:
-    """The time zone with a name; UTC needs no zone files."""
-    return UTC if name == "UTC" else ZoneInfo(name)
+    """The time zone with a name; UTC needs no zone files. Raises ValueError if there is none."""
+    try:
+        return UTC if name == "UTC" else ZoneInfo(name)
+    except (LookupError, OSError):  # a folder of zones is an OSError
+        raise ValueError(f"there is no time zone {name!r:.80}") from None
 
 
 def in_utc(moment: float | None) -> str:

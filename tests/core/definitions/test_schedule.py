@@ -554,7 +554,7 @@ def test_N25_missed_dates_to_drop_make_another_schedule() -> None:
 
 
 def test_N25_a_zone_nobody_knows_is_refused() -> None:
-    with pytest.raises(KeyError, match="Europe/Atlantis"):
+    with pytest.raises(ValueError, match="Europe/Atlantis"):
         schedule_of((Time(),), "Europe/Atlantis")
 
 
