@@ -311,11 +311,11 @@ class Supervisor:
         """Restore an agent: at once, unless it is too large for one piece, or calls that were given up when
         it was lost are still ending. Until then it would hear nothing of its own calls.
         """
-        row = self._rows[name]
-        if self.calls.is_ending(row.agent):
-            self._restoring.add(asyncio.create_task(self._restore_after_calls(name, row.agent)))
-            return
         try:
+            row = self._rows[name]  # may read the store, which may be away
+            if self.calls.is_ending(row.agent):
+                self._restoring.add(asyncio.create_task(self._restore_after_calls(name, row.agent)))
+                return
             if self.roaming is not None:
                 self.roaming.require(name)
             host = self._hosts[name] = self._blank(row)
