@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -67,6 +68,7 @@ BESIDE = ("-wal", "-shm", "-journal")
 _OF_ROWS = ("SQLITE_CONSTRAINT", "SQLITE_TOOBIG", "SQLITE_MISMATCH", "SQLITE_RANGE")
 """Errors about the values of a statement."""
 
+_DAMAGED = ("SQLITE_CORRUPT", "the store is damaged", "put back a backup (docs/reference/store.md)")
 _TROUBLES = (
     ("SQLITE_FULL", "the disk is full", "free space and start again"),
     ("SQLITE_IOERR", "the disk failed", "look at its space, quota, limits and health, and start again"),
@@ -79,9 +81,12 @@ _TROUBLES = (
     ("SQLITE_CANTOPEN", "the store cannot be opened", "see that its folder is there and may be written"),
     ("SQLITE_BUSY", "another program holds the store locked", "end that program and start again"),
     ("SQLITE_LOCKED", "another program holds the store locked", "end that program and start again"),
-    ("SQLITE_CORRUPT", "the store is damaged", "put back a backup (docs/reference/store.md)"),
+    _DAMAGED,
     ("SQLITE_NOTADB", "the store is damaged, or no store", "put back a backup (docs/reference/store.md)"),
 )
+
+_UNDECODED = re.compile(r"Could not decode to UTF-8 column '(\w+)'")
+"""The driver's error for a text of other bytes, which has no name."""
 
 
 def trouble(name: str, error: BaseException, consequence: str) -> StoreError:
@@ -92,6 +97,9 @@ def trouble(name: str, error: BaseException, consequence: str) -> StoreError:
         if code.startswith(prefix):
             what, advice = meaning, remedy
     cause = ": ".join(part for part in (type(error).__name__ if not code else "", str(error)) if part)
+    if not code and (undecoded := _UNDECODED.match(str(error))):
+        _, what, advice = _DAMAGED
+        cause = f"a text in the column {undecoded[1]} is not UTF-8"
     return StoreError("; ".join(part for part in (f"{what}: {name} ({cause})", consequence, advice) if part))
 
 

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,15 @@ def refused(path: Path, kept: dict[str, Any]) -> str:
         return str(error)
     assert found == kept
     return ""
+
+
+def test_a_text_of_other_bytes_is_damage_and_is_not_shown(path: Path) -> None:
+    filled_store(path, clean=True)
+    with closing(sqlite3.connect(path)) as database, database:
+        assert database.execute("UPDATE runs SET name = CAST(x'6107ff' AS TEXT)").rowcount
+    with pytest.raises(StoreError) as raised:
+        read_all(path)
+    assert f"damaged: {path} (a text in the column name is not UTF-8); put back a" in str(raised.value)
 
 
 @pytest.mark.parametrize("left", [0, 1, 100, 5000])
