@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 
@@ -16,7 +16,7 @@ from narval.core.definitions.parsing import suffixes
 from narval.core.errors import Fault
 from narval.core.source import MAX_BYTES
 from narval.core.source.text import Source
-from narval.system.regular_file import read_file
+from narval.system.regular_file import is_folder, read_file, unreadable
 
 FIRST = "__init__.py"
 """The file of a folder that is read first; it is optional."""
@@ -160,36 +160,88 @@ class FoundFiles(msgspec.Struct, frozen=True):
     faults: tuple[Fault, ...] = ()
 
 
-def find_files(home: Path, within: str = "") -> FoundFiles:
-    """The files of a home; with `within`, the path of a folder in it with a trailing slash, the folder's."""
+NO_TEXTS = FoundFiles()
+"""The texts of a collection without files."""
+
+
+class UnreadFolders:
+    """The folders of a home that cannot be read, by their paths there, with the fault of each."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self.faults: dict[str, Fault] = {}
+
+    def note(self, error: OSError) -> None:
+        """Note the folder that an error is about, unless there is none."""
+        if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+            path = Path(error.filename).relative_to(self._home).as_posix()
+            self.faults[path] = unreadable(path, error)
+
+    def touching(self, path: str) -> tuple[Fault, ...]:
+        """The faults of those that contain a path, or are in it."""
+        at = f"{path}/"
+        return tuple(
+            fault
+            for one, fault in self.faults.items()
+            if f"{one}/".startswith(at) or at.startswith(f"{one}/")
+        )
+
+
+def find_files(home: Path, within: str = "", before: FoundFiles = NO_TEXTS) -> FoundFiles:
+    """The files of a home; with `within`, the path of a folder in it with a trailing slash, the folder's.
+
+    A folder that cannot be read is a fault, and what `before` has from it stays.
+    """
     inside, folder, endings = home.resolve(), home / within / RECIPES, tuple(suffixes())
+    unread = UnreadFolders(home)
 
     def read(path: Path, shown: str) -> Source | Fault:
         if not Path(os.path.realpath(path)).is_relative_to(inside):
             return Fault(shown, 1, 1, "this link leads out of the home; put a copy here instead")
         return read_file(path, shown, MOST_OF_CODE if path.suffix == ".py" else MAX_BYTES)
 
-    paths = sorted(_walk(folder, lambda name: is_ours(name) and name.endswith(endings)))
+    paths = sorted(_walk(folder, lambda name: is_ours(name) and name.endswith(endings), unread.note))
     read_files = [read(path, path.relative_to(home).as_posix()) for path in paths]
-    modules = modules_in(home / within / MODULES, f"{within}{MODULES}")
+    there = [*modules_in(home / within / MODULES, f"{within}{MODULES}", unread.note)]
+    modules = [read_module(path, shown, read) for path, shown in there]
+    if not unread.faults:
+        return FoundFiles(
+            tuple(one for one in read_files if isinstance(one, Source)),
+            tuple(modules),
+            tuple(one for one in read_files if isinstance(one, Fault)),
+        )
+    whole = {text.path: replace(text, faults=text.faults + unread.touching(text.path)) for text in modules}
+    whole |= {text.path: text for text in before.modules if unread.touching(text.path)}
+    files: dict[str, Source | Fault] = {one.path: one for one in before.sources if unread.touching(one.path)}
+    files |= {one.path: one for one in read_files} | unread.faults
     return FoundFiles(
-        tuple(one for one in read_files if isinstance(one, Source)),
-        tuple(read_module(path, shown, read) for path, shown in modules),
-        tuple(one for one in read_files if isinstance(one, Fault)),
+        tuple(one for _, one in sorted(files.items()) if isinstance(one, Source)),
+        tuple(text for _, text in sorted(whole.items())),
+        tuple(one for _, one in sorted(files.items()) if isinstance(one, Fault)),
     )
 
 
-def modules_in(folder: Path, shown: str) -> Iterator[tuple[Path, str]]:
+Note = Callable[[OSError], object]
+"""A function that notes why a folder cannot be read."""
+
+
+def ignored(error: OSError) -> None:
+    """Take a folder that cannot be read for an empty one."""
+
+
+def modules_in(folder: Path, shown: str, note: Note = ignored) -> Iterator[tuple[Path, str]]:
     """The modules in a folder, and their names for people: Python files, and folders that contain any."""
-    for name in names_in(folder):
+    for name in names_in(folder, note):
         path = folder / name
-        if is_ours(name) and is_module(path):
+        if is_ours(name) and is_module(path, note):
             yield path, f"{shown}/{name}"
 
 
-def is_module(path: Path) -> bool:
+def is_module(path: Path, note: Note = ignored) -> bool:
     """True of a path named like a Python file, and of a folder that contains one."""
-    return path.suffix == ".py" or ("." not in path.name and path.is_dir() and bool(_files_in(path)))
+    if path.suffix == ".py" or "." in path.name:
+        return path.suffix == ".py"
+    return is_folder(path) and bool(_files_in(path, note))
 
 
 _read_code = partial(read_file, most=MOST_OF_CODE)
@@ -206,11 +258,12 @@ def read_module(path: Path, shown: str, read: Reader = _read_code) -> ModuleText
     return ModuleText(shown, {name: file for name, file in texts.items() if isinstance(file, Source)}, faults)
 
 
-def names_in(folder: Path) -> list[str]:
+def names_in(folder: Path, note: Note = ignored) -> list[str]:
     """The names of all entries of a folder, sorted; none if it cannot be read."""
     try:
         return sorted(os.listdir(folder))
-    except OSError:
+    except OSError as error:
+        note(error)
         return []
 
 
@@ -229,15 +282,15 @@ def is_ours(name: str) -> bool:
     return not name.startswith((".", "#", "__")) and not name.endswith(BACKUPS)
 
 
-def _files_in(folder: Path) -> list[Path]:
+def _files_in(folder: Path, note: Note = ignored) -> list[Path]:
     """The files of a module that is a folder."""
     return sorted(
-        _walk(folder, lambda name: name == FIRST or (is_ours(name) and name.endswith(".py"))),
+        _walk(folder, lambda name: name == FIRST or (is_ours(name) and name.endswith(".py")), note),
     )
 
 
-def _walk(folder: Path, is_wanted: Callable[[str], bool]) -> Iterator[Path]:
+def _walk(folder: Path, is_wanted: Callable[[str], bool], note: Note) -> Iterator[Path]:
     """All entries whose name is wanted; a folder with such a name is not searched."""
-    for at, folders, names in os.walk(folder):
+    for at, folders, names in os.walk(folder, onerror=note):
         yield from (Path(at, name) for name in (*folders, *names) if is_wanted(name))
         folders[:] = [name for name in folders if is_ours(name) and not is_wanted(name)]

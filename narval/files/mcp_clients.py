@@ -21,6 +21,7 @@ from narval.core.memory.labels import SERVER
 from narval.core.patterns.pattern import compile_pattern
 from narval.files import toml
 from narval.files.agents.senders import new_token, read_digest, token_digest
+from narval.files.found_files import names_in
 from narval.system.minute import UsedMinute
 from narval.system.whole_files import CurrentFile, write_whole
 
@@ -106,20 +107,22 @@ class McpClient(msgspec.Struct, frozen=True, kw_only=True):
 def read_client(home: Path, name: str) -> tuple[McpClient | None, list[Fault]]:
     """A client by the name of its file, or all the faults of that. Raises FileNotFoundError."""
     place = f"{CLIENTS}/{name}.toml"
-    if not (home / place).exists():
-        raise FileNotFoundError(place)
 
     def client(file: toml.TomlFile) -> McpClient:
         if not CLIENT_NAME.fullmatch(name):
             file.faults.append(Fault(place, 1, 1, f"the name of a client: expected {_NAMED}, found {name!r}"))
         return McpClient(name=name, **file.read(McpClient))
 
-    return toml.outcome(toml.TomlFile.of(home / place, place), client)
+    file = toml.TomlFile.of(home / place, place)
+    if file.is_missing:
+        raise FileNotFoundError(place)
+    return toml.outcome(file, client)
 
 
 def client_names(home: Path) -> list[str]:
     """The names of the clients that have a file, sorted."""
-    return sorted(path.stem for path in (home / CLIENTS).glob("*.toml") if not path.name.startswith("."))
+    names = names_in(home / CLIENTS)
+    return [name.removesuffix(".toml") for name in names if name.endswith(".toml") and name[0] != "."]
 
 
 def faults_of_clients(home: Path) -> list[Fault]:

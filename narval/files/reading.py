@@ -6,6 +6,7 @@ they use.
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Container, Iterable, Iterator
@@ -35,7 +36,7 @@ from narval.files.agents.settings import (
     CollectionsOf,
     read_agent_file,
 )
-from narval.files.found_files import files_of, is_module, names_in
+from narval.files.found_files import UnreadFolders, files_of, is_module, names_in
 from narval.files.grants import read_grants
 from narval.files.home import Home
 from narval.files.loaded import Loaded
@@ -49,7 +50,7 @@ from narval.files.settings import FILE, Settings, read_settings
 from narval.files.settle import settle
 from narval.files.snapshot import AgentFiles, Snapshot
 from narval.files.trust_file import TRUST_FILE, read_trust
-from narval.system.regular_file import read_file
+from narval.system.regular_file import is_folder, read_file
 
 PROTECTING = (FILE, PEOPLE_FILE, TRUST_FILE)
 """The files that say what must be asked: if one of them is missing for a moment, that permits nothing."""
@@ -112,7 +113,7 @@ class Reading:
         its content `before` stays in effect.
         """
         before, wrong = self._before, set[Fault]()
-        there = before.protecting.union(path for path in PROTECTING if (self._home / path).exists())
+        there = before.protecting.union(path for path in PROTECTING if os.path.exists(self._home / path))
 
         def kept(read: tuple[Any, list[Fault]], former: Any) -> Any:
             value, faults = read
@@ -131,7 +132,7 @@ class Reading:
         schemas = self._schemas_over(Schemas(None), "", wrong)
         agents = {
             name: self._agent(name, schemas, settings.callers)
-            for name in folder_names(self._home)
+            for name in self._agent_names(wrong)
             if self._can_be_agent(name, settings.name, wrong)
         }
         declared = self._declared("", schemas, loaded, limits, wrong)
@@ -178,11 +179,15 @@ class Reading:
 
     def _schemas_over(self, beneath: Schemas, within: str, faults: set[Fault]) -> Schemas:
         """The schemas of a folder, over those for elements for which it has none."""
-        if not (folder := self._home / within / SCHEMAS).is_dir():
+        if not is_folder(folder := self._home / within / SCHEMAS):
             return beneath
+        former, unread = self._before.schemas.get(within), UnreadFolders(self._home)
+        names_in(folder, unread.note)
+        faults.update(unread.faults.values())
         if within not in self._schemas:
             place = f"{within}{SCHEMAS}"
-            self._schemas[within] = Schemas(folder, self._before.schemas.get(within), shown=place)
+            stays = former if unread.faults else None
+            self._schemas[within] = stays or Schemas(folder, former, shown=place)
         faults.update(self._schemas[within].faults())
         return self._schemas[within].over(beneath)
 
@@ -196,6 +201,13 @@ class Reading:
         )
         faults.update(wrong)
         return declared
+
+    def _agent_names(self, faults: set[Fault]) -> list[str]:
+        """The names of the folders in `agents/`; those of before if that cannot be read."""
+        unread = UnreadFolders(self._home)
+        names = folder_names(self._home, unread.note)
+        faults.update(unread.faults.values())
+        return sorted(self._before.agents) if unread.faults else names
 
     def _can_be_agent(self, name: str, own_name: str, faults: set[Fault]) -> bool:
         folder, why = f"{AGENTS}/{name}", ""

@@ -29,7 +29,7 @@ _FILE_EVENTS = (
 )  # fmt: skip
 """The file events that count: not opening a file, nor closing it unwritten, which a read causes."""
 
-_FOLDER_EVENTS = ("DirCreatedEvent", "DirMovedEvent", "DirDeletedEvent")
+_FOLDER_EVENTS = ("DirCreatedEvent", "DirMovedEvent", "DirDeletedEvent", "DirAttribEvent")
 
 _SILENCE = logging.NullHandler()
 """A handler that drops warnings of watchdog, which Python would otherwise write to standard error."""

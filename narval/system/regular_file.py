@@ -59,7 +59,7 @@ def read_source(path: Path, label: str) -> Source:
     except FileNotFoundError:
         raise
     except (OSError, ValueError) as error:
-        raise DefinitionError([_fault(label, error)]) from None
+        raise DefinitionError([unreadable(label, error)]) from None
 
 
 def read_file(path: Path, label: str, most: int = MAX_BYTES) -> Source | Fault:
@@ -67,13 +67,21 @@ def read_file(path: Path, label: str, most: int = MAX_BYTES) -> Source | Fault:
     try:
         return _source(label, read_regular(path, most))
     except (OSError, ValueError) as error:
-        return _fault(label, error)
+        return unreadable(label, error)
 
 
 def _source(label: str, data: bytes) -> Source:
     from narval.core.source.text import Source  # here because a command that asks a daemon reads only bytes
 
     return Source(label, data)
+
+
+def is_folder(path: Path) -> bool:
+    """True of a folder, and of a path whose kind cannot be found out: reading it reports why."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return True
 
 
 def _check(status: os.stat_result, most: int) -> None:
@@ -89,7 +97,8 @@ def _too_large(most: int, size: int) -> UnfitFileError:
     return UnfitFileError(errno.EFBIG, f"expected at most {most:,} bytes, found {size:,}")
 
 
-def _fault(label: str, error: OSError | ValueError) -> Fault:
+def unreadable(label: str, error: OSError | ValueError) -> Fault:
+    """The fault of a file or folder that cannot be read."""
     reason = getattr(error, "strerror", None) or str(error)
     message = reason if isinstance(error, UnfitFileError) else f"cannot be read: {reason}"
     return Fault(label[:200], 1, 1, message)

@@ -28,6 +28,8 @@ def test_files_and_folders_are_heard_of_and_a_move_with_both_paths(tmp_path: Pat
     until(news, False, tmp_path / "a", tmp_path / "b")
     (tmp_path / "within").mkdir()
     until(news, True, tmp_path / "within")
+    (tmp_path / "within").chmod(0o500)  # it may be readable again
+    until(news, True, tmp_path / "within")
     (tmp_path / "b").unlink()
     until(news, False, tmp_path / "b")
     watch.close(wait=True)

@@ -57,7 +57,7 @@ NO_FILES = Collection("", FoundFiles(), {}, Imported(), {})
 
 def read_collection(home: Path, within: str, before: Collection, stored: Stored) -> Collection:
     """A collection of a home, from its current files: `before` itself if none has changed."""
-    files = find_files(home, within)
+    files = find_files(home, within, before.files)
     if before.files == files and before.within == within:
         return before
     return made_of(files, before, within, home, stored)

@@ -41,13 +41,15 @@ from narval.files.agents.settings import (
     parse_agent_file,
     parse_stored_settings,
 )
-from narval.files.found_files import MODULES, RECIPES, is_ours, names_in
+from narval.files.found_files import MODULES, RECIPES, Note, ignored, is_ours, names_in
 from narval.files.toml import quoted
+from narval.system.regular_file import is_folder
 
 
-def folder_names(home: Path) -> list[str]:
+def folder_names(home: Path, note: Note = ignored) -> list[str]:
     """The names of the folders in `agents/`, including invalid names of agents."""
-    return [name for name in names_in(home / AGENTS) if is_ours(name) and (home / AGENTS / name).is_dir()]
+    names = names_in(home / AGENTS, note)
+    return [name for name in names if is_ours(name) and is_folder(home / AGENTS / name)]
 
 
 def make_folder(home: Path, name: str, text: str) -> None:
@@ -124,7 +126,7 @@ def _paths(home: Path, settings: AgentSettings, own: str, home_collection: str) 
             yield home_collection
         elif collection != OWN:
             yield f"{COLLECTIONS}/{collection}/"
-        elif own and any((home / own / part).is_dir() for part in (RECIPES, MODULES)):
+        elif own and any(is_folder(home / own / part) for part in (RECIPES, MODULES)):
             yield own
 
 

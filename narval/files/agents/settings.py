@@ -15,6 +15,7 @@ from narval.core.elements.canonical import MAX_BYTES
 from narval.core.errors import Fault
 from narval.core.source.text import Source
 from narval.files import toml
+from narval.system.regular_file import is_folder
 
 EVERYBODY = "*"
 """Any agent, or any element, in lists of rights."""
@@ -57,7 +58,7 @@ class CollectionsOf:
 
     def __contains__(self, name: object) -> bool:
         """True of the name of a folder in `collections/`."""
-        return isinstance(name, str) and bool(NAME.fullmatch(name)) and (self._folder / name).is_dir()
+        return isinstance(name, str) and bool(NAME.fullmatch(name)) and is_folder(self._folder / name)
 
 
 class AnyName:

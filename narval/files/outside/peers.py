@@ -113,7 +113,7 @@ NO_PEERS: Peers = MappingProxyType({})
 
 def read_peers(home: Path | None) -> tuple[Peers | None, list[Fault]]:
     """The peers of a home, or all the faults of their file, which is optional."""
-    if home is None or not (home / PEERS_FILE).exists():
+    if home is None:
         return NO_PEERS, []
     return toml.outcome(toml.TomlFile.of(home / PEERS_FILE, PEERS_FILE), _peers)
 
