@@ -241,7 +241,8 @@ def _came_back(decision: AutomatonDecision, state: State, event: Returned) -> No
         labels = (now.interrupted,)
     if now.wake:
         decision.command(commands.CancelTimer(now.wake))
-    is_final = event.problem is not None and event.problem.final  # another try is useless (N29)
+    # another try is useless (N29); a run that exceeded its time limit was cancelled by this one
+    is_final = event.problem is not None and event.problem.final and not now.late
     if labels[0] != SUCCESS and not now.interrupted and not is_final:
         contender = state.contenders[now.fallback] if state.contenders else None
         if contender is not None and now.tries < contender.retries:

@@ -390,6 +390,16 @@ def test_A15_a_state_calls_a_recipe_and_its_end_is_a_status() -> None:
     assert said.running == {"well"}
 
 
+def test_A7_a_run_that_takes_too_long_is_tried_again_though_it_was_cancelled() -> None:
+    start = '<state name="start" target="g.r" timeout="5" retries="1" backoff="2"/>'
+    said = Programs(start, recipe("g.r", step("a"), end="a"), action("m.a"))
+    said.passes(5)
+    late = said.call_of("start")
+    said.answer(late, problem=Failure("run-cancelled", "it was cancelled", final=True))
+    said.passes(10)
+    assert said.call_of("start").call != late.call
+
+
 def test_A15_a_run_that_fails_is_status_1_and_one_that_takes_too_long_a_timeout() -> None:
     text = """<state name="start" target="g.r" timeout="5"/><state name="late" command="l"/>
         <state name="ill" command="i"/>
