@@ -85,7 +85,8 @@ class ProcessCanceled(ProcessChange, frozen=True):
 
 class NodeTokenCreated(TokenChange, frozen=True):
     """A token was made on a node from its `parents`, which are arc tokens, as a member of token `sets`.
-    `reverses` is the token that it reverses. A token `like` another inherits from that token's parents.
+    `reverses` is the token that it reverses. It inherits from `sources`, which are node tokens, or from those
+    that its parents come from; in earlier versions from the parents of the token that it is `like`.
     """
 
     node: str
@@ -95,6 +96,7 @@ class NodeTokenCreated(TokenChange, frozen=True):
     execution_type: ExecutionType = "Forward"
     reverses: int | None = None
     like: int | None = None
+    sources: tuple[int, ...] | None = None
 
     def apply(self, state: ProcessState) -> None:
         token = NodeToken(
@@ -106,8 +108,12 @@ class NodeTokenCreated(TokenChange, frozen=True):
             sets=dict(self.sets),
             reverses=self.reverses,
         )
-        source = self.parents if self.like is None else state.nodes[self.like].parents
-        token.environment = state.inherited(source)
+        if self.sources is None:
+            arcs = self.parents if self.like is None else state.nodes[self.like].parents
+            token.environment = state.inherited(arcs)
+        else:
+            for source in self.sources:
+                token.environment = {**token.environment, **state.nodes[source].environment}
         state.nodes[token.id] = token
         if token.id >= state.next_token:
             state.next_token = token.id + 1

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from narval.kinds.process.engine.tokens.backtracking import inputs, root
+from narval.kinds.process.engine.tokens.views import inputs, root
 from tests.core.engines.dialogue import Dialogue, Refusal
 from tests.examples import examples
 from tests.kinds.process.engine.test_property import check
@@ -29,6 +29,9 @@ class Visit:
         self.number, self.node, self.ins = number, node, ins
         self.outs: list[Arrival] = []
         self.done = self.undone = False
+        self.environment: dict[str, str] = {}
+        for arrival in ins:
+            self.environment.update(arrival.source.environment)
 
 
 class Arrival:
@@ -168,6 +171,7 @@ def compare(said: Dialogue, run: int, reference: Reference) -> dict[int, Visit]:
     ]
     number = {visit: token.id for token, visit in zip(tokens, visits, strict=True)}
     for token, visit in zip(tokens, visits, strict=True):
+        assert token.environment == visit.environment, token
         sources = [root(state, arc).parent for arc in inputs(state, token)]
         assert sources == [number[arrival.source] for arrival in visit.ins], token
     assert Counter(arc.arc for arc in state.arcs.values() if not arc.complete) == Counter(
@@ -203,6 +207,8 @@ def go(seed: int, joins: list[str], circles: bool, steps: int = 14) -> int:
             reference.back(visits[token])
         elif active:
             token = random.choice(active)
+            said.says(run, "environment", token=token, set={random.choice("uvw"): str(token)})
+            visits[token].environment = dict(said.states[run].nodes[token].environment)
             name = random.choice(["!", *said.definitions[run].nodes[visits[token].node].outs_by_name, ""])
             try:
                 said.says(run, "complete", token=token, arcs=[] if name == "!" else [name])

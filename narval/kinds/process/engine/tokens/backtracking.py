@@ -17,7 +17,6 @@ token that it is part of is undone. If it had merged into an ancestor of the des
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cached_property
 
 from narval.kinds.process.engine import calls, changes
@@ -25,6 +24,7 @@ from narval.kinds.process.engine.decision import NodeFault, OperationRefused, Pr
 from narval.kinds.process.engine.state import ArcToken, ExecutionType, NodeToken, ProcessState
 from narval.kinds.process.engine.tokens import flow
 from narval.kinds.process.engine.tokens.rubric import ask_hook
+from narval.kinds.process.engine.tokens.views import ancestors, inputs, root
 from narval.kinds.process.language.definition import Arc
 
 
@@ -119,47 +119,9 @@ def _check(state: ProcessState, token: NodeToken) -> None:
         )
 
 
-def root(state: ProcessState, token: ArcToken) -> ArcToken:
-    """The forward token at the end of a token's chain of reversals; itself if it is forward."""
-    while token.reverses is not None:
-        token = state.arcs[token.reverses]
-    return token
-
-
 def leaving(state: ProcessState, token: NodeToken) -> list[int]:
     """The arc tokens that left a node token on its arcs; not those that went back from it."""
     return [child for child in token.children if state.arcs[child].reverses is None]
-
-
-def inputs(state: ProcessState, token: NodeToken) -> list[ArcToken]:
-    """The arc tokens that brought a node token about: it was made from them, or they have merged into it, or
-    into a token that it reverses. Tokens that came back to it are not among them, nor those of undone tokens.
-    """
-    arcs: list[ArcToken] = []
-    while True:
-        own = [state.arcs[number] for number in token.parents]
-        sources = [root(state, arc).parent for arc in own]
-        arcs[:0] = [
-            arc
-            for arc, source in zip(own, sources, strict=True)
-            if source != token.reverses and not state.nodes[source].backtracked
-        ]
-        if token.reverses is None:
-            return arcs
-        token = state.nodes[token.reverses]
-
-
-def ancestors(state: ProcessState, token: NodeToken) -> Iterator[NodeToken]:
-    """The node tokens that were before a token and led to it, the nearest first."""
-    line, seen = [token], {token.id}
-    for one in line:
-        for arc in inputs(state, one):
-            source = state.nodes[root(state, arc).parent]
-            is_before = one.completed is None or arc.id < one.id  # else it may have merged after `one` left
-            if is_before and source.id not in seen:
-                seen.add(source.id)
-                line.append(source)
-                yield source
 
 
 def _from_dead_end(decision: ProcessDecision, token: NodeToken) -> NodeToken:
@@ -167,6 +129,7 @@ def _from_dead_end(decision: ProcessDecision, token: NodeToken) -> NodeToken:
     state = decision.state
     turning = []
     before = inputs(state, token)
+    origins = tuple(root(state, arc).parent for arc in before)
     decision.happens(changes.NodeTokenBacktracked(token.id))
     for arc in before:
         decision.happens(changes.ArcTokenBacktracked(arc.id))
@@ -180,7 +143,7 @@ def _from_dead_end(decision: ProcessDecision, token: NodeToken) -> NodeToken:
     sets = tuple(token.sets.items())
     decision.happens(
         changes.NodeTokenCreated(
-            result, token.node, decision.event.at, tuple(turning), sets, "Forward", like=token.id
+            result, token.node, decision.event.at, tuple(turning), sets, "Forward", sources=origins
         )
     )
     for made in turning:
@@ -330,12 +293,13 @@ class _WayBack:
         """Make the reverse of a token on its node, into which the tokens that left it come back."""
         decision, state = self.decision, self.state
         decision.happens(changes.NodeTokenBacktracked(token.id))
+        origins = tuple(root(state, arc).parent for arc in inputs(state, token))
         left = self.survey.left[token.id].items()
         parents = tuple(self._come_back(child, arc) for child, arc in left)
         made, sets = decision.state.next_token, tuple(token.sets.items())
         decision.happens(
             changes.NodeTokenCreated(
-                made, token.node, decision.event.at, parents, sets, kind, token.id, like=token.id
+                made, token.node, decision.event.at, parents, sets, kind, token.id, sources=origins
             )
         )
         for parent in parents:

@@ -18,6 +18,7 @@ from narval.kinds.process.engine.state import ArcToken, NodeToken
 from narval.kinds.process.engine.tokens import joins
 from narval.kinds.process.engine.tokens.joins import Joined
 from narval.kinds.process.engine.tokens.rubric import respond
+from narval.kinds.process.engine.tokens.views import root
 from narval.kinds.process.language.definition import NODE, WAIT, Arc, Node
 
 MOVED_AT_ONCE = 1_000
@@ -112,9 +113,16 @@ def create(
     decision: ProcessDecision, node: Node, parents: tuple[int, ...] = (), sets: changes.Members = ()
 ) -> NodeToken:
     """Make a token on a node, and return it."""
-    token = decision.state.next_token
-    decision.happens(changes.NodeTokenCreated(token, node.id, decision.event.at, parents, sets))
-    return decision.state.nodes[token]
+    state = decision.state
+    token, sources = state.next_token, None
+    for number in parents:
+        if state.arcs[number].reverses is not None:  # it has turned round: its parent is an undone token
+            sources = tuple(root(state, state.arcs[each]).parent for each in parents)
+            break
+    decision.happens(
+        changes.NodeTokenCreated(token, node.id, decision.event.at, parents, sets, sources=sources)
+    )
+    return state.nodes[token]
 
 
 # --- a node ---------------------------------------------------------------------------------------------

@@ -149,17 +149,71 @@ def environment_of(state: ProcessState, token: NodeToken) -> dict[str, str]:
 
 
 def sources(state: ProcessState, token: NodeToken) -> list[int]:
-    """The node tokens whose attributes a token has copied, in order; later ones won.
+    """The node tokens whose transient attributes a token copies, in order; later ones win."""
+    while token.reverses is not None:
+        token = state.nodes[token.reverses]
+    return [root(state, state.arcs[number]).parent for number in token.parents]
 
-    The reverse of a token copies from the parents of that token.
+
+def root(state: ProcessState, token: ArcToken) -> ArcToken:
+    """The forward token at the end of a token's chain of reversals; itself if it is forward."""
+    while token.reverses is not None:
+        token = state.arcs[token.reverses]
+    return token
+
+
+def inputs(state: ProcessState, token: NodeToken) -> list[ArcToken]:
+    """The arc tokens that brought a node token about: it was made from them, or they have merged into it, or
+    into a token that it reverses. Tokens that came back to it are not among them, nor those of undone tokens.
     """
-    like = token if token.reverses is None else state.nodes[token.reverses]
-    return [_source(state, like, state.arcs[number]) for number in like.parents]
+    arcs: list[ArcToken] = []
+    while True:
+        own = [state.arcs[number] for number in token.parents]
+        sources = [root(state, arc).parent for arc in own]
+        arcs[:0] = [
+            arc
+            for arc, source in zip(own, sources, strict=True)
+            if source != token.reverses and not state.nodes[source].backtracked
+        ]
+        if token.reverses is None:
+            return arcs
+        token = state.nodes[token.reverses]
 
 
-def _source(state: ProcessState, token: NodeToken, arc: ArcToken) -> int:
-    """The node token behind an arc token. One that turned round at a dead end stands for the token that it
-    reverses.
+def ancestors(state: ProcessState, token: NodeToken) -> Iterator[NodeToken]:
+    """The node tokens that were before a token and led to it, the nearest first."""
+    line, seen = [token], {token.id}
+    for one in line:
+        for source in _before(state, one):
+            if source.id not in seen:
+                seen.add(source.id)
+                line.append(source)
+                yield source
+
+
+def _before(state: ProcessState, token: NodeToken) -> list[NodeToken]:
+    """The node tokens directly before a token; not those that may have merged into it after it had left."""
+    arcs = [arc for arc in inputs(state, token) if token.completed is None or arc.id < token.id]
+    return [state.nodes[root(state, arc).parent] for arc in arcs]
+
+
+PATH = 64
+"""The most tokens before a token that are searched for what they produced."""
+
+
+def produced_before(state: ProcessState, token: NodeToken) -> tuple[tuple[int, ...], ...]:
+    """The elements that the tokens on the path to a token produced, by rank, the nearest first. Tokens that
+    produced none do not count as steps of the path.
     """
-    turned = arc.execution_type == "UTurn" and state.nodes[arc.parent].node == token.node
-    return state.arcs[arc.reverses].parent if turned and arc.reverses is not None else arc.parent
+    ranks, line, seen = [], [token], {token.id}
+    while line and len(seen) <= PATH:
+        eids, farther = set[int](), []
+        for one in line:
+            for source in _before(state, one):
+                if source.id not in seen and len(seen) <= PATH:
+                    seen.add(source.id)
+                    eids.update(source.produced)
+                    (farther if source.produced else line).append(source)
+        ranks.append(tuple(sorted(eids)))
+        line = farther
+    return tuple(rank for rank in ranks if rank)
