@@ -74,7 +74,7 @@ def _hear(decision: ProcessDecision, event: Signalled) -> Value:
     for number in tuple(decision.state.watches.values()):
         token = decision.state.nodes[number]
         node = decision.node(token)
-        if conditions.concerns(decision, node, eid) and conditions.satisfied(decision, node, token):
+        if conditions.concerns(decision, node, token, eid) and conditions.satisfied(decision, node, token):
             flow.complete(decision, token)
             value["taken_by"] = token.node
             break

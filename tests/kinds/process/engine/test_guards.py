@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from narval.core.definitions.prototype import Input, Output
+from narval.core.engines.events import OutputElement
 from narval.core.errors import ActionError
-from tests.core.engines.dialogue import Dialogue, Refusal
+from tests.core.engines.dialogue import Dialogue, Refusal, action
 
 
 def guarded(guard: str, answers: dict[str, Any] | None = None, kind: str = "wait", zone: str = "UTC") -> Any:
@@ -190,3 +192,36 @@ def test_memory_may_be_asked_by_a_guard() -> None:
     assert said.state(said.start("p", kind="process")) == "completed"
     said.add('<mail urgent="yes"/>')
     assert said.state(said.start("p", kind="process")) == "executing"
+
+
+MEMBERS = """<process-definition name="p">
+  <node name="s" type="wait" isStart="true"><arc to="m"/></node>
+  <node name="m" type="action"><custom><target>m.make</target></custom><arc to="r"/></node>
+  <node name="r"><arc to="t"/></node>
+  <node name="t" type="{type}">{inside}</node>
+</process-definition>"""
+
+
+def members(type: str, inside: str) -> tuple[Dialogue, int]:
+    """A set of three tokens, each of which made an item; the last made its own first."""
+    make = action("m.make", outputs=[Output("item", "item")])
+    take = action("m.take", [Input("item", "item")])
+    said = Dialogue(make, take, MEMBERS.format(type=type, inside=inside))
+    said.add("<order n='1'/>")
+    run = said.start("p", kind="process")
+    said.says(run, "complete", node="s", set={"name": "S", "count": 3}, asynchronous=False)
+    for n, call in reversed([*enumerate(said.calls_of("m"))]):
+        said.answer(call, elements=(OutputElement(f"<item n='{n}'/>".encode(), "item"),))
+    return said, run
+
+
+def test_each_token_is_given_what_was_made_on_its_own_path() -> None:
+    said, _ = members("action", "<custom><target>m.take</target></custom>")
+    items = [said.xml(dict(call.inputs)["item"][0]) for call in said.calls_of("t")]
+    assert len(set(items)) == 3
+
+
+def test_a_guard_sees_what_was_made_on_the_path_of_its_token() -> None:
+    said, run = members("wait", '<guard type="xpath" else="Discard">order[@n = $m/@n]</guard>')
+    (token,) = said.states[run].standing["t"]
+    assert [*said.states[run].nodes[token].sets.values()] == [1]

@@ -61,7 +61,7 @@ def respond(decision: ProcessDecision, node: Node, token: NodeToken) -> Response
     if node.guard is None:
         return ACCEPT
     if isinstance(node.guard, MemoryGuard):
-        bound = node.guard.condition.bind(bindings(decision, node.guard.condition.variables, node))
+        bound = node.guard.condition.bind(bindings(decision, node.guard.condition.variables, (node, token)))
         verdict = decision.view.judge(decision.view.matching(bound, None), bound)
         return ACCEPT if verdict.holds else _of_result(decision, node, token, node.guard.otherwise)
     return _of_result(decision, node, token, result_of(decision, node, token, node.guard))

@@ -193,6 +193,10 @@ def ancestors(state: ProcessState, token: NodeToken) -> Iterator[NodeToken]:
 
 def _before(state: ProcessState, token: NodeToken) -> list[NodeToken]:
     """The node tokens directly before a token; not those that may have merged into it after it had left."""
+    if len(token.parents) == 1 and token.reverses is None:  # most are made from one arc token, quickly
+        arc = state.arcs[token.parents[0]]
+        if arc.reverses is None:
+            return [state.nodes[arc.parent]]
     arcs = [arc for arc in inputs(state, token) if token.completed is None or arc.id < token.id]
     return [state.nodes[root(state, arc).parent] for arc in arcs]
 
@@ -207,7 +211,7 @@ def produced_before(state: ProcessState, token: NodeToken) -> tuple[tuple[int, .
     """
     ranks, line, seen = [], [token], {token.id}
     while line and len(seen) <= PATH:
-        eids, farther = set[int](), []
+        eids, farther = set[int](), list[NodeToken]()
         for one in line:
             for source in _before(state, one):
                 if source.id not in seen and len(seen) <= PATH:
