@@ -20,10 +20,7 @@ from narval.kinds.process.engine.decision import NodeFault, ProcessDecision, hoo
 from narval.kinds.process.engine.state import NodeToken
 from narval.kinds.process.engine.tokens.rubric import evaluated
 from narval.kinds.process.engine.tokens.views import environment_of
-from narval.kinds.process.language.definition import NESTED, SCRIPT, Node
-
-WITH_PROTOTYPE = frozenset({"action", "transform"})
-"""The kinds of targets that declare inputs and outputs; a run answers for any other."""
+from narval.kinds.process.language.definition import NESTED, SCRIPT, WITH_PROTOTYPE, Node
 
 
 def calls(decision: ProcessDecision, node: Node) -> bool:
@@ -101,7 +98,7 @@ def _make_again(decision: ProcessDecision, node: Node, token: NodeToken, before:
     """Retry a failed call with the same id and elements, as its effects outside may exist already. Return
     whether it runs code. Raises NodeFault.
     """
-    limit = limit_of_remote(seconds(node, "timeout")) if node.agent else None
+    limit = limit_of(node)
     is_code, reserved = node.target is None, decision.state.reserved.get(before.call, ())
     decision.change(NodeCallMade(token.id, before.call, reserved=reserved, code=is_code))
     decision.command(replace(before, attempt=token.tries + 1, always="", begun=False))
@@ -112,7 +109,7 @@ def _make_again(decision: ProcessDecision, node: Node, token: NodeToken, before:
 
 def _call_run(decision: ProcessDecision, node: Node, token: NodeToken, kind: str, target: Any) -> None:
     """Call a run nested in this one; a process begins with the attributes of the token (section 9)."""
-    nearby = conditions.around(decision, token).nearby
+    nearby, limit = conditions.around(decision, token).nearby, limit_of(node)
     arguments: dict[str, Plain] | None = None
     if kind == "process":
         arguments = {"environment": environment_of(decision.state, token), "token": token.id}
@@ -123,6 +120,8 @@ def _call_run(decision: ProcessDecision, node: Node, token: NodeToken, kind: str
     }
     made = NodeCallMade(token.id, decision.identifier())
     _send(decision, made, kind, target.full_name, node, **more)
+    if limit is not None:
+        decision.command(commands.SetTimer(made.call, decision.event.at + limit))
 
 
 def _answered_before(decision: ProcessDecision, node: Node, token: NodeToken, target: Any) -> tuple[int, ...]:
@@ -200,6 +199,13 @@ def _find_inputs(
 
 def _scope(decision: ProcessDecision, node: Node, slot: Input) -> MarkScope | None:
     return (decision.definition.full_name, node.id, slot.id) if slot.use else None
+
+
+def limit_of(node: Node) -> float | None:
+    """The time limit of the call of a node that the engine keeps: that of a run. Raises NodeFault."""
+    if node.agent:
+        return limit_of_remote(seconds(node, "timeout"))
+    return seconds(node, "timeout") if node.calls_run else None
 
 
 def seconds(node: Node, key: str) -> float | None:

@@ -9,7 +9,7 @@ import msgspec
 
 from narval.core.engines import commands
 from narval.core.engines.decision import Decision
-from narval.core.engines.events import Plain, Returned
+from narval.core.engines.events import Plain, Returned, TimerFired
 from narval.core.errors import ActionError
 from narval.kinds.process.engine import changes
 from narval.kinds.process.engine.state import ArcToken, NodeToken, ProcessState
@@ -154,11 +154,15 @@ class ProcessDecision(Decision[Process, ProcessState, changes.ProcessChange], kw
             self.command(commands.CancelCall(call))
 
     def drop_limit(self, call: str) -> None:
-        """Drop the time limit of a call at another agent, unless it has expired and the call was abandoned.
+        """Drop the time limit of a run, unless it has expired; a call at another agent was then abandoned.
         Other calls have no timer in the engine.
         """
-        has_expired = isinstance(self.event, Returned) and self.event.abandoned
-        if self.node(self.state.nodes[self.state.calls[call]]).agent and not has_expired:
+        node, event = self.node(self.state.nodes[self.state.calls[call]]), self.event
+        if node.agent:
+            is_limited = not (isinstance(event, Returned) and event.abandoned)
+        else:
+            is_limited = node.calls_run and node.text_of("timeout") != ""
+        if is_limited and not (isinstance(event, TimerFired) and event.wake == call):
             self.command(commands.CancelTimer(call))
 
     def leave_queue(self, asynchronous: object = True) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from narval.core.engines import commands, events
+from narval.core.engines import events
 from narval.kinds.process.engine import conditions, migrating, operations, returns
 from narval.kinds.process.engine.changes import (
     DelayOver,
@@ -197,7 +197,7 @@ def _woken(decision: ProcessDecision, event: events.TimerFired) -> None:
     if event.wake == decision.state.paused:
         decision.resume_queue()
     elif event.wake in decision.state.calls:
-        decision.command(commands.CancelCall(event.wake))
+        returns.expired(decision, event.wake)
     else:
         token = decision.state.nodes.get(decision.state.delayed.get(event.wake, 0))
         if token is None:

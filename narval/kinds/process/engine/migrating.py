@@ -276,12 +276,12 @@ def _join(node: Node) -> tuple[str, str]:
 
 def _under_way(token: NodeToken, before: Node, then: Node) -> str:
     """The reason why a node with a token on it cannot change as it did; "" if there is none."""
-    changed = ""
+    changed, is_limited = "", then.agent or then.calls_run
     if before.type != then.type:
         changed = "its type"
     elif token.call and (before.target, before.agent) != (then.target, then.agent):
         changed = "what it calls"
-    elif token.call and then.agent and before.text_of("timeout") != then.text_of("timeout"):
+    elif token.call and is_limited and before.text_of("timeout") != then.text_of("timeout"):
         changed = "its `timeout`"  # the engine keeps it, and has a timer for it
     elif token.queued and then.type == SCRIPT and not then.text_of("execute"):
         changed = "its script"

@@ -9,19 +9,17 @@ from functools import partial
 from typing import Any
 
 from narval.core.definitions.prototype import Prototype
-from narval.core.definitions.remote_calls import limit_of_remote
 from narval.core.elements.element import Element
 from narval.core.engines import commands
 from narval.core.engines.dates import retry_wait
 from narval.core.engines.events import Failure, Plain, Produced, Returned
 from narval.core.engines.outputs import judge
 from narval.kinds.process.engine import calls, conditions
-from narval.kinds.process.engine.calls import WITH_PROTOTYPE
 from narval.kinds.process.engine.changes import NodeCallBack, NodeTokenExecuted, NodeTokenRetried
 from narval.kinds.process.engine.decision import NodeFault, OperationRefused, ProcessDecision, given_by
 from narval.kinds.process.engine.state import NodeToken
 from narval.kinds.process.engine.tokens import backtracking, flow
-from narval.kinds.process.language.definition import NESTED, Node
+from narval.kinds.process.language.definition import NESTED, WITH_PROTOTYPE, Node
 
 ERROR_ARC = "error"
 """The name of the arc by which a token leaves a node whose call failed, if there is one."""
@@ -36,8 +34,7 @@ def returned(decision: ProcessDecision, event: Returned) -> None:
     is_final = problem is not None and problem.final
     if event.abandoned and node.agent and not is_final:
         # its time limit has passed; calls given up otherwise are forgotten
-        limit = limit_of_remote(calls.seconds(node, "timeout"))
-        problem = Failure("timeout", f"{node.called} did not come back within {limit:g} s")
+        problem = _late(node)
     elif event.abandoned and problem is None:
         problem = Failure("abandoned", "the call was given up", final=True)
     if problem is not None and node.type == NESTED and problem.kind == "run-cancelled":
@@ -67,6 +64,23 @@ def returned(decision: ProcessDecision, event: Returned) -> None:
             raise
         if not hook:
             decision.happens(NodeTokenExecuted(token.id))
+
+
+def expired(decision: ProcessDecision, call: str) -> None:
+    """Give up a call whose time limit has expired; at another agent, it returns as abandoned. Raises
+    NodeFault.
+    """
+    token = decision.state.nodes[decision.state.calls[call]]
+    node = decision.node(token)
+    if node.agent:
+        decision.command(commands.CancelCall(call))
+    else:
+        decision.give_up(call)
+        _given_up(decision, node, token, _late(node))
+
+
+def _late(node: Node) -> Failure:
+    return Failure("timeout", f"{node.called} did not come back within {calls.limit_of(node):g} s")
 
 
 def produced(decision: ProcessDecision, event: Produced) -> None:
@@ -191,7 +205,8 @@ def _try_again(
         return False
     pause = retry_wait(calls.seconds(node, "backoff"), token.tries + 1, decision.event.id)
     until, wake = decision.event.at + pause, decision.identifier()
-    asked, reserved = decision.view.pending_call(call), decision.state.reserved.get(call, ())
+    asked = decision.view.pending_call(call) if call else None
+    reserved = decision.state.reserved.get(call, ())
     if call:
         decision.drop_limit(call)
         decision.change(NodeCallBack(call))

@@ -38,6 +38,8 @@ a type with the user's class.
 """
 
 
+WITH_PROTOTYPE = frozenset({"action", "transform"})
+"""The kinds of targets that declare inputs and outputs; a run answers for any other."""
 SCRIPTS = ("execute", "backtrack", "allowBacktrack")
 """The properties of a node of the type `script` that are scripts (section 10)."""
 
@@ -117,6 +119,11 @@ class Node(msgspec.Struct, eq=False):
             return Process.kind, self.text_of("graphName")
         kind = CALLS.get(self.type)
         return (kind, self.text_of("target")) if kind is not None else None
+
+    @property
+    def calls_run(self) -> bool:
+        """True if a run answers the call of the node, and not code."""
+        return self.target is not None and self.target[0] not in WITH_PROTOTYPE
 
     @property
     def agent(self) -> str:

@@ -11,7 +11,7 @@ from narval.core.engines import commands
 from narval.core.engines.events import Failure, OutputElement
 from narval.kinds.process.engine.explain import waiting_for
 from narval.kinds.process.language.code import mask_of
-from tests.core.engines.dialogue import Dialogue, Refusal, action
+from tests.core.engines.dialogue import Dialogue, Refusal, action, recipe, step
 
 DONE = {"effects": [{"do": "complete"}]}
 
@@ -253,3 +253,34 @@ def test_section_18_every_start_node_begins_whatever_another_does() -> None:
     said, run, state = began(code("a", custom="<timeout>soon</timeout>"), code("b"))
     assert (said.state(run), list(state.failed)) == ("executing", [1])
     assert under_way(said, "a", "b") == ["b"]
+
+
+WAITING = recipe("g.r", step("s"), start="s", end="s"), action("m.s")
+
+
+def test_section_18_a_run_that_takes_too_long_is_cancelled_and_has_failed() -> None:
+    custom = "<target>g.r</target><timeout>5</timeout><retries>1</retries><backoff>2</backoff>"
+    said = Dialogue(*WAITING, process(code("a", "", custom, type="recipe")))
+    run = said.start("p", kind="process")
+    first = said.call_of("a")
+    said.passes(5)
+    assert said.wishes(commands.CancelCall) == [commands.CancelCall(first.call)]
+    said.answer(first, problem=Failure("run-cancelled", "it was cancelled", final=True))
+    said.passes(4)
+    assert said.call_of("a").call != first.call
+    said.passes(5)
+    assert (said.error()["type"], list(said.states[run].failed)) == ("timeout", [1])
+    assert not said.wakes
+
+
+def test_section_18_a_run_that_ends_in_time_leaves_no_time_limit() -> None:
+    custom = "<target>g.r</target><timeout>5</timeout>"
+    for how in ("returned", "erred", "cancelled"):
+        said = Dialogue(*WAITING, process(code("a", "", custom, type="recipe")))
+        run = said.start("p", kind="process")
+        assert said.wakes
+        if how == "cancelled":
+            said.cancel(run)
+        else:
+            getattr(said, how)("a")
+        assert not said.wakes
