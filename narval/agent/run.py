@@ -79,6 +79,7 @@ class Run(InForce, eq=False):
         """Follow a definition from a blank state; calls use the versions in `library`."""
         self.definition, self.library = definition, library
         self.state = self.engine.state_type.blank(self.eid, definition)
+        self.status = self.state.status
 
     # --- what happens to it -----------------------------------------------------------------------------
 

@@ -10,10 +10,15 @@ from typing import Any
 import pytest
 
 import narval
+from narval.agent.run import Run
+from narval.core.definitions.library import Library
+from narval.core.definitions.parsing import parse
 from narval.core.engines.commands import Watch
 from narval.core.engines.events import Returned, Started
+from narval.core.engines.registry import engine_of
 from narval.core.errors import ElementError
 from narval.core.patterns.pattern import condition
+from narval.core.source.text import Source
 from narval.kinds.recipe.engine import engine
 from tests.daemon.at_work import Scene, portrait, watched_commits
 
@@ -219,3 +224,11 @@ def test_N2_a_run_in_memory_is_offered_again_with_each_change_of_its_state(scene
         assert watcher.status == "done"
 
     live(scene, story)
+
+
+def test_a_run_that_has_not_begun_is_in_the_state_that_the_store_brings_back() -> None:
+    text = '<process-definition name="p"><node name="a"/></process-definition>'
+    (process,) = parse(Source("p.xml", text.encode())).definitions
+    run = Run(1, engine_of("process"), "p.p", process.digest, 0.0)
+    run.begin(process, Library([process]))
+    assert run.status == run.state.status == "created"

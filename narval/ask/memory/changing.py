@@ -23,6 +23,7 @@ from narval.ask.documents import admitted, raise_if_over_limit, raise_if_refused
 from narval.ask.lookup import files_of, find_run, nothing_at
 from narval.ask.memory.element import descent_of
 from narval.ask.registry import Form, operation
+from narval.ask.text import article
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.known_attributes import known_attributes, unread_attributes
 from narval.core.elements.element import Element, Origin
@@ -212,7 +213,8 @@ async def undo(daemon: Daemon, run: int, why: str, *, asker: Asker = PROGRAM) ->
     undone, reason = find_run(daemon, run), _reason(why, "the run is to be undone")
     if not undoing_kind(undone.kind):
         instead = "; `narval backtrack` takes it back" if isinstance(undone.engine, HasTokens) else ""
-        raise RequestError(f"run {run} of {undone.name} is a {undone.kind}: only plans are undone{instead}")
+        what = f"{article(undone.kind)} {undone.kind}"
+        raise RequestError(f"run {run} of {undone.name} is {what}: only plans are undone{instead}")
 
     def work(turn: Turn) -> Form:
         if (by := turn.agent.memory.marks.get(UNDONE, {}).get(run)) is not None:
