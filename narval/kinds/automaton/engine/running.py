@@ -60,10 +60,12 @@ def make_ready(
 
 def go_on(decision: AutomatonDecision, state: State) -> None:
     """Advance a state to its next wait, or run it."""
-    for held_or_skipped in _NEXT[decision.state.states[state.name].hold]:
+    run = decision.state.states[state.name]
+    may_wait = run.hold or run.dying or run.quick or state.after or state.wait  # for more than room
+    for held_or_skipped in _NEXT[run.hold if may_wait else "quick"]:
         if held_or_skipped(decision, state):
             return
-    call(decision, state, decision.state.of(state.name).fallback)
+    call(decision, state, run.fallback)
 
 
 def call(decision: AutomatonDecision, state: State, fallback: int) -> None:
@@ -308,14 +310,13 @@ def _follow(decision: AutomatonDecision, state: State, labels: Ended) -> None:
     if label is None:
         _lead_nowhere(decision, state, labels)
         return
-    # The state itself comes first, for as it starts again it has started nothing.
-    ready = sorted(state.follow[label], key=lambda other: other is not state)
+    ready, states = state.follow[label], decision.state.states
     if label == SUCCESS:
         for successor in ready:
             decision.change(StateAwaited(successor.name, state.name))
-        ready = [other for other in ready if not decision.state.states[other.name].missing]
+        ready = tuple([other for other in ready if not states[other.name].missing])
     # All are killed before one starts: else one that leads back would kill those that have just started.
-    killed, states = [decision.started_by(successor.name) for successor in ready], decision.state.states
+    killed = [decision.started_by(successor.name) for successor in ready]
     left = [name for names in killed for name in names if name in states and states[name].state != "idle"]
     if left:
         decision.kill(dict.fromkeys(left))

@@ -151,10 +151,15 @@ class State(msgspec.Struct, eq=False):
 
 
 def link(states: Mapping[str, State], follow: Mapping[str, Mapping[str, Iterable[State]]]) -> None:
-    """Point states at each other, given the successors by state and label."""
+    """Point states at each other, given the successors by state and label. A state comes first among its own:
+    as it starts again, it has started nothing.
+    """
     awaits: dict[str, list[str]] = {name: [] for name in states}
     for name, labels in follow.items():
-        states[name].follow = {label: tuple(successors) for label, successors in labels.items()}
+        states[name].follow = {
+            label: tuple(sorted(successors, key=lambda other: other.name != name))
+            for label, successors in labels.items()
+        }
         for successor in states[name].follow.get(SUCCESS, ()):
             awaits[successor.name].append(name)
     for name, state in states.items():
