@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from lxml import etree
 
 from narval.core.elements.canonical import canonical
-from narval.core.elements.element import text_within
+from narval.core.elements.element import Element, text_within
 from narval.core.engines.view import View
 from narval.core.errors import ElementError
 from narval.kinds.task.engine.state import ScriptFrame
@@ -24,6 +26,16 @@ from narval.kinds.task.language.definition import (
 
 _NUMBER = re.compile(r"\s*-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)\s*")
 """A text that compares as a number, as in XPath."""
+
+_COMPARES: Mapping[str, Callable[[int, int], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+"""The operators of tests, on an order and 0."""
 
 
 class ScriptFault(Exception):  # noqa: N818 - a fault of a script, not an error of narval
@@ -67,26 +79,19 @@ class Values:
         if test.right is None:
             return self._find(test.left) not in (None, "", "0", "false")
         left, right = self.text(test.left), self.text(test.right)
-        order = _order(left, right)
-        return {
-            "==": order == 0,
-            "!=": order != 0,
-            "<": order < 0,
-            "<=": order <= 0,
-            ">": order > 0,
-            ">=": order >= 0,
-        }[test.operator]
+        return _COMPARES[test.operator](_order(left, right), 0)
 
     def tree(self, eid: int) -> etree._Element:
         """The tree of an object. Raises ScriptFault if it is gone (K59)."""
         if eid not in self._trees:
-            element = self._view.element(eid) if eid else None
-            if element is None:
-                raise ScriptFault(
-                    "no-object", "there is no object here: it was given away, or none was taken"
-                )
-            self._trees[eid] = element.tree()
+            self._trees[eid] = self._element(eid).tree()
         return self._trees[eid]
+
+    def _element(self, eid: int) -> Element:
+        element = self._view.element(eid) if eid else None
+        if element is None:
+            raise ScriptFault("no-object", "there is no object here: it was given away, or none was taken")
+        return element
 
     def _has(self, operand: Operand) -> bool:
         try:
@@ -101,10 +106,7 @@ class Values:
         text of a child. Raises ScriptFault.
         """
         eid, names = self._owner(path)
-        self.tree(eid)
-        element = self._view.element(eid)
-        assert element is not None, eid
-        node = root = element.tree()  # not the tree that values are read from
+        node = root = self._element(eid).tree()  # not the tree that values are read from
         root.attrib.pop("eid", None)
         for name in names[:-1]:
             child = _child(node, name)
@@ -127,6 +129,10 @@ class Values:
         if len(operand.names) == 1 and operand.names[0] in self._frame.parameters:
             return self._frame.parameters[operand.names[0]]
         eid, names = self._owner(operand)
+        if len(names) == 1:  # an attribute is read without a tree
+            value = self._element(eid).attributes.get(names[0])
+            if value is not None:
+                return value
         return _text_at(self.tree(eid), names)
 
     def _owner(self, path: ScriptPath) -> tuple[int, tuple[str, ...]]:
