@@ -360,7 +360,7 @@ def assemble(
     committer = Committer(store, syncs=began.durability == "power")
     for close in (committer.close, bell.close):
         closing.callback(close)
-    rounds = Rounds(clock, committer, bell, gate.is_open) if gate else Rounds(clock, committer, bell)
+    rounds = Rounds(clock, committer, bell, gate.is_open if gate else None)
 
     if make_executor is not None:
         executor = make_executor(bell.ring, rows.has_any)

@@ -120,6 +120,12 @@ class MainLoop:
         """True once calls have had their time, and their outcomes are recorded."""
         return self.stop.calls_are_over and (not self.rounds.is_due() or self.stop.is_overdue)
 
+    def _is_at_rest(self) -> bool:
+        """True if nothing can proceed by itself, or the daemon is stopped."""
+        if not self.stop.requested and self.rounds.is_due():
+            return False
+        return self.is_stopped() or self.is_idle()
+
     async def run(self, *, until_idle: bool = False, timeout: float | None = None) -> Summary:
         """Work until stopped, or idle, or out of time (seconds). Raises StoreError."""
         deadline = time.monotonic() + timeout if timeout is not None else None
@@ -134,7 +140,7 @@ class MainLoop:
 
     async def until_idle(self) -> None:
         """Work until nothing can proceed by itself, or the daemon is stopped."""
-        await self._work_until_idle(lambda: self.is_stopped() or self.is_idle())
+        await self._work_until_idle(self._is_at_rest)
 
     async def _work_until_idle(self, is_over: Callable[[], bool], *, deadline: float | None = None) -> None:
         """Work as `work_until` does, and tell once what a wait of `LONG` seconds waits for."""
@@ -205,7 +211,7 @@ class MainLoop:
                 self.calls.executor.release()
                 if isinstance(rounds.gone, (FencedError, StoreAwayError)):
                     raise rounds.gone
-                if is_over() or _is_past(deadline):
+                if is_over() or (deadline is not None and _is_past(deadline)):
                     break
                 if rounds.is_due():
                     if by := await rounds.round():

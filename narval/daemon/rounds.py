@@ -88,7 +88,7 @@ class Rounds:
     """
 
     def __init__(
-        self, clock: Clock, committer: Committer, bell: Bell, is_open: Callable[[], bool] = lambda: True
+        self, clock: Clock, committer: Committer, bell: Bell, is_open: Callable[[], bool] | None = None
     ) -> None:
         self.participants: dict[Participant, None] = {}
         """The active agents."""
@@ -144,7 +144,7 @@ class Rounds:
 
     def is_due(self) -> bool:
         """True if a round would do anything now."""
-        if not self._is_open():
+        if self._is_open is not None and not self._is_open():
             return False
         if self._shares.ready or self._held_back:
             return True
@@ -158,7 +158,7 @@ class Rounds:
 
     def next_moment(self) -> float | None:
         """The moment at which the next round is due without a request, or None."""
-        return self._deadlines.next() if self._is_open() else None
+        return self._deadlines.next() if self._is_open is None or self._is_open() else None
 
     async def recorded(self) -> None:
         """Wait until the state of memory is recorded. Raises the StoreError of a commit that failed."""
@@ -193,7 +193,7 @@ class Rounds:
                     await under_way
                 if self._committer.refused:
                     made = self._recorded_of(made, self._committer.refused)
-            if not self._is_open():
+            if self._is_open is not None and not self._is_open():
                 self._held_back = made
                 return ""
             quit_by, is_shared = "", len(made) > 1 or bool(self._shares.ready)
@@ -208,7 +208,8 @@ class Rounds:
                 self.turns += 1
                 if is_shared:
                     self._shares.charge(participant, stopwatch.seconds() - began)
-                quit_by = in_words(turn.transaction.quit, participant.loop.agent) or quit_by
+                if (asks := turn.transaction.quit) is not None:
+                    quit_by = in_words(asks, participant.loop.agent)
                 if participant not in self.participants:
                     continue
                 if participant.loop.has_work():

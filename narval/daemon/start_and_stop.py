@@ -167,12 +167,8 @@ class Stop:
         return time.monotonic() >= self._latest
 
 
-def in_words(element: Element | None, agent: AgentState) -> str:
-    """A description of an element that asks for the stop, with its origin: `element 12 of inbox/q.xml
-    (root)`; "" for None.
-    """
-    if element is None:
-        return ""
+def in_words(element: Element, agent: AgentState) -> str:
+    """A description of an element that asks for the stop, with its origin: `element 12 of q.xml (root)`."""
     origin = element.origin or Origin()
     file = agent.memory.declared.get(element.eid, "").partition(":")[0]
     made = f"run {origin.run} at {origin.step}" if origin.run else origin.step

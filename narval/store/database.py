@@ -150,7 +150,7 @@ class Database(ReadTables):
             return [statement for batch in batches for statement in self._work((batch,))]
         work: list[tuple[str, Rows]] = []
         for name in names:
-            of_batches = [batch for batch in batches if name in batch.__dict__]
+            of_batches = batches if len(batches) == 1 else [one for one in batches if name in one.__dict__]
             for rows_of, effects in self._writes[name]:
                 if len(of_batches) == 1:
                     rows = rows_of(of_batches[0])

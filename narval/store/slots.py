@@ -273,10 +273,17 @@ WRITTEN: tuple[Slot, ...] = (
 """All effects of a batch, in order: first additions, then removals."""
 
 
+_PLACES = {name: place for place, name in enumerate(SLOTS)}
+
+
 def filled(batches: Iterable[Batch]) -> list[str]:
     """The names of the slots in which one of these batches has rows, in the order of writing."""
-    names = {name for batch in batches for name, rows in batch.__dict__.items() if rows}
-    return sorted(names, key=SLOTS.index)
+    names: set[str] = set()
+    for batch in batches:  # loops rather than a comprehension: each commit calls this
+        for name, rows in batch.__dict__.items():
+            if rows:
+                names.add(name)
+    return sorted(names, key=_PLACES.__getitem__)
 
 
 def by_field(of_slot: Callable[[Slot], Any]) -> dict[str, list[tuple[RowsOf, Any]]]:

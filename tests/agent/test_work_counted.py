@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import narval
-from bench import agents
+from bench import agents, automata
 from bench.conditions import Hits, arriving, flat, indexed, wanted
 from bench.market import Market
 from bench.measure import home
@@ -59,6 +59,18 @@ three variables takes 658. One beside others has a part of a round, and takes ha
 """
 
 _LOOP = ("/asyncio/", "/selectors.py")
+
+
+MOST_OF_A_LONE_STEP = 168
+"""The calls of functions of a step of a lone run in a home on a disk, with its turn and its commit."""
+
+
+MOST_OF_A_STATE_UP_TO_DATE = 57
+"""The calls of functions of a state of an automaton that is up to date, as are those that it needs."""
+
+
+MOST_OF_AN_EVENT = 524
+"""The calls of functions of an event of a task, from its raise until its action is done."""
 
 
 MOST_AT_A_DATE = 178
@@ -158,6 +170,37 @@ def line_of_steps(
 def test_a_step_takes_so_many_calls_of_functions(tmp_path: Path, what: str, home: bool, most: int) -> None:
     work = line_of_steps(tmp_path, RUNS, STEPS, what, home=home)
     assert work.calls / (RUNS * STEPS) <= most
+
+
+def test_a_step_of_a_lone_run_that_is_committed_takes_so_many_calls_of_functions(tmp_path: Path) -> None:
+    assert line_of_steps(tmp_path, 1, 20 * STEPS, home=True).calls / (20 * STEPS) <= MOST_OF_A_LONE_STEP
+
+
+def test_a_state_that_is_up_to_date_takes_so_many_calls_of_functions(tmp_path: Path) -> None:
+    layers = 3
+    home(tmp_path, recipes=automata.automaton(layers * automata.WIDTH))
+    (tmp_path / "out").mkdir()
+    for layer in range(layers):
+        for place in range(automata.WIDTH):
+            (tmp_path / automata.name(layer, place)).touch()
+    with narval.open(tmp_path) as agent:
+        agent.start("w.w")
+        agent.until_idle()
+        with CountedCalls() as counted:
+            agent.start("w.w")
+            agent.until_idle()
+        assert {run["state"] for run in agent.runs()} == {"done"}
+    assert counted.number / (layers * automata.WIDTH) <= MOST_OF_A_STATE_UP_TO_DATE
+
+
+def test_an_event_of_a_task_takes_so_many_calls_of_functions_to_its_action(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    desk.busy()
+    desk.tell(raised("tick", 1))
+    with CountedCalls() as counted:
+        desk.tell(raised("tick", 5 * RUNS))
+    desk.agent.close()
+    assert counted.number / (5 * RUNS) <= MOST_OF_AN_EVENT
 
 
 def test_a_step_that_is_given_an_element_with_labels_takes_so_many_calls_of_functions(tmp_path: Path) -> None:

@@ -321,9 +321,10 @@ class AgentHost:
     def perform(self, turn: Turn) -> None:
         """Perform a recorded turn, and answer those who waited for it."""
         self.last_used = turn.transaction.at
-        if turn.transaction.batch.messages:
-            self.mail.office.hand_over(turn.transaction.batch.messages)
-        if self.mail.mailbox.is_held and turn.transaction.batch.forgotten_elements:
+        rows = vars(turn.transaction.batch)  # of the slots that are filled, few in most turns
+        if messages := rows.get("messages"):
+            self.mail.office.hand_over(messages)
+        if "forgotten_elements" in rows and self.mail.mailbox.is_held:
             self.mail.mailbox.try_again()
         self.loop.perform(turn)
         for run in turn.transaction.ended:
@@ -335,7 +336,7 @@ class AgentHost:
                 for hear in self._main_loop.on_end:
                     hear(self, run)
             self.waiters.over(run.eid)
-        for added in turn.transaction.batch.elements:
+        for added in rows.get("elements", ()):
             if added.element.xml[:6] == b"<error":  # no call: this runs for each new element
                 _log_error(self.agent, added.element, self._name_of_other)
         if self.waiters.asked:
