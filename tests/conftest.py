@@ -1,10 +1,10 @@
 """Settings of all tests: they depend on no machine, and a run is like the one before.
 
 Examples of hypothesis are the same each time, a sixth of what `make soak` tries (`examples.py`);
-`HYPOTHESIS_PROFILE=random make test` looks for others. A turn of an agent in this process takes no time, so
-that what is done within one does not depend on how fast that goes; a test of that time sets the stopwatch
-itself. What is compiled is kept, whatever the environment says: the hundreds of programs that tests start
-would each compile narval anew.
+`HYPOTHESIS_PROFILE=random make test` looks for others. The machine is in UTC. A turn of an agent in this
+process takes no time, so that what is done within one does not depend on how fast that goes; a test of that
+time sets the stopwatch itself. What is compiled is kept, whatever the environment says: the hundreds of
+programs that tests start would each compile narval anew.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,6 +50,8 @@ if "TMPDIR" not in os.environ and has_room(MEMORY):
     os.environ["TMPDIR"] = str(MEMORY)  # tests wait for a disk else, for minutes: no test cuts the power
     tempfile.tempdir = None
 
+os.environ["TZ"] = "Etc/UTC"
+time.tzset()
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
