@@ -20,7 +20,7 @@ from math import ceil, floor
 
 import msgspec
 
-from narval.core.definitions.appointment import Appointment, Length
+from narval.core.definitions.appointment import DAY, Appointment, Length
 from narval.core.definitions.reading import said_times
 from narval.core.definitions.reading.durations import length_of
 from narval.core.definitions.schedule import Ranges, Time, schedule_of
@@ -37,6 +37,8 @@ _BEGINNING = said_times.word("at|in|on|every|today|tomorrow")
 """The words that start a reminder without "remind"."""
 _TO = re.compile(r"to\s+|that\s+", re.IGNORECASE)
 _HUNDRED_YEARS = 36_525 * 86_400
+_SHIFTS = 2
+"""Days by which, at most, shifts of the clock make a number of days longer or shorter."""
 
 
 class Reminder(msgspec.Struct, frozen=True):
@@ -93,7 +95,8 @@ def next_reminder(every: str, last: float, zone: str, now: float | None = None) 
     reading.end("every")
     if not length.days:
         return last + (floor((least - last) / length.seconds) + 1) * length.seconds
-    moment = _after(last, length, zone)
+    skipped = max(0, floor((least - last) / (length.days * DAY + length.seconds)) - _SHIFTS)
+    moment = _after(last, Length(skipped * length.days, skipped * length.seconds), zone)
     while moment is not None and moment <= least:
         moment = _after(moment, length, zone)
     return moment

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
@@ -261,6 +262,18 @@ def test_what_comes_again_comes_on_its_days_and_is_read_again(
         assert following is not None
         assert following > at
         at = following
+
+
+@pytest.mark.parametrize("zone", ZONES)
+@pytest.mark.parametrize("every", ["1d", "3d", "1d 1h"])
+def test_days_of_two_thousand_years_are_not_counted_one_by_one(every: str, zone: str) -> None:
+    now, began = moment("2026-12-01T09:30:00", zone), time.process_time()
+    at = next_reminder(every, moment("0026-12-01T09:00:00", zone), zone, now)
+    assert time.process_time() - began < 1
+    assert at is not None
+    assert now < at <= now + 3 * 86_400
+    if every == "1d":
+        assert iso_moment(at, zone)[:19] == "2026-12-02T09:00:00"
 
 
 def test_what_is_past_the_calendar_is_a_fault_or_none() -> None:
