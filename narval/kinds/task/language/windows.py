@@ -66,17 +66,17 @@ def read_time(text: str, zone: tzinfo) -> Moment | TimeLength:
         return Moment(_dated(text, zone))
     if _PLAIN.fullmatch(text):
         return _span(text, float(text))
-    if any(words := _parts(_UNITS, text)):
+    if words := _parts(_UNITS, text):
         return _span(text, words[0] * 3600 + words[1] * 60 + words[2])
-    if any(words := _parts(_ISO, text)) or re.fullmatch(r"P(?:0D|T0[HMS])", text):
-        days, *rest = words
-        return _span(text, days * DAY + rest[0] * 3600 + rest[1] * 60 + rest[2])
+    if words := _parts(_ISO, text):
+        return _span(text, words[0] * DAY + words[1] * 3600 + words[2] * 60 + words[3])
     raise ValueError(f"expected {_WANTED}, got {text!r:.60}")
 
 
 def _parts(pattern: re.Pattern[str], text: str) -> list[float]:
+    """The numbers of a length, 0 for those left out; none if the text is no length, or all are left out."""
     match = pattern.fullmatch(text)
-    return [] if match is None else [float(part or 0) for part in match.groups()]
+    return [] if match is None or not any(match.groups()) else [float(part or 0) for part in match.groups()]
 
 
 def _span(text: str, seconds: float) -> TimeLength:
