@@ -101,6 +101,11 @@ class Length(msgspec.Struct, frozen=True):
     days: int = 0
     seconds: float = 0.0
 
+    @property
+    def in_seconds(self) -> float:
+        """Its seconds; a day has 24 hours."""
+        return self.days * DAY + self.seconds
+
 
 class Appointment(msgspec.Struct, frozen=True):
     """A moment that a transition sets itself: a length after its in-steps have ended, or a length after, or
@@ -122,6 +127,13 @@ class Appointment(msgspec.Struct, frozen=True):
     def variables(self) -> frozenset[str]:
         """The variables of its expression."""
         return self.at.variables if self.at is not None else frozenset()
+
+    def passes_by(self, other: Appointment) -> bool:
+        """True if it has passed when another one has, whenever both begin. If only some days or hours count,
+        a length may take longer than it says.
+        """
+        is_alike = (self.weekdays, self.hours) in (((), ()), (other.weekdays, other.hours))
+        return is_alike and self.length.in_seconds <= other.length.in_seconds
 
     def moment(self, since: float, zone: str) -> float | None:
         """The moment counted from another, in the named time zone; None if it is past the calendar."""

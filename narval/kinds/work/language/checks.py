@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import date
 
-from narval.core.definitions.appointment import Appointment
 from narval.core.definitions.library import Library
 from narval.core.definitions.people.directory import BY_A_RULE, CHAT, GRANTING, MAIL, Directory
 from narval.core.definitions.suggestions import closest
@@ -30,9 +29,8 @@ def _too_late(work: WorkDefinition) -> Iterator[tuple[int, str]]:
     """Escalations after the deadline."""
     if work.deadline is None or work.deadline.after is None:
         return
-    last = _seconds(work.deadline.after)
     for escalation in work.escalations:
-        if _seconds(escalation.after) >= last:
+        if work.deadline.after.passes_by(escalation.after):
             after = f"{escalation.after.text}, and the deadline {work.deadline.after.text}"
             yield escalation.line, f"{work.full_name}: this escalation comes after {after}: it is never taken"
 
@@ -43,10 +41,6 @@ def _only_for_yes(work: WorkDefinition) -> Iterator[tuple[int, str]]:
         if field.required == {"yes"}:
             text = f"field {field.name!r} is required for the outcome yes alone"
             yield work.line, f'{work.full_name}: {text}; for all outcomes write required="all"'
-
-
-def _seconds(length: Appointment) -> float:
-    return length.length.days * 86400 + length.length.seconds
 
 
 _NO_SERVER: Mapping[str, str] = {

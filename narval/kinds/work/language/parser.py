@@ -210,17 +210,18 @@ class _WorkBuilder:
         return Reminder(entry.get("after"), every, entry.get("times", None if every is not None else 1))
 
     def _escalations(self) -> Iterator[Escalation]:
-        last = 0.0
+        before = list[Appointment]()
         for entry in self._entry.of("escalate"):
             after, audience = entry.get("after"), self._audience(entry)
             if not {"people", "roles"} & entry.written.keys():
                 self._reading.fault(entry, "escalate needs people or roles that say to whom; add one of them")
             if after is None:
                 continue
-            if (length := after.length.days * 86400 + after.length.seconds) < last:
+            later = [one for one in before if one.length.in_seconds > after.length.in_seconds]
+            if any(map(after.passes_by, later)):
                 message = "after: this is sooner than the escalation before it; put them in order"
                 self._reading.fault(entry, message, "after")
-            last = max(last, length)
+            before.append(after)
             yield Escalation(after, audience, entry.get("instead", False), entry.node.line)
 
     def _deadline(

@@ -204,6 +204,21 @@ def test_P14_an_escalation_after_the_deadline_is_doubted() -> None:
     assert "this escalation comes after 6d, and the deadline 5d: it is never taken" in warning.message
 
 
+def test_working_time_may_take_longer_than_other_time() -> None:
+    escalated = '<escalate after="{}" roles="a"/>'
+    for first, second in (("1d", "12h mon-fri 9-17"), ("4d", "3d mon-fri"), ("2d sun", "1d mon-fri")):
+        one(small(escalated.format(first) + escalated.format(second)))
+    for first, second in (("12h mon-fri 9-17", "8h mon-fri 9-17"), ("3d mon-fri", "2d")):
+        (fault,) = read(small(escalated.format(first) + escalated.format(second))).faults
+        assert "put them in order" in fault.message
+    for after, deadline, count in (
+        ("2d", "20h mon-fri 9-17", 0), ("6d", "5d mon-fri", 0), ("6d mon-fri", "5d mon-fri", 1),
+        ("6d mon-fri", "5d", 1),
+    ):  # fmt: skip
+        work = one(small(f'{escalated.format(after)}<deadline after="{deadline}"/>'))
+        assert len(list(warnings([work], Library([work])))) == count
+
+
 def test_P40_a_field_that_all_outcomes_need_is_told_from_one_that_yes_needs() -> None:
     asked = '<outcome name="yes"/><outcome name="no"/><field name="why" required="{}"/>'
     all_of_them, only_yes, only_no = (one(small(asked.format(word))) for word in ("all", "yes", "no"))
