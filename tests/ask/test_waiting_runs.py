@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import narval
+from narval.agent.run import Run
 from narval.ask.runs import waiting
+from narval.core.engines.registry import engine_of
 from narval.core.errors import RequestError
 from narval.surfaces.cli.render import reasons
 from narval.surfaces.python.agent import Agent
@@ -55,6 +58,15 @@ def test_runs_are_listed_and_counted_by_what_they_wait_for(agent: Agent) -> None
     newest, oldest = agent.ask("runs", waiting_for="element", limit=2)
     assert agent.ask("runs", waiting_for="element", limit=2, before=newest["eid"]) == [oldest]
     assert waiting_for(agent, "element", state="done") == []
+
+
+def test_a_run_that_has_not_begun_waits_for_nothing(agent: Agent) -> None:
+    state, library = agent.daemon.agent, agent.daemon.agent.library
+    for kind, name in (("recipe", "t.element"), ("process", "text.act")):
+        definition: Any = library.get(kind, name)
+        run = Run(1, engine_of(kind), name, definition.digest, 0.0)
+        run.begin(definition, library)
+        assert waiting.waits_for(state, run) == "nothing"
 
 
 def test_a_run_that_waits_for_a_person_says_what_is_asked_and_why_says_whom_until_when(agent: Agent) -> None:

@@ -43,7 +43,7 @@ def waits_for(agent: AgentState, run: Run) -> str | None:
         return ELEMENT  # a watch without conditions waits for the element that a date was computed from
     if kinds:
         return CALL  # a moment beside a call may be only its time limit
-    if run.status == "ready":
+    if run.status in ("ready", "created"):  # it has not begun
         return NOTHING
     return MOMENT if run.wakes else ACT
 
