@@ -142,6 +142,8 @@ def _lease_over(decision: InstanceDecision) -> None:
         _set_lease(decision)
         return
     decision.change(LeaseOver())
+    if state.outcome:  # it ends already
+        return
     where = f"in state {state.state} with object {state.object}" if state.state else "without an object"
     message = f"its program has asked nothing for {state.lease:g} s; it was {where}"
     error = decision.add_error_element("dead", message, decision.part, where={"object": state.object or None})

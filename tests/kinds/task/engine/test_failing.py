@@ -106,3 +106,13 @@ def test_what_replaced_the_object_in_its_state_is_rolled_back(how: str) -> None:
     (told,) = said.signals("down")
     assert (told["front"], said.xml(told["object"])) == (True, '<cheque amount="5"/>')
     assert said.current(altered) == told["object"]
+
+
+def test_a_lease_that_expires_as_the_instance_ends_changes_nothing() -> None:
+    said = Instances(FREE)
+    run = said.init(lease=60)
+    said.asks_later(run, "get")  # the server has not answered yet
+    said.asks(run, "stop")
+    assert said.state(run) == "ending"
+    said.passes(61)
+    assert (said.state(run), said.errors()) == ("ending", [])
