@@ -245,6 +245,12 @@ CASES = {
     ),
     "past a token that merged into one made by going back": (MERGE, "+a +d -d +b -a", "b! a d"),
     "past a token that merged into its own ancestor, which stays": (LOOP, "+a +b -b", "a! b"),
+    "to a start that another had merged into since": (
+        node("a", "e", start=True, join="first") + node("e", "a", start=True, join="first")
+        + node("k", start=True),
+        "+e +a -e",
+        "k e",
+    ),
     "to the ancestor that a token merged into": (LOOP, "+a +b -a", "a"),
     "along an arc to where what has merged came from": (
         node("a", "d", start=True) + node("b", "d", start=True)

@@ -195,7 +195,7 @@ def _before(state: ProcessState, token: NodeToken) -> list[NodeToken]:
     """The node tokens directly before a token; not those that may have merged into it after it had left."""
     if len(token.parents) == 1 and token.reverses is None:  # most are made from one arc token, quickly
         arc = state.arcs[token.parents[0]]
-        if arc.reverses is None:
+        if arc.reverses is None and arc.id < token.id:
             return [state.nodes[arc.parent]]
     arcs = [arc for arc in inputs(state, token) if token.completed is None or arc.id < token.id]
     return [state.nodes[root(state, arc).parent] for arc in arcs]
