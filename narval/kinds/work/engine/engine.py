@@ -217,7 +217,7 @@ def _remind(decision: WorkDecision, due: float) -> None:
     assert reminder is not None, state
     times = state.reminded + 1
     if (every := reminder.every) is not None:
-        if not every.length.days and not every.weekdays:
+        if not (every.length.days or every.weekdays or every.hours):
             missed = floor((now - due) / every.length.seconds)
             times, due = times + missed, due + missed * every.length.seconds
         else:

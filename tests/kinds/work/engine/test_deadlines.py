@@ -1,4 +1,4 @@
-"""A deadline that comes while no daemon is running (P34)."""
+"""Deadlines and reminders that come while no daemon is running (P32, P34)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,17 @@ from tests.kinds.work.engine.items import DAY, Office, work
 
 TWO = '<for roles="approver"/><outcome name="yes"/><outcome name="no"/>'
 DATE = '<deadline after="86460s"/>'
+
+
+def test_P32_missed_reminders_of_working_time_are_counted_in_it() -> None:
+    office = Office(work(TWO + '<remind after="4h 9-17" every="4h 9-17" times="3"/>'))
+    office.offers()
+    (wake,) = office.wakes
+    office.now = office.up_since = 1.5 * DAY  # missed: at 13 and at 17 o'clock
+    office.wakes_up(wake)
+    assert office.told("Reminded").times == 2
+    ((_, timer),) = office.wakes.values()
+    assert timer.at == DAY + 13 * 3600
 
 
 def test_P34_a_deadline_that_was_missed_comes_five_minutes_after_the_start() -> None:
