@@ -31,6 +31,9 @@ WEEK = 7
 MOST_WEEKS = 520
 """The most weeks of working time, ten years; more is refused where it is written."""
 
+_DAY = timedelta(1)
+_FORWARD, _BACK = 1, -1
+
 Hours = tuple[tuple[int, int], ...]
 """Parts of a day, each from one second to another, in order and disjoint."""
 
@@ -48,32 +51,34 @@ class WorkingTime(msgspec.Struct, frozen=True):
         """
         return self.after_in(since, seconds, zone_named(zone))
 
-    def after_in(self, since: float, seconds: float, zone: tzinfo) -> float:
-        """Like `after`, with the time zone as an object."""
+    def after_in(self, since: float, seconds: float, zone: tzinfo, way: int = _FORWARD) -> float:
+        """Like `after`, with the time zone as an object; going the other `way`, they pass before `since`."""
         weeks, left = divmod(seconds, self.a_week)
         if weeks and not left:
             weeks, left = weeks - 1, left + self.a_week
-        day = datetime.fromtimestamp(since, zone).date() - timedelta(1)
-        for start, end in self._parts(day, zone):
-            start = max(start, since)
+        day = datetime.fromtimestamp(since, zone).date() - way * _DAY
+        for start, end in self._parts(day, zone, way):
+            start, end = (max(start, since), end) if way == _FORWARD else (start, min(end, since))
             if start < end and left <= end - start:
-                moment = start + left if left else since
-                return moment if not weeks else self._weeks_on(moment, int(weeks), zone)
+                moment = start + left if way == _FORWARD else end - left
+                return self._weeks_on(moment if left else since, way * int(weeks), zone)
             left -= max(0.0, end - start)
         raise ValueError("past the calendar")
 
     def _weeks_on(self, moment: float, weeks: int, zone: tzinfo) -> float:
+        if not weeks:
+            return moment
         wall = datetime.fromtimestamp(moment, zone).replace(tzinfo=None)
         return moment_of(wall + timedelta(weeks * WEEK), zone)
 
-    def _parts(self, day: date, zone: tzinfo) -> Iterator[tuple[float, float]]:
-        """The counting parts of `day` and later days, as moments."""
+    def _parts(self, day: date, zone: tzinfo, way: int) -> Iterator[tuple[float, float]]:
+        """The counting parts of `day` and the days after it, or before it, as moments."""
         while True:
             if not self.weekdays or day.weekday() in self.weekdays:
                 midnight = datetime.combine(day, datetime.min.time())
-                for first, last in self.hours:
+                for first, last in self.hours[::way]:
                     yield tuple(moment_of(midnight + timedelta(0, at), zone) for at in (first, last))  # type: ignore[misc]
-            day += timedelta(1)
+            day += way * _DAY
 
     @property
     def a_week(self) -> float:
@@ -89,10 +94,6 @@ def days_of(ranges: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
         for day in range(WEEK)
         if any(day in range(first, last + 1, *step) for first, last, *step in ranges)
     )
-
-
-_DAY = timedelta(1)
-_FORWARD, _BACK = 1, -1
 
 
 class Length(msgspec.Struct, frozen=True):
@@ -140,7 +141,8 @@ class Appointment(msgspec.Struct, frozen=True):
         way = _BACK if self.before else _FORWARD
         try:
             if self.hours:
-                return WorkingTime(self.hours, days_of(self.weekdays)).after(since, self.length.seconds, zone)
+                working = WorkingTime(self.hours, days_of(self.weekdays))
+                return working.after_in(since, self.length.seconds, zone_named(zone), way)
             return _computed(since, self.length, _Days(self.weekdays), zone_named(zone), way)
         except (OverflowError, ValueError):
             return None
