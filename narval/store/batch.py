@@ -360,7 +360,7 @@ def _put_held(batch: Batch, change: changes.Held) -> None:
 
 
 def _put_used(batch: Batch, change: changes.Used) -> None:
-    batch.marks.extend(MarkRow(*change.scope, eid, change.run) for eid in change.eids)
+    batch.marks += [MarkRow(*change.scope, eid, change.run) for eid in change.eids]
 
 
 def _put_withdrawn(batch: Batch, change: changes.Withdrawn) -> None:

@@ -44,10 +44,10 @@ from tests.counting import CountedCalls
 
 RUNS, STEPS = 20, 10
 
-MOST_OF_A_MESSAGE = 1970
+MOST_OF_A_MESSAGE = 1890
 """The calls of functions of a message in a market, of which the plans that send and take it are the most.
 
-It takes 1,940 to 1,960, as the agents take turns.
+It takes 1,860 to 1,880, as the agents take turns.
 """
 
 

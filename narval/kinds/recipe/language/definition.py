@@ -166,10 +166,14 @@ class Transition(msgspec.Struct, eq=False):
     """The transitions that share a source, itself included, in the order they are tried."""
     names: tuple[str, ...] = ()
     """The names of its conditions."""
+    variables: frozenset[str] = frozenset()
+    """The variables in its conditions."""
     inner_names: frozenset[str] = frozenset()
     """The names among `names` that others of its conditions use."""
     plain: bool = True
     """True if each condition needs one element, independently of the others."""
+    lasting: bool = False
+    """True if some condition must hold for a time."""
     appointments: tuple[Appointment, ...] = ()
     """The dates that are read from elements."""
     dated: bool = False
@@ -195,9 +199,11 @@ def link(steps: Mapping[str, Step], transitions: Mapping[str, Transition]) -> No
         step.outs = in_order(outs[id])
         step.sole = _sole(step)
     for transition in transitions.values():
-        used = (condition.condition.variables for condition in transition.conditions)
+        used = (each.condition.variables for each in transition.conditions)
         transition.names = tuple(each.name for each in transition.conditions if each.name)
-        transition.inner_names = frozenset(transition.names) & frozenset[str]().union(*used)
+        transition.variables = frozenset[str]().union(*used)
+        transition.inner_names = transition.variables & {*transition.names}
+        transition.lasting = any(each.lasting is not None for each in transition.conditions)
         transition.plain = not transition.inner_names and not any(
             each.listed or each.absent for each in transition.conditions
         )

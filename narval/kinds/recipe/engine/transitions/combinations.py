@@ -67,7 +67,7 @@ class _Combination:
     def __init__(self, decision: RecipeDecision, transition: Transition) -> None:
         self._decision, self._transition = decision, transition
         self._conditions = transition.conditions
-        self._names = dict(decision.bindings(conditions.variables_of(transition)))
+        self._names = dict(decision.bindings(transition.variables))
         """The elements that variables stand for; those of the transition's own names are set as they are
         chosen.
         """

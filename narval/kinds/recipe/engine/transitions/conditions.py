@@ -155,16 +155,11 @@ def watched_conditions(decision: RecipeDecision, transition: Transition) -> Want
 
     Conditions that use `$plan` are always resolved again: its element may change at any time.
     """
-    if transition.plain and transition.id in decision.state.waiting and PLAN not in variables_of(transition):
+    if transition.plain and transition.id in decision.state.waiting and PLAN not in transition.variables:
         watch = decision.view.active_watch(decision.state.transition(transition.id).watch)
         if watch is not None:
             return list(zip(watch.conditions, watch.scopes, strict=True))
     return wanted(decision, transition)
-
-
-def variables_of(transition: Transition) -> frozenset[str]:
-    """The variables in the conditions of a transition."""
-    return frozenset[str]().union(*(required.condition.variables for required in transition.conditions))
 
 
 def elements_for(
@@ -174,14 +169,15 @@ def elements_for(
     if not conditions:
         return ()
     slots = slots_of(decision, transition, conditions)
-    if has_durations(transition):
+    if transition.lasting:
         slots = lasted(decision, transition, conditions, slots)
     return decision.one_for_each_slot(slots)
 
 
 def slots_of(decision: RecipeDecision, transition: Transition, conditions: Wanted) -> list[Slot]:
     """The conditions of a transition, each with the elements that fit it, nearest first."""
-    again = [decision.state.taken_before(transition.id, f"#{at}") for at in range(1, len(conditions) + 1)]
+    state, places = decision.state, range(1, len(conditions) + 1)
+    again = [state.taken_before(transition.id, f"#{at}") for at in places] if state.again else []
     slots = decision.slots(around(decision, transition), conditions, again)
     if transition.plain:
         return slots
@@ -193,7 +189,7 @@ def slots_of(decision: RecipeDecision, transition: Transition, conditions: Wante
 
 def is_told_of_gone(transition: Transition) -> bool:
     """True if a transition must be told of outdated elements, not only of new ones."""
-    return has_durations(transition) or any(condition.absent for condition in transition.conditions)
+    return transition.lasting or any(condition.absent for condition in transition.conditions)
 
 
 def around(decision: RecipeDecision, transition: Transition) -> CandidateSearch:
@@ -230,11 +226,6 @@ class _Candidate(NamedTuple):
     since: float
 
 
-def has_durations(transition: Transition) -> bool:
-    """True if some condition of a transition must last."""
-    return any(condition.lasting is not None for condition in transition.conditions)
-
-
 def lasted(
     decision: RecipeDecision, transition: Transition, conditions: Wanted, slots: list[Slot]
 ) -> list[Slot]:
@@ -260,7 +251,7 @@ def set_duration(decision: RecipeDecision, transition: Transition, conditions: W
 
     No timer is set while a condition has no element at all: the watch reports new elements.
     """
-    if not has_durations(transition):
+    if not transition.lasting:
         return
     slots = slots_of(decision, transition, conditions)
     run = decision.state.transition(transition.id)

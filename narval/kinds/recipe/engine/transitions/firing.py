@@ -285,11 +285,13 @@ def _wait(decision: RecipeDecision, transition: Transition, lookup: Wanted) -> N
 
 def _waiting_for(decision: RecipeDecision, *names: str) -> list[Transition]:
     """The waiting transitions that use one of these variables, which have elements now."""
-    waiting = (decision.definition.transitions[identifier] for identifier in decision.state.waiting)
+    waiting = decision.state.waiting
+    if not waiting:
+        return []
     return [
         transition
-        for transition in waiting
-        if not (conditions.variables_of(transition) - transition.inner_names).isdisjoint(names)
+        for transition in map(decision.definition.transitions.__getitem__, waiting)
+        if not (transition.variables - transition.inner_names).isdisjoint(names)
     ]
 
 
