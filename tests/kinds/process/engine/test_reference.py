@@ -183,6 +183,9 @@ class Sections:
             return
         for one in ways:
             self.end(one, into)
+        for one in ways:
+            for number in one.sets:
+                self.try_again(number)
 
     @staticmethod
     def stands(way: Token) -> bool:

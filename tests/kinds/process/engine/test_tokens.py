@@ -115,6 +115,17 @@ def test_section_8_members_have_their_own_attributes_and_places_that_are_none_ha
     )
 
 
+def test_section_7_what_waits_is_joined_when_the_last_other_member_merges_elsewhere() -> None:
+    said = Dialogue("""<process-definition name="p">
+      <node name="s" type="wait" isStart="true"><arc to="a"/><arc to="c"/></node>
+      <node name="a" type="wait" joinType="tokenSet"/>
+      <node name="c" type="wait" joinType="first" isStart="true"/>
+    </process-definition>""")
+    run = said.start("p", kind="process")
+    said.says(run, "complete", node="s", set={"name": "S", "count": 2}, asynchronous=False)
+    assert sorted(said.states[run].standing) == ["a", "c"]
+
+
 def test_section_7_a_set_within_a_set_joins_by_itself_or_with_the_one_that_is_named() -> None:
     params = (("", 2, 1), ("<join>outer</join>", 3, 0), ("<join>unknown</join>", 2, 1))
     for param, parents, sets in params:

@@ -84,6 +84,9 @@ def retry(decision: ProcessDecision, token: ArcToken) -> bool:
         for number in joined.tokens:
             _into(decision, number, joined.into)
             decision.happens(changes.ArcTokenMerged(number))
+        for number in joined.tokens:
+            for token_set in decision.state.arcs[number].sets:  # the rest of it may be complete without
+                retry_set(decision, token_set)
         return True
     made = create(decision, node, joined.tokens, _memberships(decision, joined))
     for number in joined.tokens:
