@@ -34,7 +34,7 @@ from narval.files.outside.kept_tools import doubts_of_tools
 from narval.files.outside.peers import PEERS_FILE, read_peers
 from narval.files.outside.services import LanguageModel, services_of
 from narval.files.people_file import PEOPLE_FILE, place_of_rule, read_people
-from narval.files.reach import refusals, sources_of, ways_served
+from narval.files.reach import ReachSources, refusals, sources_of, ways_served
 from narval.files.reading import Reading, load
 from narval.files.schemas import Schemas
 from narval.files.settings import FILE, Settings, parse_settings, read_settings
@@ -52,14 +52,20 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
 
     A file outside the home is checked as if it were added to it.
     """
+    return check_and_read(home, paths)[0]
+
+
+def check_and_read(home: Home, paths: Iterable[Path] = ()) -> tuple[list[Fault], ReachSources]:
+    """The faults of a home, as `check_home` gives them, and what was read of it."""
     is_known, people = read_settings(home.path)[0] is not None, read_people(home.path)[0]
     reading = Reading(home.path, starts=True)
     snapshot = reading.snapshot()
     settings, trust, loaded = snapshot.settings, snapshot.trust, snapshot.own.loaded
     by, faults = ways_served(settings), [*snapshot.faults, *faults_of_clients(home.path)]
-    libraries = tuple(each.library for each in reading.libraries(snapshot))
-    sources = sources_of(snapshot, libraries, clients_of(home.path))
-    for each in reading.libraries(snapshot):
+    everything = tuple(reading.libraries(snapshot))
+    libraries = tuple(each.library for each in everything)
+    sources = sources_of(snapshot, libraries, clients_of(home.path), everything)
+    for each in everything:
         faults += [*each.faults, *_warnings(each.library, each.library, people, by)]
         faults += _unknown_agents(home, each.library)
         faults += _without_a_cluster(each.library, settings) if is_known else ()
@@ -85,7 +91,7 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     faults += _open_to_others(home.path)
     resolved = [path.resolve() for path in paths]
     if not resolved:
-        return sorted(set(faults), key=_causes_first)
+        return sorted(set(faults), key=_causes_first), sources
     root, faults_of_paths = home.path.resolve(), list[Fault]()
     outside = [path for path in resolved if not path.is_relative_to(root)]
     faults_of_paths += _faults_outside(loaded, outside, people, by, alone=False) if outside else ()
@@ -95,7 +101,7 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
         faults_of_paths += (fault for fault in faults if (root / fault.path).is_relative_to(path))
         if not path.exists():
             faults_of_paths.append(Fault(str(path), 1, 1, "there is no such file"))
-    return sorted(set(faults_of_paths), key=_causes_first)
+    return sorted(set(faults_of_paths), key=_causes_first), sources
 
 
 def _causes_first(fault: Fault) -> tuple[bool, Fault]:

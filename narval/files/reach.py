@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from typing import NamedTuple
+from functools import cached_property, lru_cache
+
+import msgspec
 
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Definition, Library, RunDefinition
@@ -27,7 +28,7 @@ from narval.files.settings import Settings
 from narval.files.snapshot import Snapshot
 
 
-class ReachSources(NamedTuple):
+class ReachSources(msgspec.Struct, frozen=True, dict=True):
     """All the files of a home that determine its reach of labels, as far as they have no faults."""
 
     libraries: tuple[Library, ...] = ()
@@ -64,9 +65,9 @@ class ReachSources(NamedTuple):
         secrets = self.rules.secrets if self.rules is not None else ()
         return sorted({*FIXED, *self.given, *(f"{SECRET}{name}" for name, _ in secrets)})
 
-    @property
+    @cached_property
     def reach(self) -> Reach:
-        """The reach of labels."""
+        """The reach of labels, made once."""
         hooks = [
             WayIn(f"what the webhook {hook.name} gives", (f"{HOOK}{hook.name}",), condition(hook.element))
             for hook in self.settings.hooks.values()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from msgspec import structs
@@ -30,6 +31,7 @@ from narval.core.errors import RequestError, SettingsError
 from narval.core.memory.labels import ENDORSED, endorsement
 from narval.core.trust.prospects import (
     CallProspect,
+    Judged,
     LabelProspect,
     PartProspect,
     name_of,
@@ -192,15 +194,16 @@ def reached(
     ways: bool = False,
 ) -> list[Row]:
     """The calls of some definitions, in the form of answers."""
+    calls = (call for definition in definitions for call in reach.calls_of(definition))
     return [
-        _call(reach, definition, of, ways=ways)
-        for definition in definitions
-        for call in prospects(reach.calls_of(definition), rules)
+        _call(reach, of, ways=ways)
+        for call in prospects(calls, rules)
         if (of := call if label is None else of_label(call, label)) is not None
     ]
 
 
-def _call(reach: Reach, definition: Definition, call: CallProspect, *, ways: bool) -> Form:
+def _call(reach: Reach, call: CallProspect, *, ways: bool) -> Form:
+    definition = call.call.definition
     return {
         "definition": definition.full_name,
         "kind": definition.kind,
@@ -222,11 +225,20 @@ def _part(reach: Reach, part: PartProspect, *, ways: bool) -> Form:
         "input": part.part.input or None,
         "path": part.part.path,
         "is": part.word,
-        "labels": [_label(reach, part, one, ways=ways) for one in part.labels],
+        "labels": [
+            {**form, "way": list(way_in_words(reach.way(part.part, one.label)))} if ways else form
+            for one, form in zip(part.labels, _labels(part.judged), strict=True)
+        ],
     }
 
 
-def _label(reach: Reach, part: PartProspect, one: LabelProspect, *, ways: bool) -> Form:
+@lru_cache(maxsize=256)
+def _labels(judged: Judged) -> list[Form]:
+    """The labels that reach a part, without their ways; parts that are alike have the same forms."""
+    return list(map(_label, judged.labels))
+
+
+def _label(one: LabelProspect) -> Form:
     return {
         "label": one.label,
         "who": who(one.label),
@@ -241,5 +253,4 @@ def _label(reach: Reach, part: PartProspect, one: LabelProspect, *, ways: bool) 
             }
             for end in one.ends
         ],
-        **({"way": list(way_in_words(reach.way(part.part, one.label)))} if ways else {}),
     }

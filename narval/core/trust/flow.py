@@ -8,6 +8,7 @@ declaring more is always safe.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from importlib import import_module
 from itertools import chain
 from types import MappingProxyType
@@ -79,7 +80,7 @@ class Literal(NamedTuple):
     attributes: tuple[tuple[str, str | None], ...]
 
 
-class Written(msgspec.Struct, frozen=True):
+class Written(msgspec.Struct, frozen=True, dict=True):
     """An element that the author wrote, with values from elsewhere in some parts."""
 
     name: str
@@ -89,7 +90,7 @@ class Written(msgspec.Struct, frozen=True):
     parts: Mapping[str, tuple[Value, ...]] = {}
     """The sources of a part's values, by the part's path."""
 
-    @property
+    @cached_property
     def literal(self) -> Literal:
         """The known facts about it before its values are filled in."""
         attributes = parse(self.xml).attrib.items()

@@ -28,8 +28,9 @@ from narval.core.trust.flow import (
     ThisRun,
     flow_of,
 )
+from narval.core.trust.outputs import Key, Outputs, Returns
 from narval.core.trust.paths import Keep
-from narval.core.trust.places import PLAIN, LabelGraph, Place, Places, PossibleMemory, Source, may_be
+from narval.core.trust.places import LabelGraph, Place, Places, PossibleMemory, Source, may_be
 
 ERROR = "error"
 """The name of error elements."""
@@ -75,10 +76,6 @@ class KnownHome(msgspec.Struct, frozen=True):
         return next((pattern.text for name, pattern in self.secrets if label == f"{SECRET}{name}"), "")
 
 
-Key = tuple[str, str, str]
-"""A definition: its kind, full name and version."""
-
-
 def key_of(definition: Definition) -> Key:
     """The kind, full name and version of a definition."""
     return definition.kind, definition.full_name, definition.digest
@@ -119,11 +116,15 @@ class Landscape:
         """The definitions that are run."""
         self.arguments: dict[tuple[Key, str, int], Place] = {}
         """The elements written in parts of definitions."""
-        self.given: dict[tuple[Key, str], list[Place]] = {}
-        """The outputs of parts."""
         self.moved: list[Moved] = []
         """The elements that go to other agents."""
-        self._resolved: dict[tuple[Key, Origin], Places] = {}
+        self._places: list[Place] = []
+        """All places, by their numbers."""
+        self.outputs = Outputs()
+        """The outputs of parts."""
+        self._runs = 0
+        """All runs, as a set of places."""
+        self._sources: dict[int, Places] = {}
         files = self.place("a file that was written")
         self.files = files.nodes[""]
         """The node of all files that actions write and others read."""
@@ -132,13 +133,6 @@ class Landscape:
         for name, _ in home.secrets:
             self.graph.seed(self.closed, f"{SECRET}{name}")
         self._make_places()
-
-    def connect(self, sources: Iterable[int], targets: Iterable[int], kind: int = PLAIN) -> None:
-        """Connect each of some nodes to each of others."""
-        targets = list(targets)
-        for source in sources:
-            for target in targets:
-                self.graph.edge(source, target, kind)
 
     # --- places ---------------------------------------------------------------------------------------
 
@@ -164,6 +158,7 @@ class Landscape:
     def _make_run(self, definition: Definition, library: Library) -> None:
         run = self.place(f"a run of {definition.full_name}", definition)
         run = run._replace(whether=run.nodes[""])
+        self._places[-1], self._runs = run, self._runs | run.bit
         flow = flow_of(definition, library)
         flow = msgspec.structs.replace(flow, calls=(*flow.calls, *_undoing(flow.calls, library)))
         followed = Followed(key_of(definition), definition, library, flow, run, self.graph.node())
@@ -186,13 +181,15 @@ class Landscape:
             self.memory.enter(place, written.literal)
             self._enter_within(place, written.within)
         if is_run(call.kind):
+            if not call.agent:
+                self.outputs.call(followed.key, call.part, self.called(followed, call))
             return
         for output in call.prototype.outputs:
             names = output.condition.names
             title = f"the {' or '.join(sorted(names)) if names else output.id} that {call.target} gives"
             of_parts = [*output.own, *(keep.part.path for keep in keeps_of(call, output))]
             place = self.place(title, followed.definition, call.part, of_parts)
-            self.given.setdefault((followed.key, call.part), []).append(place)
+            self.outputs.give(followed.key, call.part, place.bit)
             self.memory.enter(place, output.condition)
             if names is not None and not names.isdisjoint(STARTING):
                 self._enter_within(place, (None,))
@@ -218,7 +215,8 @@ class Landscape:
     ) -> Place:
         """Make a place, with a node for each part of its elements that is looked at."""
         nodes = {path: self.graph.node() for path in dict.fromkeys(("", *of_parts))}
-        place = Place(title, definition, part, nodes, self.graph.node())
+        place = Place(title, definition, part, nodes, self.graph.node(), len(self._places))
+        self._places.append(place)
         self.owner.update((node, (place, path)) for path, node in nodes.items())
         return place
 
@@ -227,8 +225,8 @@ class Landscape:
         for of in elements:
             title = f"{f'the {of.name}' if of is not None else 'what is'} within {outer.title}"
             place = self.place(title, outer.definition, outer.part)
-            self.connect(outer.nodes.values(), [place.nodes[""]])
-            self.connect([outer.whether], [place.whether])
+            self.graph.connect(outer.nodes.values(), [place.nodes[""]])
+            self.graph.connect([outer.whether], [place.whether])
             self.memory.enter(place, of, may_be_secret=of is not None)
 
     # --- sources --------------------------------------------------------------------------------------
@@ -237,40 +235,49 @@ class Landscape:
         """The elements that an origin stands for in a part of a definition."""
         if isinstance(origin, InMemory):
             return self.memory.search(origin.condition)
-        if isinstance(origin, TheArgument):
-            return Places(self.places(key, origin, part))
-        if (key, origin) not in self._resolved:
-            self._resolved[key, origin] = Places(self.places(key, origin, part))
-        return self._resolved[key, origin]
+        bits = self._bits(key, origin, part)
+        if bits not in self._sources:
+            self._sources[bits] = Places(self._of_bits(bits))
+        return self._sources[bits]
 
-    def places(self, key: Key, origin: Origin, part: str = "") -> list[Place]:
+    def places(self, key: Key, origin: Origin, part: str = "") -> Iterator[Place]:
         """The places that an origin stands for, unless it is all of memory."""
-        if isinstance(origin, TheArgument):
-            return [self.arguments[key, part, origin.at]]
-        places: dict[int, Place] = {}
-        seen = set[tuple[Key, Origin]]()
-        pending: list[tuple[Key, Origin]] = [(key, origin)]
-        while pending:
-            at, of = pending.pop()
-            if (at, of) in seen:
-                continue
-            seen.add((at, of))
-            followed = self.followed[at]
-            if isinstance(of, ThisRun):
-                places[followed.run.whether] = followed.run
-            elif isinstance(of, GivenBy):
-                given_by = [followed.run] if of.errors else []
-                given_by += self.given.get((at, of.part), ())
-                if of.fits is not None:
-                    given_by = [place for place in given_by if self.memory.may_be(of.fits, place)]
-                places.update((place.nodes[""], place) for place in given_by)
-                for call in followed.flow.calls:
-                    if call.part == of.part and not call.agent:
-                        for called in self.called(followed, call):
-                            pending += (
-                                (called, _fitting(gives, of)) for gives in self.followed[called].flow.gives
-                            )
-        return list(places.values())
+        return self._of_bits(self._bits(key, origin, part))
+
+    def given(self, key: Key, part: str) -> list[Place]:
+        """The outputs of a part, without what runs return to it."""
+        return list(self._of_bits(self.outputs.given(key, part)))
+
+    def follow_returns(self) -> None:
+        """Determine what runs return, which may be what they got from runs that they called."""
+        returns = {}
+        for key, followed in self.followed.items():
+            gives = followed.flow.gives
+            own = any(not isinstance(of, GivenBy) or of.errors for of in gives)
+            parts = tuple(of.part for of in gives if isinstance(of, GivenBy))
+            returns[key] = Returns(followed.run.bit if own else 0, parts)
+        self.outputs.follow(returns)
+
+    def _of_bits(self, bits: int) -> Iterator[Place]:
+        """The places of a set, in the order in which they were made."""
+        while bits:
+            lowest = bits & -bits
+            yield self._places[lowest.bit_length() - 1]
+            bits ^= lowest
+
+    def _bits(self, key: Key, origin: Origin, part: str = "") -> int:
+        """The places that an origin stands for, as a set."""
+        run = self.followed[key].run.bit
+        match origin:
+            case ThisRun():
+                return run
+            case TheArgument(at):
+                return self.arguments[key, part, at].bit
+            case GivenBy(of_part, errors, fits):
+                bits = self.outputs.of_part(key, of_part)
+                fitting = -1 if fits is None else self.memory.fitting(fits)
+                return bits & (fitting | self._runs) | (run & fitting if errors else 0)
+        return 0
 
     def called(self, followed: Followed, call: CallFlow) -> list[Key]:
         """The definitions whose runs a call can start."""
@@ -284,10 +291,12 @@ class Landscape:
     def with_called(self, keys: Iterable[Key]) -> list[Key]:
         """The definitions, and those whose runs they start by calls within the agent."""
         pending = [key for key in keys if key in self.followed]
+        seen = set(pending)
         for key in pending:
-            of = self.followed[key]
-            called = (self.called(of, call) for call in of.flow.calls if not call.agent)
-            pending += dict.fromkeys(one for each in called for one in each if one not in pending)
+            for call in self.followed[key].flow.calls:
+                called = [one for one in self.outputs.called(key, call.part) if one not in seen]
+                pending += dict.fromkeys(called)
+                seen.update(called)
         return pending
 
 
@@ -313,6 +322,7 @@ class _Answers:
         calls = [(of, call) for of in land.followed.values() for call in of.flow.calls if call.agent]
         while before < len(self._passed_on):
             before = len(self._passed_on)
+            land.follow_returns()
             for to, call in calls:
                 for there in (land.followed[called] for called in land.called(to, call)):
                     for source in (
@@ -330,11 +340,11 @@ class _Answers:
         if at not in self._places:
             place = land.place(f"what {call.target} gives back", to.definition, call.part)
             self._places[at], self._first[place.nodes[""]] = place, at[2]
-            land.given.setdefault((to.key, call.part), []).append(place)
+            land.outputs.give(to.key, call.part, place.bit)
             land.memory.enter_as(place, source)
         place = self._places[at]
-        land.connect((*source.of_part(""), there.run.whether), [place.nodes[""]])
-        land.connect([source.whether, to.run.whether], [place.whether])
+        land.graph.connect((*source.of_part(""), there.run.whether), [place.nodes[""]])
+        land.graph.connect([source.whether, to.run.whether], [place.whether])
 
 
 def _undoing(calls: Iterable[CallFlow], library: Library) -> Iterator[CallFlow]:
@@ -374,11 +384,6 @@ def _which_fit(fits: Condition, call: CallFlow, sources: Iterable[Taken]) -> Ite
                 yield taken._replace(origin=taken.origin._replace(fits=fits))
             case _:
                 yield taken
-
-
-def _fitting(gives: Origin, of: GivenBy) -> Origin:
-    """The elements that a called run returns, limited to those that are asked for."""
-    return gives._replace(fits=of.fits) if isinstance(gives, GivenBy) and of.fits is not None else gives
 
 
 def keeps_of(call: CallFlow, output: Output) -> list[Keep]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
@@ -31,9 +31,18 @@ class Place(NamedTuple):
     """The nodes by path; "" is everything in no other part."""
     whether: int
     """The graph node of the decision to create it (its `decided by` labels)."""
+    number: int
+    """Its number among all places."""
+
+    @property
+    def bit(self) -> int:
+        """The place as a set of places, which is a number with a bit for each."""
+        return 1 << self.number
 
     def of_part(self, path: str) -> list[int]:
         """The nodes of a part and everything in it; "" is the whole."""
+        if not path or len(self.nodes) == 1:
+            return list(self.nodes.values())
         around = max((outer for outer in self.nodes if is_within(path, outer)), key=len)
         inside = [inner for inner in self.nodes if inner != around and is_within(inner, path)]
         return [self.nodes[each] for each in (around, *inside)]
@@ -61,23 +70,26 @@ class Places:
 
     def __init__(self, places: Iterable[Place]) -> None:
         self.places = tuple(places)
+        self._of_part: dict[str, list[int]] = {}
 
-    @property
-    def paths(self) -> Iterable[str]:
+    @cached_property
+    def paths(self) -> frozenset[str]:
         """The paths of the parts that any of them has."""
-        return {path for place in self.places for path in place.nodes}
+        return frozenset(path for place in self.places for path in place.nodes)
 
-    def of_part(self, path: str) -> Iterator[int]:
+    def of_part(self, path: str) -> list[int]:
         """The nodes of a part of them and everything in it; "" is the whole."""
-        return (node for place in self.places for node in place.of_part(path))
+        if path not in self._of_part:
+            self._of_part[path] = [node for place in self.places for node in place.of_part(path)]
+        return self._of_part[path]
 
-    def rest(self) -> Iterator[int]:
+    def rest(self) -> list[int]:
         """The nodes of what is in no part of its own."""
-        return (place.nodes[""] for place in self.places)
+        return [place.nodes[""] for place in self.places]
 
-    def whether(self) -> Iterator[int]:
+    def whether(self) -> list[int]:
         """The nodes of the decisions to create them."""
-        return (place.whether for place in self.places)
+        return [place.whether for place in self.places]
 
 
 class _Joined:
@@ -123,6 +135,8 @@ class _Alike:
 
         self.names = names_of(of)
         """The names that its elements can have; None: any."""
+        self.bits = 0
+        """The places as a set."""
 
 
 class PossibleMemory:
@@ -139,6 +153,7 @@ class PossibleMemory:
         self._by_name: dict[str | None, list[_Alike]] = {}
         self._joined: dict[object, _Joined] = {}
         self._found: dict[object, _Joined] = {}
+        self._fitting: dict[object, int] = {}
 
     def enter(
         self, place: Place, of: Condition | Literal | None = None, *, may_be_secret: bool = True
@@ -153,6 +168,8 @@ class PossibleMemory:
             for name in (None,) if alike.names is None else alike.names:
                 self._by_name.setdefault(name, []).append(alike)
         self._alike[key].places.append(place)
+        self._alike[key].bits |= place.bit
+        self._fitting.clear()
         self._known.setdefault(place.nodes[""], []).append(of)
         for label, secret in self._secrets if may_be_secret else ():
             if may_be(secret, of):
@@ -163,10 +180,6 @@ class PossibleMemory:
         """Enter the elements of a place into memory like those of another."""
         for of in self._known.get(other.nodes[""], ()):
             self.enter(place, of)
-
-    def may_be(self, fits: Condition, place: Place) -> bool:
-        """True unless it is proved that no element of a place matches a condition."""
-        return any(may_be(fits, of) for of in self._known.get(place.nodes[""], (None,)))
 
     def may_be_named(self, place: Place, names: Iterable[str]) -> bool:
         """True unless it is proved that no element of a place has one of these names."""
@@ -185,20 +198,31 @@ class PossibleMemory:
         """
         key = None if fits is None else fits.patterns
         if key not in self._found:
-            names = None if fits is None else fits.names
-            near = (
-                self._alike.values()
-                if names is None
-                else [each for name in (*sorted(names), None) for each in self._by_name.get(name, ())]
-            )
+            is_named = fits is not None and fits.names is not None
             fitting = [
-                (self._of(each), CODE if each.names is None and names is not None else PLAIN)
-                for each in dict.fromkeys(near)
-                if may_be(fits, each.of)
+                (self._of(each), CODE if each.names is None and is_named else PLAIN)
+                for each in self._near(fits)
             ]
             secrets = [label for label, secret in self._secrets if may_be(secret, fits)]
             self._found[key] = _Joined(self._graph, fitting, secrets)
         return self._found[key]
+
+    def fitting(self, fits: Condition) -> int:
+        """The set of the places of which an element can match a condition."""
+        if fits.patterns not in self._fitting:
+            bits = 0
+            for each in self._near(fits):
+                bits |= each.bits
+            self._fitting[fits.patterns] = bits
+        return self._fitting[fits.patterns]
+
+    def _near(self, fits: Condition | None) -> list[_Alike]:
+        """The places with elements that can match a condition; None: all."""
+        names = None if fits is None else fits.names
+        near: Iterable[_Alike] = self._alike.values()
+        if names is not None:
+            near = (each for name in (*sorted(names), None) for each in self._by_name.get(name, ()))
+        return [each for each in dict.fromkeys(near) if may_be(fits, each.of)]
 
     def _of(self, alike: _Alike) -> _Joined:
         if alike not in self._joined:
@@ -240,11 +264,16 @@ def _may_be_written(fits: Condition, literal: Literal) -> bool:
 
 # --- labels on their way ----------------------------------------------------------------------------------
 
-PLAIN, MEMORY, CODE = 0, 1, 2
-"""The kinds of edges; a path with both is `MEMORY | CODE`."""
+PLAIN, MEMORY, CODE, SECRETS = 0, 1, 2, 4
+"""The kinds of edges; one that is of two kinds has both bits. Through an edge of `SECRETS` only the labels of
+secrets pass.
+"""
+
+_KINDS = 4
+"""The kinds of paths: plain, and those with an edge of memory, of code, of both."""
 
 _DETOUR = 1_000
-"""The cost of an edge that is not plain, in plain edges."""
+"""The cost of an edge of memory or code, in plain edges."""
 
 
 class LabelGraph:
@@ -254,95 +283,110 @@ class LabelGraph:
 
     def __init__(self) -> None:
         self._after: list[dict[int, int]] = []
-        self._before: list[dict[int, int]] = []
-        self._seeds: dict[int, int] = {}
-        self._sieves: dict[int, int] = {}
-        """The nodes through which only secrets come to a node, by that node."""
-        self._labels: list[str] = []
-        self._bits: dict[str, int] = {}
+        self._seeds: dict[int, set[str]] = {}
+        self._sets: dict[int, list[frozenset[str]]] = {}
 
     def node(self) -> int:
         """Add a node."""
         self._after.append({})
-        self._before.append({})
         return len(self._after) - 1
 
     def edge(self, source: int, target: int, kind: int = PLAIN) -> None:
         """Connect one node to another; of two edges between them the plainer one counts."""
-        had = self._after[source].get(target)
-        if source != target and (had is None or kind < had):
-            self._after[source][target] = self._before[target][source] = kind
+        self.connect((source,), (target,), kind)
+
+    def connect(self, sources: Iterable[int], targets: Collection[int], kind: int = PLAIN) -> None:
+        """Connect each of some nodes to each of others."""
+        for source in sources:
+            after = self._after[source]
+            for target in targets:
+                if source != target and after.get(target, kind) >= kind:
+                    after[target] = kind
 
     def seed(self, node: int, label: str) -> None:
         """Start a label at a node."""
-        if label not in self._bits:
-            self._bits[label] = 1 << len(self._labels)
-            self._labels.append(label)
-        self._seeds[node] = self._seeds.get(node, 0) | self._bits[label]
+        self._seeds.setdefault(node, set()).add(label)
 
-    def only_secrets(self, node: int) -> int:
-        """A node through which only the labels of secrets come to another node."""
-        if node not in self._sieves:
-            self._sieves[node] = self.node()
-            self.edge(self._sieves[node], node)
-        return self._sieves[node]
-
-    def labels(self, node: int, kind: int = PLAIN) -> frozenset[str]:
-        """The labels that reach a node by paths of a kind, and by no plainer ones."""
-        bits = self._reached[node][kind]
-        return frozenset(name for at, name in enumerate(self._labels) if bits >> at & 1)
+    def labels(self, node: int) -> list[frozenset[str]]:
+        """The labels that reach a node by paths of each kind, and by no plainer ones."""
+        bits = self._reached[node]
+        if bits not in self._sets:
+            width, names = len(self._bits), list(enumerate(self._bits))
+            of_kinds = [bits >> kind * width for kind in range(_KINDS)]
+            plain, by_memory, by_code, by_both = of_kinds
+            of_kinds[1:] = by_memory & ~plain, by_code & ~plain, by_both & ~(by_memory | by_code)
+            self._sets[bits] = [frozenset(name for at, name in names if kind >> at & 1) for kind in of_kinds]
+        return self._sets[bits]
 
     def way(self, node: int, label: str) -> list[int]:
         """The nodes on a label's path to a node, from the start; [] if it does not reach the node.
 
         It is the cheapest path: first with the fewest edges that are not plain, then with the fewest edges.
         """
-        bit = self._bits.get(label, 0)
+        bits = self._bits.get(label, 0)
         cost, onward, waiting = {node: 0}, dict[int, int](), [(0, node)]
         while waiting:
             so_far, at = heapq.heappop(waiting)
             if so_far > cost[at]:
                 continue
-            if self._seeds.get(at, 0) & bit:
+            if label in self._seeds.get(at, ()):
                 way = [at]
                 while way[-1] != node:
                     way.append(onward[way[-1]])
                 return way
             for source, kind in self._before[at].items():
-                total = so_far + (1 if kind == PLAIN else _DETOUR)
-                if total < cost.get(source, total + 1) and any(bits & bit for bits in self._reached[source]):
+                total = so_far + (_DETOUR if kind & (MEMORY | CODE) else 1)
+                if total < cost.get(source, total + 1) and self._reached[source] & self._passing[kind] & bits:
                     cost[source], onward[source] = total, at
                     heapq.heappush(waiting, (total, source))
         return []
 
     @cached_property
-    def _reached(self) -> list[list[int]]:
-        """For each node, the bits of the labels that reach it, by the kind of the plainest path."""
-        reached = [[0, 0, 0, 0] for _ in self._after]
-        for node, bits in self._seeds.items():
-            reached[node][PLAIN] = bits
-        secrets = sum(bit for label, bit in self._bits.items() if label.startswith(SECRET))
-        let_through = dict.fromkeys(self._sieves.values(), secrets)
+    def _bits(self) -> dict[str, int]:
+        """The bits of each label: one for each kind of paths."""
+        labels = sorted({label for seeds in self._seeds.values() for label in seeds})
+        return {
+            label: sum(1 << kind * len(labels) for kind in range(_KINDS)) << at
+            for at, label in enumerate(labels)
+        }
+
+    @cached_property
+    def _passing(self) -> list[int]:
+        """The bits that pass an edge of each kind: those of the paths that stay of their kind."""
+        all_labels = (1 << len(self._bits)) - 1
+        of_kinds = [
+            sum(all_labels << to * len(self._bits) for to in range(_KINDS) if to & kind == kind)
+            for kind in range(_KINDS)
+        ]
+        secrets = sum(bits for label, bits in self._bits.items() if label.startswith(SECRET))
+        return [*of_kinds, *(bits & secrets for bits in of_kinds)]
+
+    @cached_property
+    def _reached(self) -> list[int]:
+        """For each node the bits of the labels that reach it: by paths of each kind, or by plainer ones."""
+        reached, passing = [0] * len(self._after), self._passing
+        for node, labels in self._seeds.items():
+            reached[node] = sum(self._bits[label] for label in labels)
         waiting = deque(self._seeds)
         queued = set(waiting)
         while waiting:
             source = waiting.popleft()
             queued.discard(source)
+            bits = reached[source]
             for target, kind in self._after[source].items():
-                mask = let_through.get(target, -1)
-                if _pass_on(reached[source], reached[target], kind, mask) and target not in queued:
-                    queued.add(target)
-                    waiting.append(target)
+                news = bits & passing[kind] & ~reached[target]
+                if news:
+                    reached[target] |= news
+                    if target not in queued:
+                        queued.add(target)
+                        waiting.append(target)
         return reached
 
-
-def _pass_on(source: list[int], target: list[int], kind: int, mask: int) -> bool:
-    """Pass the labels of a mask from one node to another along an edge; True if any is new there."""
-    is_news = False
-    for by, bits in enumerate(source):
-        to = by | kind
-        news = bits & mask & ~(target[PLAIN] | target[to] | target[to & MEMORY] | target[to & CODE])
-        if news:
-            target[to] |= news
-            is_news = True
-    return is_news
+    @cached_property
+    def _before(self) -> list[dict[int, int]]:
+        """For each node the edges that lead to it."""
+        before: list[dict[int, int]] = [{} for _ in self._after]
+        for source, targets in enumerate(self._after):
+            for target, kind in targets.items():
+                before[target][source] = kind
+        return before

@@ -6,7 +6,8 @@ may apply or not, and so may each rule after it: a label has several possible ou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -60,12 +61,27 @@ class LabelProspect(NamedTuple):
     """The possible outcomes, that of the first rule first; the last has no further condition."""
 
 
+class Judged(msgspec.Struct, frozen=True, eq=False):
+    """All labels that can reach a part, the most severe first. Parts that are alike share one."""
+
+    labels: tuple[LabelProspect, ...]
+
+
 class PartProspect(NamedTuple):
-    """A part of a call, with all labels that can reach it, the most severe first."""
+    """A part of a call, with all labels that can reach it."""
 
     part: ReachedPart
     word: PartWord
-    labels: tuple[LabelProspect, ...]
+    judged: Judged
+
+    @property
+    def labels(self) -> tuple[LabelProspect, ...]:
+        """The labels, the most severe first."""
+        return self.judged.labels
+
+    def with_labels(self, fitting: Callable[[str], bool]) -> PartProspect:
+        """The part with only some of its labels."""
+        return self._replace(judged=Judged(tuple(one for one in self.labels if fitting(one.label))))
 
 
 class CallProspect(NamedTuple):
@@ -89,37 +105,23 @@ def prospects(calls: Iterable[ReachedCall], rules: Rules | None) -> Iterator[Cal
     """The prospects, by rules, of calls that go outside, and of those that can reveal a secret there. With
     None they are those of a home without rules: a language model's answer asks.
     """
+    judge = _Judge(rules)
     for call in calls:
         if call.call.kind == NOTICE and rules is None:
             continue
         if _goes_outside(call):
-            yield _gravest(call, tuple(_of_part(call, part, rules) for part in call.parts))
+            yield _gravest(call, judge.parts(call))
         elif call.action is not None and call.action.reads_outside:
-            parts = tuple(_only_secrets(_of_part(call, part, rules)) for part in call.parts)
+            # nothing but secrets is judged in a call that only reads outside
+            parts = tuple(part.with_labels(partial(fits, f"{SECRET}{ALL}")) for part in judge.parts(call))
             if any(part.labels for part in parts):
                 yield _gravest(call, parts)
 
 
 def of_label(call: CallProspect, label: str) -> CallProspect | None:
     """The prospect of a call because of one label; None if the label cannot reach it. `model:*` is any."""
-    parts = tuple(
-        part._replace(labels=tuple(one for one in part.labels if fits(label, one.label)))
-        for part in call.parts
-    )
+    parts = tuple(part.with_labels(partial(fits, label)) for part in call.parts)
     return _gravest(call.call, parts) if any(part.labels for part in parts) else None
-
-
-def _may_be_about(rule: Rule, action: str, recipe: str, piece: Part, label: str) -> bool:
-    """True of a rule that names some of the agents to which something may go that is not known before."""
-    receiver = action.removeprefix(AGENTS)
-    named = any(name.startswith(AGENTS) and name.endswith(receiver.strip(ALL)) for name in rule.actions)
-    anyone = msgspec.structs.replace(rule, actions=())
-    return ALL in receiver and named and anyone.is_about(action, recipe, piece, label)
-
-
-def _only_secrets(part: PartProspect) -> PartProspect:
-    """The part with only the labels of secrets: nothing else is judged in a call that only reads outside."""
-    return part._replace(labels=tuple(one for one in part.labels if one.label.startswith(SECRET)))
 
 
 def _gravest(call: ReachedCall, parts: tuple[PartProspect, ...]) -> CallProspect:
@@ -145,17 +147,70 @@ def _goes_outside(call: ReachedCall) -> bool:
     return call.call.kind == Action.kind and (call.action is None or call.action.outside)
 
 
-def _of_part(call: ReachedCall, part: ReachedPart, rules: Rules | None) -> PartProspect:
-    piece = Part(part.input, part.path, part.where)
-    judged = [_of_label(call, part, piece, label, rules) for label in sorted(part.all)]
-    judged.sort(key=lambda one: -GRAVITY.index(one.prospect))
-    return PartProspect(part, word_of(piece), tuple(judged))
+_About = tuple[tuple[int, bool], ...]
+"""The rules that may apply to a call, by their positions, each with True if it is about the call's target."""
 
 
-def _of_label(
-    call: ReachedCall, part: ReachedPart, piece: Part, label: str, rules: Rules | None
-) -> LabelProspect:
-    ends = tuple(_ends(call, piece, label, rules))
+class _Judge:
+    """Judges the labels of parts by rules, once for all parts that are alike."""
+
+    def __init__(self, rules: Rules | None) -> None:
+        self._rules = rules
+        self._judged: dict[tuple[object, ...], Judged] = {}
+
+    def parts(self, call: ReachedCall) -> tuple[PartProspect, ...]:
+        """The prospects of the parts of a call."""
+        about, is_flow = tuple(self._about(call)), call.call.kind == FLOW
+        return tuple(self._part(part, about, is_flow) for part in call.parts)
+
+    def _about(self, call: ReachedCall) -> Iterator[tuple[int, bool]]:
+        action, recipe = name_of(call), call.definition.full_name
+        for at, rule in enumerate(self._rules.rules if self._rules is not None else ()):
+            is_about = rule.is_about_action(action)
+            if (is_about or _names_some(rule, call, action)) and rule.is_about_recipe(recipe):
+                yield at, is_about
+
+    def _part(self, part: ReachedPart, about: _About, is_flow: bool) -> PartProspect:
+        piece = Part(part.input, part.path, part.where)
+        word, path = word_of(piece), part.path if part.where else ""
+        key = (about, is_flow, word, path, part.labels, part.by_memory, part.by_code)
+        if key not in self._judged:
+            labels = [
+                _of_label(part, label, tuple(self._ends(piece, label, about, is_flow)))
+                for label in sorted(part.all)
+            ]
+            labels.sort(key=lambda one: -GRAVITY.index(one.prospect))
+            self._judged[key] = Judged(tuple(labels))
+        return PartProspect(part, word, self._judged[key])
+
+    def _ends(self, piece: Part, label: str, about: _About, is_flow: bool) -> Iterator[End]:
+        """The possible outcomes of a label for a call, up to the first rule that applies in any case."""
+        if self._rules is None:
+            yield End("ask" if label.startswith(MODEL) else "allow", None)
+            return
+        for at, is_about in about:
+            rule = self._rules.rules[at]
+            is_sure = (
+                holds_of_all(rule, piece) if is_flow else is_about and rule.to is None and not rule.holds
+            )
+            if rule.is_about_part(piece, label) and (is_sure or not is_flow):
+                yield End(rule.then, rule)
+                if is_sure:
+                    return
+        yield End(unsaid(label), None)
+
+
+def _names_some(rule: Rule, call: ReachedCall, action: str) -> bool:
+    """True of a rule that names some of the agents to which something may go that is not known before."""
+    receiver = action.removeprefix(AGENTS)
+    return (
+        call.call.kind == AWAY
+        and ALL in receiver
+        and any(name.startswith(AGENTS) and name.endswith(receiver.strip(ALL)) for name in rule.actions)
+    )
+
+
+def _of_label(part: ReachedPart, label: str, ends: tuple[End, ...]) -> LabelProspect:
     worst = max((end.then for end in ends), key=SEVERITY.index)
     best = min((end.then for end in ends), key=SEVERITY.index)
     if worst == "allow":
@@ -165,26 +220,3 @@ def _of_label(
             return LabelProspect(label, _SURE[worst], "", ends)
         return LabelProspect(label, "depends", "values", ends)
     return LabelProspect(label, "depends", "memory" if label in part.by_memory else "code", ends)
-
-
-def _ends(call: ReachedCall, piece: Part, label: str, rules: Rules | None) -> Iterator[End]:
-    """The possible outcomes of a label for a call, up to the first rule that applies in any case."""
-    if rules is None:
-        yield End("ask" if label.startswith(MODEL) else "allow", None)
-        return
-    action, recipe = name_of(call), call.definition.full_name
-    for rule in rules.rules:
-        is_about = rule.is_about(action, recipe, piece, label)
-        if not is_about and not (
-            call.call.kind == AWAY and _may_be_about(rule, action, recipe, piece, label)
-        ):
-            continue
-        is_sure = is_about and rule.to is None and not rule.holds
-        if call.call.kind == FLOW:
-            is_sure = holds_of_all(rule, piece)
-            if not is_sure:
-                continue
-        yield End(rule.then, rule)
-        if is_sure:
-            return
-    yield End(unsaid(label), None)

@@ -30,11 +30,12 @@ from narval.core.memory.labels import MODEL
 from narval.core.memory.labels import PROGRAM as OF_PROGRAMS
 from narval.core.patterns.pattern import Condition, condition
 from narval.core.trust.flow import CallFlow, Literal, Taken, TheArgument
-from narval.core.trust.landscape import Followed, Key, KnownHome, Landscape, is_run, keeps_of, key_of
+from narval.core.trust.landscape import Followed, KnownHome, Landscape, is_run, keeps_of, key_of
 from narval.core.trust.needs import gives_paths, may_be_closed, may_copy, may_read, may_write
+from narval.core.trust.outputs import Key
 from narval.core.trust.parts import VALUES, where_in
 from narval.core.trust.paths import SlotPath, is_within
-from narval.core.trust.places import CODE, MEMORY, PLAIN, Place, Source
+from narval.core.trust.places import CODE, MEMORY, PLAIN, SECRETS, Place, Source
 from narval.core.trust.ways_out import says_receiver, ways_out
 
 
@@ -156,7 +157,7 @@ class Reach:
         return steps
 
     def _reached(self, part: _PartNode) -> ReachedPart:
-        plain, by_memory, by_code, by_both = (self._land.graph.labels(part.node, kind) for kind in range(4))
+        plain, by_memory, by_code, by_both = self._land.graph.labels(part.node)
         return ReachedPart(part.input, part.path, part.where, plain, by_memory, by_code | by_both, part.node)
 
     # --- edges ----------------------------------------------------------------------------------------
@@ -181,8 +182,8 @@ class Reach:
             for path, values in written.parts.items():
                 for value in values:
                     source = self._land.source(followed.key, value.origin, call.part)
-                    self._land.connect(source.of_part(value.path), [place.nodes[path]])
-            self._land.connect(place.nodes.values(), [followed.own])
+                    self._land.graph.connect(source.of_part(value.path), [place.nodes[path]])
+            self._land.graph.connect(place.nodes.values(), [followed.own])
         for taken in (*call.takes, *call.elements):
             self._hold(followed, self._land.source(followed.key, taken.origin, call.part), _kind(taken))
         if is_run(call.kind):
@@ -199,20 +200,20 @@ class Reach:
         for label in labels:
             self._land.graph.seed(followed.own, label)
         for output, place in zip(
-            call.prototype.outputs, self._land.given.get((followed.key, call.part), ()), strict=False
+            call.prototype.outputs, self._land.given(followed.key, call.part), strict=False
         ):
             self._make_edges_of_output(followed, call, output, place, labels)
             self._land.graph.edge(followed.run.whether, place.whether)
-            self._land.connect(place.nodes.values(), [followed.own])
+            self._land.graph.connect(place.nodes.values(), [followed.own])
             if not KINDS[followed.definition.kind].knows_inputs:
-                self._land.connect([followed.run.whether], place.nodes.values())
+                self._land.graph.connect([followed.run.whether], place.nodes.values())
         self._make_edges_of_files(followed, call, action)
         where = None if action is None else action.says_where
         parts = [_PartNode("inputs", "", True, followed.run.whether)] if call.kind == FLOW else []
         parts += _parts_of(self._land, followed, call, where)
         if action is not None and may_copy(action):
             contents = [part.node for part in parts if not part.path]
-            self._land.connect([self._land.files], contents, CODE)
+            self._land.graph.connect([self._land.files], contents, CODE)
         self._calls.setdefault(followed.key, []).append((call, action, parts))
 
     def _leave(self, followed: Followed) -> None:
@@ -231,46 +232,45 @@ class Reach:
         keeps = {keep.part.path: keep.sources for keep in keeps_of(call, output)}
         code = PLAIN if keeps or output.own or labels else CODE
         for path, node in place.nodes.items():
-            if is_own := path in output.own and path not in keeps:
-                node = self._land.graph.only_secrets(node)
+            own = SECRETS if path in output.own and path not in keeps else PLAIN
             for slot, takes in call.inputs.items():
                 pieces = (
                     [source.path for source in keeps[path] if source.slot == slot] if path in keeps else [""]
                 )
                 for taken in takes if pieces else ():
                     source = self._land.source(followed.key, taken.origin, call.part)
-                    kind = _kind(taken) | (PLAIN if path in keeps else code)
+                    kind = _kind(taken) | (PLAIN if path in keeps else code) | own
                     for piece in pieces:
-                        self._land.connect(source.of_part(piece), [node], kind)
-            for label in labels if not is_own and path not in keeps else ():
+                        self._land.graph.connect(source.of_part(piece), [node], kind)
+            for label in labels if not own and path not in keeps else ():
                 self._land.graph.seed(node, label)
         if output.replaces and (names := _replaced(output)):
-            self._land.connect(self._land.memory.search(names).of_part(""), place.nodes.values())
+            self._land.graph.connect(self._land.memory.search(names).of_part(""), place.nodes.values())
 
     def _make_edges_of_files(self, followed: Followed, call: CallFlow, action: Action | None) -> None:
         """Connect what is written into files to what is read from them, and to the home's own files."""
         if action is not None and may_copy(action) and _names_closed(call):
-            self._land.connect([self._land.closed], [self._land.files], CODE)
+            self._land.graph.connect([self._land.closed], [self._land.files], CODE)
         if action is not None and may_write(action):
             code = PLAIN if gives_paths(action) else CODE
             for taken in call.takes:
                 source = self._land.source(followed.key, taken.origin, call.part)
-                self._land.connect(source.of_part(""), [self._land.files], _kind(taken) | code)
+                self._land.graph.connect(source.of_part(""), [self._land.files], _kind(taken) | code)
             if not KINDS[followed.definition.kind].knows_inputs:
-                self._land.connect([followed.run.whether], [self._land.files], code)
+                self._land.graph.connect([followed.run.whether], [self._land.files], code)
         if call.kind == PROGRAM or (action is not None and may_read(action)):
             code = CODE if action is None or action.label != OF_FILES else PLAIN
             files = [self._land.files]
             if action is not None and action.label == OF_FILES and _names_closed(call):
                 files.append(self._land.closed)
-            self._land.connect(files, [followed.own], code)
-            outputs = self._land.given.get((followed.key, call.part), ())
+            self._land.graph.connect(files, [followed.own], code)
+            outputs = self._land.given(followed.key, call.part)
             for output, place in zip(call.prototype.outputs, outputs, strict=False):
                 keeps = {keep.part.path for keep in keeps_of(call, output)}
                 for path, node in place.nodes.items():
                     if path not in keeps:
-                        to = self._land.graph.only_secrets(node) if path in output.own else node
-                        self._land.connect(files, [to], code)
+                        own = SECRETS if path in output.own else PLAIN
+                        self._land.graph.connect(files, [node], code | own)
 
     def _start_runs(self) -> None:
         """Give runs the labels of the element that starts them, and of the run that made it."""
@@ -288,15 +288,17 @@ class Reach:
             attributes = dict(of.attributes) if isinstance(of, Literal) else {}
             target = attributes.get(TARGET) or attributes.get(TASK)
             to = by_name.get(target, []) if target else [anyone]
-            self._land.connect((*place.nodes.values(), place.whether), to)
+            self._land.graph.connect((*place.nodes.values(), place.whether), to)
         for followed, call, taken, place in self._land.moved:
             source = self._land.source(followed.key, taken.origin, call.part)
-            self._land.connect((*source.of_part(""), followed.run.whether), [place.nodes[""]], _kind(taken))
-            self._land.connect([*source.whether(), followed.run.whether], [place.whether])
+            self._land.graph.connect(
+                (*source.of_part(""), followed.run.whether), [place.nodes[""]], _kind(taken)
+            )
+            self._land.graph.connect([*source.whether(), followed.run.whether], [place.whether])
 
     def _hold(self, followed: Followed, source: Source, kind: int = PLAIN) -> None:
         """Give runs all labels of what they hold."""
-        self._land.connect((*source.of_part(""), *source.whether()), [followed.own], kind)
+        self._land.graph.connect((*source.of_part(""), *source.whether()), [followed.own], kind)
 
 
 def _parts_of(
@@ -310,7 +312,7 @@ def _parts_of(
         for path in (*sorted(paths), ""):
             node = land.graph.node()
             for source, kind in sources:
-                land.connect(source.of_part(path) if path else source.rest(), [node], kind)
+                land.graph.connect(source.of_part(path) if path else source.rest(), [node], kind)
             says = declared is None or path in declared
             if declared and path:
                 says = any(is_within(path, one) or is_within(one, path) for one in declared)
@@ -325,7 +327,7 @@ def _ask_about(land: Landscape, calls: _Calls, approvals: Iterable[tuple[str, st
             names = {BY_A_RULE, DESTROYING, call.approve}
             names.update(work for action, work in approvals if action == call.target)
             shows = [of.own for of in asking if of.definition.full_name in names and call.kind != NOTICE]
-            land.connect((*(part.node for part in parts), land.followed[key].run.whether), shows)
+            land.graph.connect((*(part.node for part in parts), land.followed[key].run.whether), shows)
 
 
 def _made_by(followed: Followed, land: Landscape, calls: _Calls) -> Iterator[_Call]:

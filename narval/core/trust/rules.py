@@ -68,12 +68,12 @@ class Rule(msgspec.Struct, frozen=True, dict=True):
     def is_about(self, action: str, recipe: str, part: Part, label: str) -> bool:
         """True if it matches a label of a part of a call, as far as known without memory."""
         return (
-            self.part in ("any", word_of(part))
-            and self._names(label)
-            and self.is_about_action(action)
-            and self.is_about_recipe(recipe)
-            and self._looks_at(part)
+            self.is_about_part(part, label) and self.is_about_action(action) and self.is_about_recipe(recipe)
         )
+
+    def is_about_part(self, part: Part, label: str) -> bool:
+        """True if it may apply to a label of a part, whatever the call."""
+        return self.part in ("any", word_of(part)) and self._names(label) and self._looks_at(part)
 
     def is_about_action(self, name: str) -> bool:
         """True if it may apply to calls of an action."""

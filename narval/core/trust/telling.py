@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from narval.core.definitions.telling.sentence import listed, verbatim
@@ -23,7 +24,15 @@ from narval.core.memory.labels import (
     UNKNOWN,
     WEB,
 )
-from narval.core.trust.prospects import CallProspect, Cause, End, LabelProspect, PartProspect, name_of
+from narval.core.trust.prospects import (
+    CallProspect,
+    Cause,
+    End,
+    Judged,
+    LabelProspect,
+    PartProspect,
+    name_of,
+)
 from narval.core.trust.reach import WayStep
 from narval.core.trust.rules import Then
 
@@ -155,15 +164,16 @@ def _alike(parts: Iterable[PartProspect]) -> list[tuple[str, list[PartProspect]]
     """The sentences about parts, each with all parts that it is about."""
     said: dict[tuple[str, str], list[PartProspect]] = {}
     for part in parts:
-        said.setdefault((_said(part), part.word), []).append(part)
+        said.setdefault((_said(part.judged, part.part.input == ""), part.word), []).append(part)
     return [(text, alike) for (text, _), alike in said.items()]
 
 
-def _said(part: PartProspect) -> str:
+@lru_cache(maxsize=256)
+def _said(judged: Judged, decides: bool) -> str:
     by_end: dict[str, list[LabelProspect]] = {}
-    for one in part.labels:
+    for one in judged.labels:
         by_end.setdefault(_end(one), []).append(one)
-    come = "can be decided by" if not part.part.input else "can come from"
+    come = "can be decided by" if decides else "can come from"
     sayings = [f"{come} {_from(labels)}: {end}" for end, labels in by_end.items()]
     return "; ".join(sayings)
 

@@ -23,6 +23,7 @@ from narval.core.engines.structure import Finding
 from narval.core.errors import Fault, RequestError
 from narval.core.trust.telling import who
 from narval.files.explore import ExplorationReport, explore_home
+from narval.files.reach import ReachSources, read_sources
 from narval.surfaces.cli.session import Session
 
 _NO_RULES = """\
@@ -71,29 +72,32 @@ class ReachedCalls(NamedTuple):
             yield from _ways(row, told_at)
 
 
-def reached_in(session: Session, named: Sequence[Path | str], label: str | None) -> ReachedCalls:
+def reached_in(
+    session: Session, named: Sequence[Path | str], label: str | None, sources: ReachSources | None = None
+) -> ReachedCalls:
     """The calls of definitions, by names, files or folders, and of those that they call; by default of all.
+    `sources` is what was read of the home already.
 
     Files outside the home, or without one, are read as if the home had them. Raises RequestError for a name
     that no definition has.
     """
     from narval.ask.memory.trust import reached
     from narval.core.memory.labels import MODEL
-    from narval.files.reach import read_sources
     from narval.files.reading import definitions_in
 
     paths = [one for one in named if isinstance(one, Path)]
     home = None if session.is_homeless else session.home
     root = None if home is None else home.path.resolve()
     beside = [path for path in paths if root is None or not path.resolve().is_relative_to(root)]
-    sources = read_sources(home)
+    if home is None or sources is None:
+        sources = read_sources(home)
     if label is not None and not label.startswith(MODEL) and label not in sources.labels:
         meant = closest(label, sources.labels)
         raise RequestError(f"nothing that comes in here has the label {label!r:.80}{meant}")
     chosen: set[str] = {one for one in named if isinstance(one, str)}
     if beside:
         added = definitions_in(beside, home)
-        sources = sources._replace(libraries=(*sources.libraries, added.library))
+        sources = msgspec.structs.replace(sources, libraries=(*sources.libraries, added.library))
         chosen.update(definition.full_name for definition in added.definitions)
     reach = sources.reach
     inside = [path.resolve() for path in paths if path not in beside]

@@ -38,8 +38,9 @@ def flow(recipe: Recipe, library: Library) -> Flow:
     until = [step.until for step in recipe.steps.values() if step.until is not None]
     conditions = (wait.condition for wait in waits)
     holds = [origin for condition in (*conditions, *until) for origin in _found(recipe, condition)]
+    steps = _Steps(recipe, library)
     return Flow(
-        tuple(_Steps(recipe, library).call(step) for step in recipe.steps.values()),
+        tuple(map(steps.call, recipe.steps.values())),
         tuple(dict.fromkeys(holds)),
         first=tuple(_first(recipe)),
         gives=tuple(GivenBy(step) for step in recipe.steps),
@@ -80,13 +81,14 @@ class _Steps:
 
     def __init__(self, recipe: Recipe, library: Library) -> None:
         self._recipe, self._library = recipe, library
+        self._prototypes = {step.id: self._prototype(step) for step in recipe.steps.values()}
         self._failing = {
             link.step.id for way in recipe.transitions.values() for link in way.ins if link.on_error
         }
 
     def call(self, step: Step) -> CallFlow:
         """The call of a step, with the origins of its inputs."""
-        prototype = self._prototype(step)
+        prototype = self._prototypes[step.id]
         arguments = tuple(_Writing(self, step, xml).written() for xml in step.arguments)
         inputs = {slot.id: tuple(self._taken(step, slot, prototype, arguments)) for slot in prototype.inputs}
         elements: list[Taken] = []
@@ -158,7 +160,7 @@ class _Steps:
     def _given(self, steps: Iterable[Step], fits: Condition) -> Iterator[Origin]:
         """The outputs of steps that may fit."""
         for step in steps:
-            prototype = self._prototype(step)
+            prototype = self._prototypes[step.id]
             is_run = not self._has_prototype(step)
             if is_run or any(may_be(fits, output.condition) for output in prototype.outputs):
                 yield GivenBy(step.id, step.id in self._failing, fits)

@@ -16,10 +16,12 @@ from narval.ask.text import clean, counted
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, command
 from narval.surfaces.cli.session import Session
+from narval.system.startup_gc import resting
 
 if TYPE_CHECKING:
     from narval.core.errors import Fault
     from narval.files.home import Home
+    from narval.files.reach import ReachSources
 
 
 def _parted(home: Home, paths: tuple[Path, ...]) -> tuple[list[Path], list[Path]]:
@@ -105,11 +107,12 @@ def check(
     depends on. A PATH may then be the name of a definition, and the way of each label is shown. With --from
     LABEL it reports what that label alone can make the home do: `--from mail`, what a stranger's mail can.
     """
+    context.with_resource(resting())
     paths = tuple(_in_home(session, path) for path in paths)
     trust, names = trust or label is not None, [path for path in paths if not path.exists()]
     _refuse(() if trust else names, explore=explore, tells=tells, trust=trust, against=against)
     files = tuple(path for path in paths if path not in names)
-    faults = _faults(session, files, explore=explore, whole=not paths)
+    faults, sources = _faults(session, files, explore=explore, whole=not paths)
     from narval.ask import json_forms
 
     form = [{**json_forms.fault(fault), "warning": fault.warning} for fault in faults]
@@ -121,7 +124,8 @@ def check(
     more: dict[str, Any] = {}
     lines: Iterable[str] = ()
     if trust:
-        more, lines = _reached(session, [str(path) if path in names else path for path in paths], label)
+        named = [str(path) if path in names else path for path in paths]
+        more, lines = _reached(session, named, label, sources)
     elif tells:
         more, lines = _told(session, files, against)
     listed = [fault for fault in faults if not (trust and fault.warning)]
@@ -148,27 +152,31 @@ def _refuse(
         raise click.UsageError("--tell and --explore: one of them")
 
 
-def _faults(session: Session, paths: tuple[Path, ...], *, explore: bool, whole: bool) -> list[Fault]:
-    """The faults of files and folders, or of the `whole` home; without a home, those that can be found."""
-    from narval.files.check import check_alone, check_home
+def _faults(
+    session: Session, paths: tuple[Path, ...], *, explore: bool, whole: bool
+) -> tuple[list[Fault], ReachSources | None]:
+    """The faults of files and folders, or of the `whole` home, and what was read of it; without a home, those
+    that can be found.
+    """
+    from narval.files.check import check_alone, check_and_read
     from narval.trials.simulate.files import faults_of_scenarios, is_scenario_file
 
     files = [path for path in paths if not (path.is_file() and is_scenario_file(path))]
     if files and not explore and session.is_homeless:
         click.echo(_ALONE, err=True)
-        return check_alone(files)
+        return check_alone(files), None
     scenarios, others = _parted(session.home, paths)
-    faults = check_home(session.home, others) if others or whole else []
-    return sorted({*faults, *faults_of_scenarios(session.home, scenarios)})
+    faults, sources = check_and_read(session.home, others) if others or whole else ([], None)
+    return sorted({*faults, *faults_of_scenarios(session.home, scenarios)}), sources
 
 
 def _reached(
-    session: Session, named: list[Path | str], label: str | None
+    session: Session, named: list[Path | str], label: str | None, sources: ReachSources | None
 ) -> tuple[dict[str, Any], Iterable[str]]:
     """The labels that reach calls outside, in files or definitions: the answer, and its lines."""
     from narval.surfaces.cli.check_reports import reached_in
 
-    reached = reached_in(session, named, label)
+    reached = reached_in(session, named, label, sources)
     return {"reach": reached.rows}, reached.lines()
 
 
