@@ -415,7 +415,7 @@ def _office(store: Store, rows: AgentRows, files: FilesInForce) -> PostOffice:
         from narval.daemon.messages.other_daemons import OtherDaemons
 
         elsewhere = OtherDaemons(store.leases)
-    addresses = Addresses(rows.address, lambda: files.snapshot.peers, elsewhere)
+    addresses = Addresses(rows.address, lambda: files.snapshot.peers, elsewhere, lambda: rows.own)
     room = MailboxRoom(lambda name: files.settings_of(name).messages)
     return PostOffice(store.letters, addresses, room)
 

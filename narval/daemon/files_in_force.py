@@ -212,6 +212,8 @@ class FilesInForce:
         if host in self._hosts:
             self._hosts[host] = self.followed(host.name)
         self.apply(host)
+        if host.agent.store.is_own:
+            host.mail.outbox.use_name(self.settings.name)
         host.use_settings(self.settings.own if host.agent.store.is_own else self.settings_of(host.name))
         turn.host_api.use_schemas(files.schemas)
         sync(turn, files)

@@ -62,9 +62,10 @@ class AgentRows:
         row = self._rows[name]
         return row if isinstance(row, AgentRow) else self._store.of(row).identity()
 
-    def own_name(self) -> str:
-        """The present name of the home's own agent."""
-        return self._settings.now.name
+    @property
+    def own(self) -> AgentRow:
+        """The home's own agent, under its present name."""
+        return self._own._replace(name=self._settings.now.name)
 
     def has_any(self) -> bool:
         """True if there is an agent besides the home's own."""
@@ -121,14 +122,14 @@ class AgentRows:
         if AT in name:
             row = None if stands_for_peer(name) else self.get(row_of_peer(peer_of(name)))
             return row._replace(name=name) if row is not None else None
-        return self._own._replace(name=name) if name == self.own_name() else self.get(name)
+        return self.own if name == self.own.name else self.get(name)
 
     def find(self, name: str) -> AgentRow:
         """An agent besides the home's own. Raises RequestError if there is none of that name."""
         row = self.get(name)
         if row is not None and not stands_for_peer(name):
             return row
-        own = self.own_name()
+        own = self.own.name
         if name == own:
             raise RequestError(f"{own} is the home's own agent, which is always active")
         there = [own, *self.names()]

@@ -135,7 +135,7 @@ class Agents:
         if leases is not None and (elsewhere := await self._elsewhere(name)) is not None:
             raise elsewhere[1]
         if (row := self.rows.get(name)) is not None and leases is not None:
-            home = name if stands_for_peer(name) else self.rows.own_name()
+            home = name if stands_for_peer(name) else self.rows.own.name
             await asyncio.to_thread(leases.pin, row.agent, home)
         return row
 
@@ -144,7 +144,7 @@ class Agents:
         from narval.daemon.fleet.holding import look_for
 
         leases = self._store.leases
-        while leases is not None and name not in self.rows and name != self.rows.own_name():
+        while leases is not None and name not in self.rows and name != self.rows.own.name:
             place = await asyncio.to_thread(look_for, leases, name)
             if not isinstance(place, AgentRow):
                 return place
@@ -188,7 +188,7 @@ class Agents:
         if len({*names}) < len(names):
             raise RequestError("expected each name once")
         for name in names:
-            if name in self.rows or name in self._changing or name == self.rows.own_name():
+            if name in self.rows or name in self._changing or name == self.rows.own.name:
                 raise RequestError(f"there is an agent {name} already")
         if self._store.leases is not None:
             return [await self._make(self._store.leases, name, state) for name in names]

@@ -242,7 +242,7 @@ class PeerRows:
 
     async def _others_that_name(self, peer: str) -> list[str]:
         """The other homes of a shared store whose daemons are running and name a peer."""
-        leases, own = self._store.leases, self._agents.rows.own_name()
+        leases, own = self._store.leases, self._agents.rows.own.name
         return [] if leases is None else await asyncio.to_thread(_naming, self._store, leases, peer, own)
 
     async def _leave(self, row: str) -> None:

@@ -69,7 +69,7 @@ class AgentMail:
         post: Callable[[Delivery | Request], None],
         settings: AgentSettings,
     ) -> None:
-        self.identity, self.office, self._settings, self.post = identity, office, settings, post
+        self.office, self._settings, self.post = office, settings, post
         self.outbox = Outbox(identity, office)
         self.calls = RemoteCalls(agent, self.outbox, lambda: self._settings.offers)
         self.mailbox = Mailbox(identity.agent, office, post, self._receive)
@@ -78,6 +78,11 @@ class AgentMail:
         self._agent = agent
         self._declared: tuple[int, frozenset[str]] = (-1, frozenset())
         """The number of changes of the elements that its files declare, and their names then."""
+
+    @property
+    def identity(self) -> AgentRow:
+        """The agent, under its present name."""
+        return self.outbox.sender
 
     def use_settings(self, settings: AgentSettings) -> None:
         """Use other settings from now on; they may make room for messages that wait."""

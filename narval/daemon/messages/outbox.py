@@ -32,6 +32,10 @@ class Outbox:
         self._now: tuple[Batch | None, Counter[int]] = (None, Counter())
         """The batch of the present turn, and its messages by receiver: they do not count as waiting yet."""
 
+    def use_name(self, name: str) -> None:
+        """Send under this name from now on."""
+        self.sender = self.sender._replace(name=name)
+
     def in_turn(self, turn: Turn, receiver: AgentRow) -> int:
         """The number of messages that this turn has sent to a receiver so far."""
         return self._now[1][receiver.agent] if self._now[0] is turn.transaction.batch else 0

@@ -26,7 +26,7 @@ Find = Callable[[str], AgentRow | None]
 
 class Addresses:
     """The agents that `here` finds, or else `elsewhere` at other daemons of the store. Some agents may not
-    write to all `peers`.
+    write to all `peers`. `own` returns the home's own agent.
     """
 
     def __init__(
@@ -34,8 +34,9 @@ class Addresses:
         here: Find,
         peers: Callable[[], Peers] = lambda: NO_PEERS,
         elsewhere: OtherDaemons | None = None,
+        own: Callable[[], AgentRow] | None = None,
     ) -> None:
-        self._here, self._peers = here, peers
+        self._here, self._peers, self._own = here, peers, own
         self.elsewhere = elsewhere
         """The agents of other daemons; None if this one has all."""
         self._are_any = False
@@ -54,10 +55,14 @@ class Addresses:
         return row or (AgentRow(STORE, "", name) if self._are_any else None)
 
     def find_same(self, name: str, id: str) -> AgentRow | None:
-        """An agent by its name, if it still is the one with that id (G1)."""
-        row = self.find(name)
+        """An agent by its name, if it still is the one with that id (G1); the home's own one may have had
+        another name by then.
+        """
         if AT in name:
-            return row  # only the other home knows whether it is still the same agent
+            return self.find(name)  # only the other home knows whether it is still the same agent
+        if self._own is not None and (own := self._own()).id == id:
+            return own
+        row = self.find(name)
         if row is not None and row.id != id and self.elsewhere is not None:
             self.elsewhere.forget(name)
             row = self.find(name)

@@ -29,6 +29,7 @@ from narval.core.engines.commands import Call, Finish
 from narval.core.engines.events import Caller, Failure, Returned
 from narval.daemon.messages.envelope import UNDELIVERED, Outgoing, seal
 from narval.daemon.messages.outbox import Outbox
+from narval.store.batch import AgentRow
 from narval.store.codec import reader
 
 log = logging.getLogger("narval.messages")
@@ -108,9 +109,13 @@ class RemoteCalls:
 
     def __init__(self, agent: AgentState, outbox: Outbox, offers: Callable[[], Offers]) -> None:
         self._agent, self._outbox, self._offers = agent, outbox, offers
-        self._identity, self._office = outbox.sender, outbox.office
+        self._office = outbox.office
         self.dropped = 0
         """The number of replies for which no run waited any longer."""
+
+    @property
+    def _identity(self) -> AgentRow:
+        return self._outbox.sender
 
     def correspond(self, turn: Turn) -> None:
         """Send what the runs of a turn ask of other agents, give up, or answer."""

@@ -470,6 +470,20 @@ async def test_G34_what_comes_of_a_call_of_an_agent_that_is_gone_is_dropped(scen
 
 
 @in_a_loop
+async def test_G34_a_caller_that_has_another_name_by_then_gets_its_answer(scene: Scene) -> None:
+    daemon = await opened(scene)
+    run = await started(daemon, "c.hangs", "<order/>")
+    scene.write("etc/narval.toml", "name = 'desk'\n")
+    await ask(daemon, "", "reload")
+    await ask(daemon, "", "send", to="shop", elements=[b"<note/>"])
+    assert await elements(daemon, "shop", "note[@al:from='desk']")
+    await ask(daemon, "shop", "add", elements=[b"<go/>"])
+    assert await runs(daemon, "shop") == [("s.hangs", "done")]
+    assert await state(daemon, run) == "done"
+    await scene.end()
+
+
+@in_a_loop
 async def test_G34_a_definition_that_changed_or_broke_is_that_of_the_moment_it_is_called(
     scene: Scene,
 ) -> None:
