@@ -196,7 +196,7 @@ class Several(ManyAgents):
             gone = machine.daemon.rounds.gone if machine.daemon is not None else error
             is_over = gone is not None
             is_expected = isinstance(gone, (FencedError, ElsewhereError)) or machine.way.is_killed
-            if not is_expected and not isinstance(error, StoreAwayError):
+            if not is_expected and not isinstance(error, (StoreAwayError, FencedError)):
                 raise
             self._note(f"{machine.name}: {type(error).__name__}: {error}")
             if not is_over:
