@@ -452,6 +452,9 @@ async def test_G20_who_makes_an_agent_passive_waits_for_the_turn_that_does(scene
     with pytest.raises(RequestError, match="still has work"):
         await ask(daemon, "", "passivate", name="ada")
     await daemon.main_loop.until_idle()
+    async with daemon.of("ada"):
+        with pytest.raises(RequestError, match="ada is in use: by another request"):
+            await ask(daemon, "", "passivate", name="ada")
     assert (await ask(daemon, "", "passivate", name="ada"))["state"] == "passive"
     await scene.end()
 

@@ -278,6 +278,8 @@ class Agents:
         if self.supervisor.record_only:
             raise RequestError(f"no daemon runs, so {row.name} is not in memory")
         if not await self.supervisor.passivated(row.name):
+            if (host := self.supervisor.host(name)) is not None and host.is_in_use:
+                raise RequestError(f"{name} is in use: by another request, or by a program that has it open")
             raise RequestError(f"{name} still has work: events to deliver, or running code of a process")
         return self.rows[name]
 
