@@ -36,6 +36,7 @@ from narval.core.definitions.suggestions import closest
 from narval.core.definitions.tool import Tool
 from narval.core.elements.element import parse
 from narval.core.elements.names import START_PLAN
+from narval.core.engines.registry import runnable
 from narval.core.errors import NarvalError, RequestError, UnreadableError
 from narval.core.kinds import ASKING
 from narval.daemon.daemon import Daemon
@@ -131,7 +132,7 @@ def tools_of_definitions(daemon: Daemon, client: McpClient) -> dict[str, tuple[R
     """
     tools: dict[str, tuple[RunDefinition, Tool]] = {}
     for full_name in client.recipes:
-        definition = daemon.agent.library.find(full_name)
+        definition = runnable(daemon.agent.library, full_name)
         name = full_name.replace(".", "_")
         if isinstance(definition, RunDefinition) and definition.tool is not None and name not in TOOLS:
             tools.setdefault(name, (definition, definition.tool))

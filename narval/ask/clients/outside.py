@@ -24,7 +24,7 @@ from narval.core.definitions.suggestions import closest
 from narval.core.elements.canonical import canonical_given
 from narval.core.elements.element import Element, Origin
 from narval.core.elements.names import CONTROLS
-from narval.core.errors import ElementError, NotOfferedError, RequestError
+from narval.core.errors import ElementError, NotFoundError, NotOfferedError, RequestError
 from narval.core.memory.labels import HOOK, STORE
 from narval.daemon.daemon import Daemon
 from narval.files.agents.senders import CALL_ORIGIN, HOOK_ORIGIN, Caller
@@ -69,7 +69,7 @@ def _taken(fact: str | None) -> dict[str, Any]:
 async def note_refused(daemon: Daemon, name: str, statuses: dict[str, int]) -> dict[str, Any]:
     """Count refused calls of a webhook, by the status that was answered."""
     if name not in daemon.files.settings.hooks:
-        raise RequestError(f"there is no webhook {name!r:.80} in etc/narval.toml")
+        raise NotFoundError(f"there is no webhook {name!r:.80} in etc/narval.toml")
     if wrong := [status for status in statuses if status not in map(str, STATUSES)]:
         raise RequestError(f"expected statuses of {', '.join(map(str, STATUSES))}, got {wrong[0]!r:.20}")
     for status, count in statuses.items():
@@ -87,7 +87,7 @@ async def take_hook(daemon: Daemon, name: str, element: bytes, key: str = "") ->
     hook = daemon.files.settings.hooks.get(name)
     if hook is None:
         there = daemon.files.settings.hooks
-        raise RequestError(f"there is no webhook {name!r:.80} in etc/narval.toml{closest(name, there)}")
+        raise NotFoundError(f"there is no webhook {name!r:.80} in etc/narval.toml{closest(name, there)}")
     check_key(key)
     xml = canonical_given(element)
     if (name_of_element := Element(0, xml).name) != hook.element:
@@ -173,7 +173,7 @@ async def offered_run(daemon: Daemon, caller: str, run: int, wait: float = 0.0) 
     """
     who, started = _caller(daemon, caller), daemon.agent.runs.get(run)
     if started is None or started.by != who.person:
-        raise RequestError(f"there is no run {run} that the caller {who.name} has started")
+        raise NotFoundError(f"there is no run {run} that the caller {who.name} has started")
     return await _answer(daemon, who, started, wait)
 
 
@@ -189,7 +189,7 @@ def _caller(daemon: Daemon, name: str) -> Caller:
     there = daemon.files.settings.callers
     if (caller := there.get(name)) is None:
         hint = closest(name, there)
-        raise RequestError(f"there is no caller {name!r:.80} in etc/narval.toml{hint}")
+        raise NotFoundError(f"there is no caller {name!r:.80} in etc/narval.toml{hint}")
     return caller
 
 
@@ -218,7 +218,7 @@ async def ask_for_peer(
     """
     table = load_peers(daemon.home.path if daemon.home is not None else None).get(peer)
     if table is None:
-        raise RequestError(f"there is no peer {peer!r:.80} in {PEERS_FILE}")
+        raise NotFoundError(f"there is no peer {peer!r:.80} in {PEERS_FILE}")
     asked = OPERATIONS.get(method)
     if asked is not None and asked.scope != "people" and asked.scope not in table.asks:
         may = " and ".join(table.asks) or "ask nothing"

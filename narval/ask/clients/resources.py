@@ -18,7 +18,8 @@ from narval.ask.registry import Form, operation
 from narval.ask.runs.listing import show
 from narval.ask.text import json_bytes
 from narval.ask.withholding import is_withheld
-from narval.core.errors import RequestError
+from narval.core.engines.registry import runnable
+from narval.core.errors import NotFoundError, RequestError
 from narval.core.kinds import PHASES
 from narval.daemon.daemon import Daemon
 from narval.files.mcp_clients import McpClient
@@ -65,7 +66,7 @@ async def _read(daemon: Daemon, client: McpClient, path: list[str], query: Form,
                 check_shown(daemon, client, int(eid))
                 return run.with_eid().decode(), await show(daemon, run=int(eid))
         case ["definition", name] if name in client.recipes:
-            definition = daemon.agent.library.find(name)
+            definition = runnable(daemon.agent.library, name)
             if definition is not None:
                 about = {"name": name, "kind": definition.kind, "digest": definition.digest}
                 return definition.xml.decode(), {**about, "descriptions": dict(definition.descriptions)}
@@ -74,7 +75,7 @@ async def _read(daemon: Daemon, client: McpClient, path: list[str], query: Form,
             return _together(row["xml"] for row in page["elements"]), page["elements"]
         case ["runs"] if query.keys() <= {"state"} and query.get("state", PHASES[0]) in PHASES:
             return _runs(daemon, client, query.get("state", ""))
-    raise RequestError(f"there is nothing at {uri!r:.200} that the client {client.name} may read")
+    raise NotFoundError(f"there is nothing at {uri!r:.200} that the client {client.name} may read")
 
 
 def _runs(daemon: Daemon, client: McpClient, phase: str) -> tuple[str, Any]:

@@ -18,7 +18,8 @@ from narval.ask.withholding import is_withheld
 from narval.core.definitions.suggestions import closest
 from narval.core.elements.canonical import text_bytes
 from narval.core.elements.element import Element
-from narval.core.errors import RequestError
+from narval.core.engines.registry import runnable
+from narval.core.errors import NotFoundError, RequestError
 from narval.core.patterns.pattern import condition
 from narval.daemon.daemon import Daemon
 from narval.files.mcp_clients import McpClient
@@ -66,7 +67,7 @@ def may_read(daemon: Daemon, client: McpClient, element: Element) -> bool:
 
 def not_started(client: McpClient, eid: int) -> RequestError:
     """The error for a run that is not the client's; it does not reveal whether the run exists."""
-    return RequestError(f"there is no run {eid} that the client {client.name} has started")
+    return NotFoundError(f"there is no run {eid} that the client {client.name} has started")
 
 
 async def check_elements(client: McpClient, documents: list[bytes] | None) -> None:
@@ -96,7 +97,7 @@ async def _elements(daemon: Daemon, client: McpClient, arguments: Arguments) -> 
 
 async def _start(daemon: Daemon, client: McpClient, arguments: Arguments) -> None:
     check_recipe(client, arguments["name"])
-    definition = daemon.agent.library.find(arguments["name"])
+    definition = runnable(daemon.agent.library, arguments["name"])
     tool = getattr(definition, "tool", None)
     if tool is not None and tool.approve != "never":
         raise RequestError(

@@ -40,10 +40,20 @@ async def ride():
 RIDE = """<recipe group="trip" name="ride" start_step="ride" end_step="ride"><tool/>
   <step id="ride" type="action" target="rides.ride"/></recipe>"""
 
+NAMED_ALIKE = """
+import narval
+
+
+@narval.action
+def owner():
+    pass
+"""
+"""An action with the name of a recipe that only the owner may let begin: the recipe is what a client calls."""
+
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HomeOfClients]:
-    files = {"modules/rides.py": RIDES, "recipes/ride.xml": RIDE}
+    files = {"modules/rides.py": RIDES, "modules/trip.py": NAMED_ALIKE, "recipes/ride.xml": RIDE}
     with home_at_work(tmp_path_factory.mktemp("home"), files) as opened:
         yield opened
 
