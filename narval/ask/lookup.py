@@ -13,7 +13,7 @@ from narval.ask.text import article
 from narval.core.definitions.library import Definition, ModuleDefinition
 from narval.core.engines.engine import Migratable, instead_of_renewal
 from narval.core.engines.registry import definition_kind, is_runnable, runnable, standing_kinds
-from narval.core.errors import RequestError
+from narval.core.errors import NotFoundError, RequestError
 from narval.core.kinds import ASKING
 from narval.daemon.daemon import Daemon
 from narval.files.snapshot import AgentFiles
@@ -28,7 +28,7 @@ def find_run(daemon: Daemon, eid: int) -> Run:
     if element is not None:
         hint = f"`{command(daemon, f'why {eid}')}` tells what happened to it"
         raise RequestError(f"{eid} is an element ({element.name}), not a run; {hint}")
-    raise RequestError(nothing_at(daemon, eid, "run"))
+    raise NotFoundError(nothing_at(daemon, eid, "run"))
 
 
 def command(daemon: Daemon, words: str) -> str:
@@ -127,7 +127,7 @@ def find_definition(daemon: Daemon, name: str, kind: str | None) -> Definition:
         definition = library.get(definition_kind(kind), name)
         if definition is None:
             listed = f"`{command(daemon, 'definitions')}` lists what is loaded"
-            raise RequestError(f"there is no {kind} {name}; {listed}")
+            raise NotFoundError(f"there is no {kind} {name}; {listed}")
         return definition
     if (begun := runnable(library, name)) is not None:
         return begun
@@ -151,7 +151,9 @@ def nothing_at(daemon: Daemon, eid: int, sort: str = "element") -> str:
 
 def no_definition(daemon: Daemon, name: str) -> RequestError:
     """The error for a name that cannot be started: the fault of its file, its kind, or the nearest name."""
-    return RequestError(load_fault(daemon, name) or _unknown(daemon, name))
+    if (fault := load_fault(daemon, name)) or daemon.agent.library.find(name) is not None:
+        return RequestError(fault or _unknown(daemon, name))
+    return NotFoundError(_unknown(daemon, name))
 
 
 def load_fault(daemon: Daemon, name: str) -> str:

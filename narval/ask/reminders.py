@@ -34,7 +34,7 @@ from narval.core.definitions.reminder import (
 from narval.core.elements.element import Element, Origin, Tree
 from narval.core.elements.own_elements import xml_safe
 from narval.core.engines.registry import runnable
-from narval.core.errors import RequestError
+from narval.core.errors import NotFoundError, RequestError
 from narval.core.memory.lineage import current
 from narval.daemon.daemon import Daemon
 from narval.system.clock import is_zone
@@ -204,7 +204,7 @@ def _there(daemon: Daemon, eid: int) -> Element:
     element = daemon.agent.memory.element(eid)
     if element is None or element.name != REMINDER:
         listed = f"`{command(daemon, 'reminders')}` lists them"
-        raise RequestError(f"there is no reminder {eid}; {listed}")
+        raise NotFoundError(f"there is no reminder {eid}; {listed}")
     return element
 
 
@@ -213,7 +213,7 @@ def _own(daemon: Daemon, eid: int, person: str | None, *, follow: bool = True) -
     element = _there(daemon, eid)
     if not (_is_of(daemon, element, person) or _may_see_all(daemon, person)):
         listed = f"`{command(daemon, 'reminders')}` lists them"
-        raise RequestError(f"there is no reminder {eid} of yours; {listed}")
+        raise NotFoundError(f"there is no reminder {eid} of yours; {listed}")
     version = current(daemon.agent.memory, eid) if follow else None
     return element if version is None else _there(daemon, version)
 

@@ -36,7 +36,7 @@ from narval.core.elements.element import parse
 from narval.core.engines.commands import SEND, SIGNAL, Call
 from narval.core.engines.engine import Diagnoses, Wait, with_failed_parts
 from narval.core.engines.story import Words, joined
-from narval.core.errors import ActionError, RequestError
+from narval.core.errors import ActionError, NotFoundError, RequestError
 from narval.core.source.secrets import without_secrets
 from narval.daemon.agents.lifecycle import ELSEWHERE
 from narval.daemon.daemon import Daemon
@@ -157,9 +157,10 @@ def explain(
         reason = engine.explain(definition, state, identifier)
         if reason is None:
             parts = engine.parts(definition, state)
-            ids = ", ".join(row["id"] for rows in parts.values() for row in rows)
+            rows = (row for rows in parts.values() for row in rows)
+            ids = ", ".join(row["id"] for row in rows if isinstance(row["id"], str))  # tokens have numbers
             what = f"there is no {identifier!r:.80} in run {run.eid} of {run.name}"
-            raise RequestError(f"{what}; it has {ids}")
+            raise NotFoundError(f"{what}; it has {ids}")
         looked_at = {wait.id for wait in diagnosed}
         own = [wait for wait in waits if wait.id == identifier or (wait.conditions and wait.id in looked_at)]
         of_now = {wait.id for wait in own if wait.conditions}

@@ -6,6 +6,7 @@ NarvalError
 ├── ElementError         the sender of an element: it is malformed, hostile or refused by its schema
 ├── ActionError          the author of an action: it raised, hung, died or returned wrong output
 ├── RequestError         the caller: no such run, no such definition, a wrong argument
+│   ├── NotFoundError     what the request names does not exist here
 │   ├── NotOfferedError   a definition is not offered to the program that calls it
 │   ├── WorkRefusedError  the rules of an item of work refuse an act
 │   ├── ElsewhereError    another daemon has the agent that is asked
@@ -114,6 +115,10 @@ class ActionError(NarvalError):
 
 class RequestError(NarvalError):
     """A wrong request: no such run, no such definition, a wrong argument."""
+
+
+class NotFoundError(RequestError):
+    """A request names something that does not exist here, or no longer: a run, a definition, a person."""
 
 
 class NotOfferedError(RequestError):

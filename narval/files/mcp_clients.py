@@ -16,7 +16,7 @@ import msgspec
 
 from narval.core.definitions.suggestions import closest
 from narval.core.elements.names import is_reserved
-from narval.core.errors import Fault, OperatorError, PatternError, RequestError
+from narval.core.errors import Fault, NotFoundError, OperatorError, PatternError, RequestError
 from narval.core.memory.labels import SERVER
 from narval.core.patterns.pattern import compile_pattern
 from narval.files import toml
@@ -183,7 +183,7 @@ class Clients:
             raise RequestError(f"the client {name} cannot be served: {faults[0]}")
         names = client_names(self._home) if self._home is not None else []
         hint = closest(name, names) or f"; make it: narval mcp client add {name}"
-        raise RequestError(f"there is no client {name!r:.80} in {CLIENTS}/{hint}")
+        raise NotFoundError(f"there is no client {name!r:.80} in {CLIENTS}/{hint}")
 
     def all(self) -> Iterator[tuple[str, McpClient | None, list[Fault]]]:
         """The names of all clients, each with the client or the faults of its file."""

@@ -15,7 +15,7 @@ from typing import Any, get_args
 from narval.core.agreeing import Role
 from narval.core.definitions.people.directory import WAYS, Approval, Away, Directory, Person, chat_key
 from narval.core.definitions.suggestions import closest
-from narval.core.errors import Fault, RequestError
+from narval.core.errors import Fault, NotFoundError, RequestError
 from narval.core.source.text import Source
 from narval.core.source.toml import TomlText
 from narval.files import toml
@@ -286,7 +286,7 @@ def _altered(text: str, person: str, alter: Callable[[list[str]], list[str]]) ->
     table = tables.get(person) if isinstance(tables, dict) else None
     if not isinstance(table, dict):
         hint = closest(person, tables) if isinstance(tables, dict) else ""
-        raise RequestError(f"there is no [people.{person}] in {PEOPLE_FILE}{hint}")
+        raise NotFoundError(f"there is no [people.{person}] in {PEOPLE_FILE}{hint}")
     addresses = [str(one) for one in table.get(KEY, [])]
     line = line_of(alter(addresses))
     if KEY in table:

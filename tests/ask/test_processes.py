@@ -15,6 +15,7 @@ from narval.ask.asker import Asker
 from narval.core.errors import (
     NotBacktrackableError,
     NotExecutingError,
+    NotFoundError,
     NoTokenError,
     RequestError,
     TokenCompleteError,
@@ -333,6 +334,13 @@ def test_section_18_start_plan_waits_for_a_start_node(tmp_path: Path) -> None:
         agent.ask("reload")
         agent.until_idle()
         assert [run["name"] for run in agent.runs()] == ["w.p"]
+
+
+def test_N11_why_of_a_node_that_is_not_there_names_those_that_are(at: At) -> None:
+    agent, run = at(LINE)
+    for operation in ("why", "part"):
+        with pytest.raises(NotFoundError, match=rf"there is no 'x' in run {run} of w\.p; it has a, b, c$"):
+            agent.ask(operation, run=run, id="x")
 
 
 def test_N11_why_of_a_node_names_the_token_that_waits_and_the_one_that_failed(at: At) -> None:

@@ -35,7 +35,7 @@ from narval.core.elements.own_elements import ACKNOWLEDGED, make_acknowledged, r
 from narval.core.engines.engine import Retryable
 from narval.core.engines.events import INTERRUPTED
 from narval.core.engines.registry import engine_of_run
-from narval.core.errors import NarvalError, RequestError
+from narval.core.errors import NarvalError, NotFoundError, RequestError
 from narval.daemon.daemon import Daemon
 from narval.daemon.news import Changes
 from narval.system.long_work import TimeSlice
@@ -120,7 +120,7 @@ def _row(daemon: Daemon, rows: dict[str, IncidentRow], incident: str) -> Inciden
     row = rows.get(incident)
     if row is None:
         listed = command(daemon, "errors --all")
-        raise RequestError(f"there is no incident {incident!r:.80}; `{listed}` lists them")
+        raise NotFoundError(f"there is no incident {incident!r:.80}; `{listed}` lists them")
     return row
 
 

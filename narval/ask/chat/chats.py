@@ -22,7 +22,7 @@ from narval.ask.asker import Asker
 from narval.ask.people import no_such_person
 from narval.ask.registry import operation
 from narval.core.definitions.suggestions import closest
-from narval.core.errors import RequestError
+from narval.core.errors import NotFoundError, RequestError
 from narval.daemon.agents.agent_host import ASKER_CONTEXT, Work
 from narval.daemon.daemon import Daemon
 from narval.files.outside.chats import ChatSettings
@@ -85,7 +85,7 @@ def settings_of(daemon: Daemon, name: str) -> ChatSettings:
     chats = {chat.name: chat for chat in daemon.files.settings.chats}
     if name not in chats:
         hint = closest(name, chats) or f"; write a table [chats.{name:.32}]"
-        raise RequestError(f"there is no chat {name!r:.80} in etc/narval.toml{hint}")
+        raise NotFoundError(f"there is no chat {name!r:.80} in etc/narval.toml{hint}")
     return chats[name]
 
 
@@ -168,7 +168,7 @@ async def chat_link(daemon: Daemon, person: str) -> dict[str, Any]:
     """
     people = daemon.agents.own.agent.lookup.people
     if people.person(person) is None:
-        raise RequestError(no_such_person(person, people))
+        raise NotFoundError(no_such_person(person, people))
     if people.owner == person:
         raise RequestError(
             f"there is no etc/people.toml to have the address: write one with [people.{person}], "

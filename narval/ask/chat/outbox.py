@@ -14,7 +14,7 @@ import msgspec
 from narval.agent.turn import Turn
 from narval.ask.chat.chats import chat_box, settings_of
 from narval.ask.registry import operation
-from narval.core.errors import RequestError
+from narval.core.errors import NotFoundError
 from narval.daemon.daemon import Daemon
 from narval.files.outside.chats import ChatSettings
 from narval.people.chat.boxes import OUT, ChatBox, outbox_in
@@ -122,7 +122,7 @@ def _outbound(turn: Turn, box: ChatBox, id: str) -> Outbound:
     """A message in the outbox, as altered in this turn. Raises RequestError if it does not exist."""
     outbound = outbox_in(turn, box).get(id)
     if outbound is None:
-        raise RequestError(f"there is no message {id!r:.80} in the outbox of {box.name}")
+        raise NotFoundError(f"there is no message {id!r:.80} in the outbox of {box.name}")
     return outbound
 
 

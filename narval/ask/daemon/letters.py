@@ -15,7 +15,7 @@ from narval.ask.paging import check_limit
 from narval.ask.registry import operation
 from narval.core.agent_name import peer_of, stands_for_peer
 from narval.core.elements.element import Element
-from narval.core.errors import RequestError, UnreadableError
+from narval.core.errors import NotFoundError, RequestError, UnreadableError
 from narval.daemon.daemon import Daemon
 from narval.daemon.links.sent import ended
 from narval.daemon.messages.agent_mail import send_from_outside
@@ -195,7 +195,7 @@ def _dead_letter(daemon: Daemon, turn: Turn, letter: int) -> KeptLetter:
         if row.line == letter and letter not in turn.transaction.batch.letters_settled:
             return row
     listed = command(daemon, "letters --dead")
-    raise RequestError(f"there is no dead letter {letter}; `{listed}` lists them")
+    raise NotFoundError(f"there is no dead letter {letter}; `{listed}` lists them")
 
 
 def _letter(row: MessageRow | KeptLetter) -> dict[str, Any]:

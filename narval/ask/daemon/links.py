@@ -11,7 +11,7 @@ from narval.ask import json_forms
 from narval.ask.registry import operation
 from narval.core.agent_name import row_of_peer
 from narval.core.definitions.suggestions import closest
-from narval.core.errors import RequestError
+from narval.core.errors import NotFoundError, RequestError
 from narval.daemon.daemon import Daemon
 from narval.daemon.links.link_mail import LinkMailbox, senders_there
 from narval.daemon.links.sent import ended
@@ -42,7 +42,7 @@ async def exchange(daemon: Daemon, peer: str, frame: bytes | None = None, wait: 
     """
     peers = daemon.files.snapshot.peers
     if peer not in peers:
-        raise RequestError(f"there is no peer {peer!r:.80} in {PEERS_FILE}{closest(peer, peers)}")
+        raise NotFoundError(f"there is no peer {peer!r:.80} in {PEERS_FILE}{closest(peer, peers)}")
     if wait < 0:
         raise RequestError(f"expected wait to be seconds, 0 or more, got {wait:g}")
     async with daemon.agents.asked(row_of_peer(peer)) as host:
@@ -59,7 +59,7 @@ async def exchange(daemon: Daemon, peer: str, frame: bytes | None = None, wait: 
 async def note_link(daemon: Daemon, peer: str, why: str) -> dict[str, Any]:
     """Record why a peer cannot be reached, until it is heard of; the connection's program asks it."""
     if peer not in daemon.files.snapshot.peers:
-        raise RequestError(f"there is no peer {peer!r:.80} in {PEERS_FILE}")
+        raise NotFoundError(f"there is no peer {peer!r:.80} in {PEERS_FILE}")
     async with daemon.agents.asked(row_of_peer(peer)) as host:
         mailbox = host.mail.mailbox
         assert isinstance(mailbox, LinkMailbox)

@@ -28,7 +28,7 @@ from narval.ask.registry import Form, operation
 from narval.core.definitions.library import Definition
 from narval.core.definitions.suggestions import closest
 from narval.core.definitions.wall import in_utc
-from narval.core.errors import RequestError
+from narval.core.errors import NotFoundError, RequestError
 from narval.core.trust.grants import Grant
 from narval.daemon.daemon import Daemon
 from narval.files.alterations import HOUSEHOLD, example_files, shipped_library
@@ -264,7 +264,7 @@ def _version(editing: _Editing, version: str) -> str:
     texts = {row["version"]: row["text"] for row in versions_before_edits(editing.home.path, editing.path)}
     if version not in texts:
         there = f"there are {', '.join(texts)}" if texts else "it was not edited"
-        raise RequestError(f"there is no version {version!r:.80} of {editing.path}; {there}")
+        raise NotFoundError(f"there is no version {version!r:.80} of {editing.path}; {there}")
     return str(texts[version])
 
 
@@ -355,5 +355,5 @@ def _found(name: str) -> str:
     names = [one for one in example_files() if one != HOUSEHOLD]
     whole = name if name.startswith(f"{EXAMPLES}/") else f"{EXAMPLES}/{name}"
     if whole not in names:
-        raise RequestError(f"there is no example {name!r:.80}{closest(whole, names)}")
+        raise NotFoundError(f"there is no example {name!r:.80}{closest(whole, names)}")
     return whole

@@ -22,7 +22,7 @@ from narval.core.definitions.library import Definition
 from narval.core.definitions.people.directory import Approval
 from narval.core.definitions.suggestions import closest
 from narval.core.engines.registry import run_kinds, standing_kinds
-from narval.core.errors import Fault, RequestError
+from narval.core.errors import Fault, NotFoundError
 from narval.daemon.daemon import Daemon
 from narval.files.found_files import ModuleText
 from narval.files.shipped import is_shipped, shipped_modules
@@ -105,7 +105,7 @@ async def actions(daemon: Daemon, name: str = "", *, shipped: bool = False) -> l
     if not rows:
         names = {row["name"] for row in (*(() if shipped else _loaded_actions(daemon)), *ships)}
         listed = closest(name, names) or "; `narval actions --shipped` lists those that ship"
-        raise RequestError(f"there is no action {name!r:.80}{listed}")
+        raise NotFoundError(f"there is no action {name!r:.80}{listed}")
     memory = daemon.agent.memory
 
     def is_there(element: str) -> bool:

@@ -31,7 +31,7 @@ from narval.core.elements.names import is_sending
 from narval.core.elements.own_elements import NOTES
 from narval.core.engines.engine import HasTokens
 from narval.core.engines.registry import undoing_kind
-from narval.core.errors import RequestError
+from narval.core.errors import NotFoundError, RequestError
 from narval.core.memory.memory import Memory
 from narval.daemon.daemon import Daemon
 from narval.system.long_work import TimeSlice
@@ -132,7 +132,7 @@ def outdatable(daemon: Daemon, eid: int) -> Element:
     memory = daemon.agent.memory
     element = memory.element(eid)
     if element is None:
-        raise RequestError(nothing_at(daemon, eid))
+        raise NotFoundError(nothing_at(daemon, eid))
     if memory.is_run(eid):
         raise RequestError(f"{eid} is a run, not an element of its own; `narval cancel {eid}` ends it")
     if memory.declared.get(eid, "").startswith(f"{LIBRARY}:"):

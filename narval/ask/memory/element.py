@@ -27,7 +27,7 @@ from narval.ask.titles import title_in
 from narval.core.elements.element import Element
 from narval.core.elements.own_elements import OUTDATED, reason_in
 from narval.core.engines.engine import HeedsPeople
-from narval.core.errors import RequestError, UnreadableError
+from narval.core.errors import NotFoundError, RequestError, UnreadableError
 from narval.core.memory.lineage import made_from, replaced_by
 from narval.core.memory.memory import Memory
 from narval.core.memory.packed import Descent
@@ -82,7 +82,7 @@ def _there(daemon: Daemon, eid: int) -> Element:
     element = memory.element(eid)
     if element is not None:
         return element
-    raise RequestError(nothing_at(daemon, eid))
+    raise NotFoundError(nothing_at(daemon, eid))
 
 
 def _versions(memory: Memory, element: Element, nodes: list[Node]) -> Iterator[int]:

@@ -22,7 +22,7 @@ from narval.ask.titles import title_in
 from narval.core.elements.element import Element, Origin
 from narval.core.elements.names import is_sending
 from narval.core.engines.graph import Graph, GraphEdge, GraphNode, Tone, clipped
-from narval.core.errors import NarvalError, RequestError
+from narval.core.errors import NarvalError, NotFoundError
 from narval.core.memory.packed import Descent
 from narval.daemon.daemon import Daemon
 from narval.system.long_work import TimeSlice
@@ -72,7 +72,7 @@ async def _trail(daemon: Daemon, eid: int, limit: int, drawn: bool, titled: bool
     memory = daemon.agent.memory
     element = memory.element(eid)
     if element is None or memory.is_run(eid):
-        raise RequestError(_absent(daemon, eid))
+        raise NotFoundError(_absent(daemon, eid))
     async with AsyncExitStack() as stack:
         agents = _Agents(daemon, stack, forward=forward)
         neighbours = agents.made_of if forward else agents.made_from

@@ -27,7 +27,7 @@ from narval.core.definitions.suggestions import closest
 from narval.core.elements import changes
 from narval.core.elements.element import Origin
 from narval.core.elements.names import CONTROLS, is_sending
-from narval.core.errors import RequestError, SettingsError
+from narval.core.errors import NotFoundError, RequestError, SettingsError
 from narval.core.memory.labels import ENDORSED, endorsement
 from narval.core.trust.prospects import (
     CallProspect,
@@ -55,7 +55,7 @@ async def trust(daemon: Daemon, eid: int) -> dict[str, Any]:
     agent = daemon.agent
     element = agent.memory.element(eid)
     if element is None:
-        raise RequestError(f"there is no element or run {eid}; `{command(daemon, 'memory')}` lists elements")
+        raise NotFoundError(f"there is no element or run {eid}; `{command(daemon, 'memory')}` lists elements")
     labels, origin = agent.memory.labels, element.origin
     made_from = (*origin.inputs, origin.run) if origin is not None else ()
     return {
@@ -79,7 +79,7 @@ async def rules(daemon: Daemon, name: str = "") -> dict[str, Any]:
     home_rules = agent.lookup.rules
     if name and agent.library.find(name) is None:
         names = [definition.full_name for definition in agent.library]
-        raise RequestError(f"there is no action or definition {name!r}{closest(name, names)}")
+        raise NotFoundError(f"there is no action or definition {name!r}{closest(name, names)}")
     faults = [fault for fault in daemon.files.faults if fault.path == TRUST_FILE]
     since = None if daemon.record_only else json_forms.moment(agent.clockwork.since)
     if home_rules is None:

@@ -26,7 +26,7 @@ from narval.ask.trials import child_program
 from narval.ask.trials.trials import files_of, home_options
 from narval.core.definitions.parsing import suffix_of
 from narval.core.engines.registry import runnable
-from narval.core.errors import RequestError
+from narval.core.errors import NotFoundError, RequestError
 from narval.core.source.text import Source
 from narval.core.source.xml import read_xml
 from narval.daemon.daemon import Daemon
@@ -310,7 +310,7 @@ async def form_of(daemon: Daemon, job: str) -> Form:
     key, now = _key(daemon.name, job), daemon.rounds.clock.now()
     form = await asyncio.to_thread(files_of(daemon).get, key, None, now)
     if form is None:
-        raise RequestError(f"there is no job {job!r:.40}: a report is kept for a day")
+        raise NotFoundError(f"there is no job {job!r:.40}: a report is kept for a day")
     return form
 
 

@@ -27,7 +27,7 @@ from narval.ask.registry import Form, operation
 from narval.ask.trials.child_program import json_of
 from narval.core.definitions.library import Definition
 from narval.core.engines.registry import runnable
-from narval.core.errors import RequestError
+from narval.core.errors import NotFoundError, RequestError
 from narval.daemon.daemon import Daemon
 from narval.files.home import SCENARIOS
 
@@ -173,7 +173,7 @@ def _named(daemon: Daemon, name: str) -> Path:
     scenarios = _scenarios(daemon)
     if name not in scenarios:
         names = f"; there are {', '.join(sorted(scenarios))}" if scenarios else ", nor any other"
-        raise RequestError(f"there is no scenario {name!r:.80}{names:.400}")
+        raise NotFoundError(f"there is no scenario {name!r:.80}{names:.400}")
     return scenarios[name]
 
 
@@ -254,7 +254,7 @@ async def trial(daemon: Daemon, trial: str, *, asker: Asker = PROGRAM) -> dict[s
     key, now = f"trial {trial}", daemon.rounds.clock.now()
     result = await asyncio.to_thread(files_of(daemon).get, key, asker.person, now)
     if result is None:
-        raise RequestError(f"there is no result {trial!r:.40} of yours: they are kept for a day")
+        raise NotFoundError(f"there is no result {trial!r:.40} of yours: they are kept for a day")
     return result
 
 

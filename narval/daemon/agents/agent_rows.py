@@ -17,7 +17,7 @@ from narval.agent.turn import Turn
 from narval.core.agent_name import AT, peer_of, row_of_peer, stands_for_peer
 from narval.core.definitions.suggestions import nearest
 from narval.core.engines.registry import asking_kinds
-from narval.core.errors import RequestError
+from narval.core.errors import NotFoundError, RequestError
 from narval.daemon.agents.agent_host import AgentHost
 from narval.files.settings import CurrentSettings
 from narval.store.batch import PASSIVE, SUSPENDED, AgentRow
@@ -136,7 +136,7 @@ class AgentRows:
         meant = f" (did you mean {near!r}?)" if (near := nearest(name, there)) is not None else ""
         more = f" and {len(there) - SHOWN} more" if len(there) > SHOWN else ""
         what = f"there is no agent {name!r:.80} here{meant}"
-        raise RequestError(f"{what}; this home has {', '.join(there[:SHOWN])}{more}")
+        raise NotFoundError(f"{what}; this home has {', '.join(there[:SHOWN])}{more}")
 
     def note(self, row: AgentRow) -> None:
         """Record the present row of an agent; a passive one only after that is recorded in the store."""

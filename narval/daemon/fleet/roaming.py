@@ -22,6 +22,7 @@ from narval.core.errors import (
     DefinitionError,
     NarvalError,
     NotFetchedError,
+    NotFoundError,
     RequestError,
     StoreAwayError,
     StoreError,
@@ -78,7 +79,7 @@ class RoamingAgents:
             if name not in there and name not in (HOME_COLLECTION, OWN):
                 collections = f"those there are: {', '.join(sorted(there)) or 'none'}"
                 todo = f"publish it first: narval collection publish collections/{name}"
-                raise RequestError(f"there is no published collection {name}; {collections}; {todo}")
+                raise NotFoundError(f"there is no published collection {name}; {collections}; {todo}")
 
     async def check_new(self, name: str, text: str) -> None:
         """Check, like `check`, the settings of an agent that is about to be made, and that the collections

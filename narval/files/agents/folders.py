@@ -27,7 +27,7 @@ import msgspec
 from narval.core.agent_name import agent_name
 from narval.core.definitions.library import Library
 from narval.core.definitions.suggestions import nearest
-from narval.core.errors import Fault, RequestError, SurroundingsError
+from narval.core.errors import Fault, NotFoundError, RequestError, SurroundingsError
 from narval.core.source.text import Source
 from narval.files import toml
 from narval.files.agents.collections import AGENTS
@@ -232,7 +232,7 @@ def read_template(home: Path, name: str) -> AgentTemplate:
     names, path = template_names(home), f"{AGENTS}/{name}.toml"
     if name not in names:
         there = f"there are {', '.join(names)}" if names else f"write {path}"
-        raise RequestError(f"there is no template {name!r:.80} of agents; {there}")
+        raise NotFoundError(f"there is no template {name!r:.80} of agents; {there}")
     template = parse_template(file := toml.TomlFile.of(home / path, path))
     if template is None:
         raise RequestError("; ".join(f"{fault.path}:{fault.line}: {fault.message}" for fault in file.faults))

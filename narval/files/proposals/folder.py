@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from narval.core.definitions.suggestions import closest
-from narval.core.errors import RequestError
+from narval.core.errors import NotFoundError, RequestError
 from narval.system.whole_files import write_whole
 
 PROPOSALS = "proposals"
@@ -217,7 +217,7 @@ def proposal_named(home: Path, name: str) -> Proposal:
     names = [one.name for one in proposals_of(home)]
     if name not in names:
         listed = closest(name, names) or "; `narval proposals` lists them"
-        raise RequestError(f"there is no proposal {name!r:.80}{listed}")
+        raise NotFoundError(f"there is no proposal {name!r:.80}{listed}")
     return Proposal(home, name)
 
 

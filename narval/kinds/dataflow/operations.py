@@ -11,7 +11,7 @@ import msgspec
 from narval.ask import json_forms
 from narval.ask.registry import operation
 from narval.core.definitions.suggestions import closest
-from narval.core.errors import RequestError
+from narval.core.errors import NotFoundError, RequestError
 from narval.daemon.daemon import Daemon
 from narval.kinds.dataflow.language.definition import DataflowDefinition, FixedValue
 from narval.store.batch import ResultRow
@@ -163,7 +163,7 @@ def _refuse(store: AgentStore, name: str, key: list[str] | None) -> None:
     if name not in names:
         hint = f"; there are {', '.join(names)}" if names else "; there are no names yet"
         what = f"there is no remembered name {name!r:.80}"
-        raise RequestError(f"{what}{closest(name[:80], names) or hint}")
+        raise NotFoundError(f"{what}{closest(name[:80], names) or hint}")
     keys = [json.loads(row.key) for row in _rows(store, name, None, 1)]
     example = " ".join(keys[0]) if keys else ""
     raise RequestError(

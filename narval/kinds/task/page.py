@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from narval.core.agreeing import Role
-from narval.core.errors import RequestError, TaskRefusedError
+from narval.core.errors import NotFoundError, TaskRefusedError
 from narval.kinds.task.cli.tables import sentence
 from narval.kinds.task.operations.overview import STATES
 from narval.surfaces.http.page import READERS, Follows, Redirect, Shown, Visit, act, page, segment
@@ -189,7 +189,7 @@ async def act_on_object(visit: Visit) -> Redirect:
             raise TaskRefusedError("over", f"no task has object {object} now: it is {where['where']}")
         await visit.act("task_stop", run=where["task"], reason=visit.fields.get("reason"))
     else:
-        raise RequestError(f"there is no act {what!r:.40} on objects; there are retry and stop")
+        raise NotFoundError(f"there is no act {what!r:.40} on objects; there are retry and stop")
     return Redirect(visit.url(f"/tasks/objects/{object}"))
 
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from narval.core.errors import RequestError, WorkRefusedError
+from narval.core.errors import NotFoundError, RequestError, WorkRefusedError
 from narval.kinds.work.cli.tables import said, vote
 from narval.kinds.work.engine.table import ACTS_ON_ITEMS, VALUES
 from narval.kinds.work.engine.texts import document_of
@@ -161,7 +161,7 @@ async def work_act(visit: Visit) -> Redirect | Shown:
     """Act on an item; if its rules refuse, show again what was typed (P52)."""
     what, number, form = visit.path["what"].replace("_", "-"), visit.path["item"], visit.fields
     if what not in ACTS_ON_ITEMS:
-        raise RequestError(f"there is no act {what!r:.40} of items")
+        raise NotFoundError(f"there is no act {what!r:.40} of items")
     typed: dict[str, list[str]] = {}
     for name, value in form.pairs:
         if name.startswith(FIELD) and value:

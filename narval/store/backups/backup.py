@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from narval.core.agent_name import stands_for_peer
-from narval.core.errors import RequestError, StoreError
+from narval.core.errors import NotFoundError, RequestError, StoreError
 from narval.store.batch import HOME_AGENT, STORE, AgentRow
 from narval.store.look import ATTEMPTS, Look, look
 from narval.store.sqlite import BESIDE, File, sync
@@ -115,7 +115,7 @@ def agent_named(rows: Collection[AgentRow], name: str) -> AgentRow:
         if row.name == name:
             return row
     names = ", ".join([row.name for row in rows][:20])
-    raise RequestError(f"there is no agent {name!r:.80} in the store; it has {names}")
+    raise NotFoundError(f"there is no agent {name!r:.80} in the store; it has {names}")
 
 
 # --- copying --------------------------------------------------------------------------------------------

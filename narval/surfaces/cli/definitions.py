@@ -16,7 +16,7 @@ import click
 
 from narval.ask.text import Row, clean, clean_lines, fault_line, moment_in_zone, printable
 from narval.core.definitions.reading.durations import duration
-from narval.core.errors import RequestError
+from narval.core.errors import NotFoundError
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, command
 from narval.surfaces.cli.render.tables import ACTIONS, COMPARED, DEFINITIONS, EXAMPLES, VERSIONS, listing
@@ -341,7 +341,7 @@ def tell(context: click.Context, /, session: Session, name: str, kind: str | Non
     path = Path(name)
     if not path.exists() and ("/" in name or path.suffix in (".xml", ".plan", ".py", ".toml")):
         listed = "`narval definitions` lists those that are loaded, each with its file"
-        raise RequestError(f"there is no file or folder {name}, seen from {Path.cwd()}; {listed}")
+        raise NotFoundError(f"there is no file or folder {name}, seen from {Path.cwd()}; {listed}")
     if not (path.exists() and ("/" in name or path.suffix)):
         rows = session.ask("tell", name=name, kind=kind)
         session.give(rows, lambda _: _print_told(rows))

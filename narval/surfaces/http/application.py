@@ -19,7 +19,15 @@ from starlette.routing import Match
 from starlette.routing import Route as Mounted
 
 from narval.ask.text import json_bytes
-from narval.core.errors import DaemonGoneError, NarvalError, RequestError, TaskRefusedError, WorkRefusedError
+from narval.core.errors import (
+    DaemonGoneError,
+    InternalError,
+    NarvalError,
+    NotFoundError,
+    RequestError,
+    TaskRefusedError,
+    WorkRefusedError,
+)
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.bulk import BulkActs
 from narval.surfaces.http.guard import CALLS, HOOKS
@@ -43,8 +51,16 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 FRAGMENT = "x-fragment"
 """The header by which a script requests one block of a page."""
 
-STATUS: Mapping[type[NarvalError], int] = {**STATUS_OF_GONE, WorkRefusedError: 409}
-"""The status of an error's page; for any other error 400, or 404 if something does not exist."""
+STATUS: Mapping[type[NarvalError], int] = {
+    **STATUS_OF_GONE,
+    NotFoundError: 404,
+    WorkRefusedError: 409,
+    InternalError: 500,
+}
+"""The status of an error's page; 400 for any other error."""
+
+NOT_THERE = frozenset({"no-type", "no-object", "no-item"})
+"""The kinds of refusals of a task or an item of work that mean that it does not exist."""
 
 NOBODY = Visitor("", "", "person")
 
@@ -199,7 +215,9 @@ def _data(route: PageRoute, site: Site) -> Endpoint:
         page = await route.handler(_visit(request, site))
         if isinstance(page, Redirect):
             return RedirectResponse(page.url, 303)
-        content = json_bytes(page.answer) + b"\n"
+        is_refused = page.status >= 400 and page.values.get("problem")
+        answer = {"error": page.values["problem"]} if is_refused else page.answer
+        content = json_bytes(answer) + b"\n"
         headers = {"Link": ", ".join(f'<{_json_of(url)}>; rel="{name}"' for name, url in page.links.items())}
         return Response(content, page.status, headers if page.links else None, media_type="application/json")
 
@@ -271,8 +289,7 @@ def _live_address(request: Request, site: Site, page: Shown) -> str:
 async def _failed(site: Site, request: Request, error: Exception) -> Response:
     """The page of a NarvalError: a sentence, and what to do next."""
     status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), 400)
-    is_missing = isinstance(error, TaskRefusedError) and error.kind in ("no-type", "no-object")
-    if is_missing or (isinstance(error, RequestError) and str(error).startswith("there is no ")):
+    if isinstance(error, WorkRefusedError | TaskRefusedError) and error.kind in NOT_THERE:
         status = 404
     gone = error if isinstance(error, DaemonGoneError) else None
     return await _error_page(site, request, status, str(error), gone)

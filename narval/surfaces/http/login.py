@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route as Mounted
 from starlette.routing import compile_path
 
-from narval.core.errors import RequestError
+from narval.core.errors import NotFoundError
 from narval.surfaces.http.application import NOBODY, Site
 from narval.surfaces.http.guard import ENDED, KEPT, LOGIN, LOGOUT, SECRET, TOKEN
 from narval.surfaces.http.page import (
@@ -73,7 +73,7 @@ def session_pages(
     async def end_session(visit: Visit) -> Redirect:
         number = visit.path["number"]
         if not any(one.number == number and _may_see(visit.visitor, one) for one in sessions.listed()):
-            raise RequestError(f"there is no session {number}; see narval web sessions")
+            raise NotFoundError(f"there is no session {number}; see narval web sessions")
         sessions.end(number)
         return Redirect(LOGIN if str(number) == visit.visitor.session else "/sessions")
 

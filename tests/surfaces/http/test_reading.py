@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from narval.core import errors
 from narval.files.home import Home
 from narval.surfaces.cli.daemon.serving import pages
 from narval.surfaces.http.page import EVERYBODY, Shown, Visit, page
@@ -92,6 +93,22 @@ def test_M70_a_page_that_is_looked_at_cannot_alter_anything(
     assert all("read" in one or "limited" in one or "scope" in one for one in refused), refused
     assert data(home, "memory", "--limit", "all") == before
     assert data(home, "status")["state"] == "running"
+    found.__exit__()
+
+
+@page("/a/{agent}/raises/{name}", roles=EVERYBODY)
+async def raises(visit: Visit) -> Shown:
+    """Fail by the class of an error, always in the same words."""
+    raise getattr(errors, visit.path["name"])("there is no room")
+
+
+def test_the_status_of_an_error_follows_its_class_not_its_words(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("narval.surfaces.cli.daemon.serving.PAGES", (*sites.PAGES, raises))
+    found = browser(home)
+    wanted = {"NotFoundError": 404, "RequestError": 400, "InternalError": 500}
+    assert {name: found.get(f"/a/narval/raises/{name}").status_code for name in wanted} == wanted
     found.__exit__()
 
 

@@ -48,7 +48,7 @@ import narval
 def owner():
     pass
 """
-"""An action with the name of a recipe that only the owner may let begin: the recipe is what a client calls."""
+"""An action with the name of a recipe that only the owner may start: a client calls the recipe."""
 
 
 @pytest.fixture(scope="module")

@@ -92,7 +92,8 @@ def test_M20_an_error_in_a_pattern_is_shown_at_its_column(pages: PagesOfHome) ->
     pattern, sign = re.findall(r"<pre>(.*)\n( *\^)</pre>", answer.text)[0]
     assert pattern.startswith("letter[@to==")
     assert len(sign) == len("letter[@to==")
-    assert data(pages.get("/memory.json", xpath="letter[@to=='bob']")) == []
+    refused = pages.get("/memory.json", xpath="letter[@to=='bob']")
+    assert (refused.status_code, "letter[@to==" in data(refused)["error"]) == (400, True)
 
 
 def test_M20_filters_of_memory(pages: PagesOfHome, failed: int) -> None:

@@ -27,7 +27,7 @@ from narval.core.definitions.people.directory import GRANTING
 from narval.core.definitions.suggestions import closest
 from narval.core.engines.commands import Answer
 from narval.core.engines.events import PersonsAct, Plain, Signalled
-from narval.core.errors import RequestError, WorkRefusedError
+from narval.core.errors import NotFoundError, RequestError, WorkRefusedError
 from narval.daemon.daemon import Daemon
 from narval.kinds.work.engine.ending import over
 from narval.kinds.work.engine.listing import people_in
@@ -160,7 +160,7 @@ async def work_folder(daemon: Daemon, person: str, *, asker: Asker = PROGRAM) ->
     recipient = people.person(person)
     if recipient is None:
         suggestion = closest(person, [other.name for other in people.people])
-        raise RequestError(f"there is no person {person!r} in etc/people.toml{suggestion}")
+        raise NotFoundError(f"there is no person {person!r} in etc/people.toml{suggestion}")
     if daemon.home is None:
         raise RequestError("a home in memory has no folders; open one on a disk")
     folder = daemon.home.path / WORK_FOLDER / person

@@ -17,7 +17,7 @@ from narval.ask.titles import title
 from narval.core.agreeing import Who, refusal
 from narval.core.definitions.people.directory import Right, day_of, known_as
 from narval.core.definitions.suggestions import closest
-from narval.core.errors import RequestError, UnreadableError, WorkRefusedError
+from narval.core.errors import NotFoundError, RequestError, UnreadableError, WorkRefusedError
 from narval.core.patterns.pattern import Bound
 from narval.daemon.daemon import Daemon
 from narval.kinds.work.engine.acts import answered
@@ -253,7 +253,7 @@ def _listed(daemon: Daemon, asker: Asker, person: str | None) -> tuple[str | Non
     if person in (None, own):
         return own, who_acts(daemon, asker)
     if people.person(person) is None:
-        raise RequestError(no_such_person(person, people))
+        raise NotFoundError(no_such_person(person, people))
     if own != person and why_not_administering(daemon, asker):
         raise RequestError(f"only administrators see what {person} is asked")
     return person, None

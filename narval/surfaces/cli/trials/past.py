@@ -17,7 +17,7 @@ import click
 from narval.ask.text import clean, json_bytes
 from narval.core.definitions.suggestions import closest
 from narval.core.engines.registry import is_runnable, runnable
-from narval.core.errors import RequestError
+from narval.core.errors import NotFoundError, RequestError
 from narval.surfaces.cli.documents import Progress as ProgressLine
 from narval.surfaces.cli.render.past import json_form, told
 from narval.surfaces.cli.render.simulation import moment_form
@@ -179,7 +179,7 @@ def _raise_if_unknown(here: SimulatedHome, file: str) -> None:
     if not Path(file).is_file():
         names = [definition.full_name for definition in here.loaded.library if is_runnable(definition.kind)]
         meant = closest(file, names) or "; narval definitions lists what is loaded"
-        raise RequestError(f"there is no definition and no file {file!r}{meant}")
+        raise NotFoundError(f"there is no definition and no file {file!r}{meant}")
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from narval.core.errors import RequestError
+from narval.core.errors import NotFoundError
 from narval.surfaces.http.page import EVERYBODY, Follows, Redirect, Shown, Visit, act, page, with_query
 from narval.surfaces.web.drawing.derived import correspondence
 from narval.surfaces.web.pages.run import drawing_with
@@ -111,7 +111,7 @@ async def act_on_letter(visit: Visit) -> Redirect:
     """Send a dead letter again, or delete it."""
     what = str(visit.path["what"])
     if what not in ACTS:
-        raise RequestError(f"there is no act {what!r:.40} on letters; there are resend and drop")
+        raise NotFoundError(f"there is no act {what!r:.40} on letters; there are resend and drop")
     await visit.act(ACTS[what], letter=visit.path["letter"])
     return Redirect(visit.url("/letters", dead="yes"))
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from narval.core.elements.canonical import text_bytes
-from narval.core.errors import ElementError, NarvalError, RequestError
+from narval.core.errors import ElementError, NarvalError, NotFoundError, RequestError
 from narval.core.source.secrets import hide_secrets
 from narval.surfaces.http.page import OPERATORS, Follows, Redirect, Shown, Visit, act, page, whole_number
 from narval.surfaces.web.pages.run import drawing_of, drawing_with
@@ -196,7 +196,9 @@ async def token_act(visit: Visit) -> Redirect | Shown:
     if what == "complete" and arcs:
         arguments["arcs"] = arcs
     if what not in ("complete", "backtrack", "rerun"):
-        raise RequestError(f"there is no act {what!r:.40} on tokens; there are complete, backtrack and rerun")
+        raise NotFoundError(
+            f"there is no act {what!r:.40} on tokens; there are complete, backtrack and rerun"
+        )
     try:
         await visit.act(what, **arguments)
     except RequestError as error:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from narval.ask.json_forms import moment
-from narval.core.errors import RequestError
+from narval.core.errors import NotFoundError, RequestError
 from narval.core.kinds import PHASES
 from narval.surfaces.http.bulk import GOING_ON, BulkAct, BulkResult
 from narval.surfaces.http.page import (
@@ -70,9 +70,9 @@ async def run_list(visit: Visit) -> Shown:
         listed = await visit.ask("runs", limit=LISTED + 1, before=before, **query)
         if before is None and not {"state", "waiting_for"} & query.keys():
             active = await visit.ask("runs", limit=LISTED + 1, **query, state="active")
+    except NotFoundError:
+        raise
     except RequestError as error:
-        if str(error).startswith("there is no agent"):
-            raise
         problem = str(error)
     rows = listed[:LISTED]
     figures = await visit.ask("figures") if not chosen and before is None else None
@@ -274,7 +274,7 @@ async def stop_bulk(visit: Visit) -> Redirect:
     what, name = _what(visit), str(visit.path["act"])
     made = visit.bulk.find(visit.agent, name)
     if made is None:
-        raise RequestError(f"there is no act {name!r:.40} on runs here any more; its page says what is known")
+        raise NotFoundError(f"there is no act {name!r:.40} on runs here now; its page says what is known")
     made.end()
     leads = {key: visit.fields.get(key) for key in ("which", "incident", *FILTERS, "before")}
     leads |= _known(made)
@@ -304,7 +304,7 @@ def _was_never_begun(visit: Visit, asked: Fields) -> bool:
 def _what(visit: Visit) -> str:
     what = str(visit.path["what"])
     if what not in VERBS:
-        raise RequestError(f"there is no act {what!r:.40} on runs; there are cancel and retry")
+        raise NotFoundError(f"there is no act {what!r:.40} on runs; there are cancel and retry")
     return what
 
 
