@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import select
+import shutil
 import stat
 import sys
+import threading
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, BinaryIO
 
 import anyio
 from mcp.server.stdio import stdio_server
@@ -102,5 +104,21 @@ async def serve(find: Any, client: str) -> None:
 
 async def _input() -> asyncio.StreamReader:
     loop, reader = asyncio.get_running_loop(), asyncio.StreamReader(LONGEST_LINE)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(os.dup(0), "rb"))
+    source: BinaryIO = os.fdopen(os.dup(0), "rb", 0)
+    mode = os.fstat(0).st_mode
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or source.isatty()):
+        source = _through_pipe(source)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), source)
     return reader
+
+
+def _through_pipe(source: BinaryIO) -> BinaryIO:
+    """The same input through a pipe: the system lets no loop wait for a file, or for /dev/null."""
+    reading, writing = os.pipe()
+
+    def copy() -> None:
+        with source, os.fdopen(writing, "wb") as target:
+            shutil.copyfileobj(source, target)
+
+    threading.Thread(target=copy, daemon=True).start()
+    return os.fdopen(reading, "rb", 0)

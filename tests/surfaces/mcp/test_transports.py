@@ -216,6 +216,16 @@ def test_a_program_that_writes_rubbish_is_told_so_and_served_on(home: HomeOfClie
     assert answers[4]["result"]["tools"]
 
 
+def test_what_an_input_that_is_a_file_asks_is_answered_and_ends(home: HomeOfClients, tmp_path: Path) -> None:
+    about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    request = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about})
+    (tmp_path / "asked").write_text(f"{request}\n")
+    for path, answers in ((tmp_path / "asked", 1), (Path("/dev/null"), 0)):
+        with path.open() as source:
+            done = subprocess.run(line(home, "desk"), stdin=source, capture_output=True, timeout=60)
+        assert (done.returncode, done.stdout.count(b"serverInfo"), done.stderr) == (0, answers, b"")
+
+
 def test_without_a_daemon_or_a_client_a_command_says_so(home: HomeOfClients, tmp_path: Any) -> None:
     done = subprocess.run(line(home, "nobody"), input=b"", capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (1, b"")
