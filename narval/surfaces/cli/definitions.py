@@ -338,7 +338,9 @@ def tell(context: click.Context, /, session: Session, name: str, kind: str | Non
     NAME is a loaded definition; FILE is a file or a folder, whose definitions are read as if they were in the
     home, also without a home. A word with a / or the suffix of a file is a FILE.
     """
-    path = Path(name)
+    from narval.surfaces.cli.daemon.homes import in_home
+
+    path = in_home(session, Path(name)) if "/" in name else Path(name)
     if not path.exists() and ("/" in name or path.suffix in (".xml", ".plan", ".py", ".toml")):
         listed = "`narval definitions` lists those that are loaded, each with its file"
         raise NotFoundError(f"there is no file or folder {name}, seen from {Path.cwd()}; {listed}")

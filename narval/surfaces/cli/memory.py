@@ -27,7 +27,7 @@ FORGOTTEN = "forgotten"
 
 _START = """\
 narval start mail.triage
-echo "<email from='a@example.org'/>" | narval start mail.triage - --wait"""
+echo "<guest name='Ada'/>" | narval start greet.guest - --wait"""
 
 
 key_option = click.option(

@@ -36,11 +36,16 @@ def is_scenario_file(path: Path) -> bool:
 
 
 def scenario_named(home: Home | None, name: str) -> Path | None:
-    """The file of a name or path: the path itself, or a file in the home's folder; None if there is none."""
+    """The file of a name or path, None if there is none. A path is seen from here, or from the home; a name
+    is that of a file in the home's folder.
+    """
     paths = [Path(name)]
     if home is not None:
         folder = home.path / SCENARIOS
-        paths += (folder / shape for shape in (name, f"{name}{SUFFIX}", f"{name}.scenario{SUFFIX}"))
+        paths += (
+            home.path / name,
+            *(folder / shape for shape in (name, f"{name}{SUFFIX}", f"{name}.scenario{SUFFIX}")),
+        )
     for path in paths:
         if path.is_file() and path.suffix == SUFFIX:
             return path

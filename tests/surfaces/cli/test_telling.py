@@ -58,6 +58,10 @@ def test_D1_a_file_is_told_as_if_the_home_had_it(place: Path, tmp_path: Path) ->
     wrong = narval(place, "tell", str(file))
     assert wrong.exit_code == 1
     assert f"{file}:1:49: " in wrong.stderr
+    (path,) = (
+        row["path"] for row in data(place, "definitions")["definitions"] if row["name"] == "demo.await"
+    )
+    assert "recipe demo.await, in" in well(place, "tell", path), "a path of the home, wherever one stands"
 
 
 def test_D3_check_tells_what_differs(place: Path, tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def check(
     LABEL it reports what that label alone can make the home do: `--from mail`, what a stranger's mail can.
     """
     context.with_resource(resting())
-    paths = tuple(_in_home(session, path) for path in paths)
+    paths = tuple(in_home(session, path) for path in paths)
     trust, names = trust or label is not None, [path for path in paths if not path.exists()]
     _refuse(() if trust else names, explore=explore, tells=tells, trust=trust, against=against)
     files = tuple(path for path in paths if path not in names)
@@ -180,7 +180,7 @@ def _reached(
     return {"reach": reached.rows}, reached.lines()
 
 
-def _in_home(session: Session, path: Path) -> Path:
+def in_home(session: Session, path: Path) -> Path:
     """A path as given if it exists, else the one in the home, as faults are printed."""
     if path.exists() or path.is_absolute() or session.is_homeless:
         return path
