@@ -19,6 +19,7 @@ from narval.ask.people import check_may
 from narval.ask.registry import ASKER, Operation
 from narval.core.agent_name import stands_for_peer
 from narval.core.agreeing import Act
+from narval.core.definitions.suggestions import closest
 from narval.core.errors import NotFoundError, RequestError, StoreAwayError
 from narval.core.kinds import KINDS
 from narval.daemon.daemon import Daemon
@@ -133,7 +134,8 @@ async def invoke(daemon: Daemon, asker: Asker, name: str, arguments: Mapping[str
     """
     operation = OPERATIONS.get(name)
     if operation is None:
-        raise NotFoundError(f"there is no operation {name!r}; there are {', '.join(sorted(OPERATIONS))}")
+        there = f"; there are {', '.join(sorted(OPERATIONS))}"
+        raise NotFoundError(f"there is no operation {name!r}{closest(name, OPERATIONS) or there}")
     if asker.call:
         asker = as_program(daemon, asker)
     if name in _ACT_OF:

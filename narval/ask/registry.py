@@ -24,6 +24,9 @@ Result = TypeVar("Result")
 Form = dict[str, Any]
 """An answer, or a part of one: plain data with stable keys."""
 
+LARGEST = 2**53
+"""The largest number that every program reads exactly; the numbers of narval stay far below it."""
+
 PageOf = Callable[[Mapping[str, Any]], RunsPage | None]
 
 
@@ -80,6 +83,8 @@ class Operation(Generic[Parameters, Result]):
                 raise RequestError(
                     f"{self.name}: expected {name} to be {_words(expected)}, got {value!r:.80}"
                 )
+            elif isinstance(value, int | float) and not abs(value) <= LARGEST:  # what is no number, too
+                raise RequestError(f"{self.name}: expected {name} to be at most {LARGEST:,}, got {value!r}")
 
 
 def operation(

@@ -303,10 +303,14 @@ def test_cancel_ends_a_run_once(agent: Agent) -> None:
 @pytest.mark.parametrize(
     ("operation", "arguments", "said"),
     [
-        ("unheard", {}, "there is no operation"),
+        ("unheard", {}, "there is no operation 'unheard'; there are accept"),
+        ("shw", {}, "there is no operation 'shw'; did you mean 'show'?"),
         ("show", {}, "needs the argument 'run'"),
         ("show", {"run": "7"}, "expected run to be a whole number, got '7'"),
         ("show", {"run": True}, "expected run to be"),
+        ("show", {"run": 2**53 + 1}, "expected run to be at most"),
+        ("changed", {"wait": float("nan")}, "expected wait to be at most"),
+        ("changed", {"wait": float("inf")}, "expected wait to be at most"),
         ("show", {"run": 777}, "there is no run 777"),
         ("add", {"elements": "<a/>"}, "expected elements to be a list of XML in bytes, got '<a/>'"),
         ("add", {"elements": ["<a/>"]}, "expected elements to be"),

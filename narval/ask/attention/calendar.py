@@ -93,7 +93,7 @@ def _range(start: str | None, end: str | None, zone: ZoneInfo, now: float) -> tu
         first = read_date(start or today.isoformat(), zone.key)
         until = datetime.fromtimestamp(first, zone).date() + timedelta(days=USUAL)
         last = read_date(end or until.isoformat(), zone.key)
-    except ValueError:
+    except (ValueError, OverflowError):
         expectation = "a date such as 2026-11-23, or a moment such as 2026-11-23T07:00"
         named = " and ".join(repr(moment) for moment in (start, end) if moment)
         raise RequestError(f"expected {expectation}, got {named:.200}") from None

@@ -204,8 +204,12 @@ def _connect(path: Path | str, patience: float) -> _socket.socket:
             return connection
 
 
+_LONGEST = 10.0**8
+"""The most seconds to wait for an answer: the system takes no timeout of more than 292 years."""
+
+
 def seconds_for(params: Mapping[str, Any], answer: float = ANSWER) -> float:
     """The seconds that the answer to a request may take, including the wait that it requests."""
     waits = (params.get(name) for name in ("wait", "timeout"))
     numbers = (wait for wait in waits if isinstance(wait, int | float) and not isinstance(wait, bool))
-    return answer + sum(map(float, numbers))
+    return answer + sum(wait if wait < _LONGEST else _LONGEST for wait in numbers)

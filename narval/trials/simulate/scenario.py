@@ -7,7 +7,7 @@ It is immutable. `agent` is the agent of an event or an expectation; "" is the s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from typing import Literal
 
 import msgspec
@@ -22,6 +22,10 @@ Memory = Literal["new", "now", "empty"]
 NEVER = float("inf")
 
 
+LAST = datetime(9999, 12, 30, tzinfo=UTC).timestamp()
+"""The last moment to which time can go on: dates end a day later, in any zone."""
+
+
 class When(msgspec.Struct, frozen=True):
     """A moment: a number of seconds after the start, or a date; without a zone it is in the home's."""
 
@@ -30,7 +34,7 @@ class When(msgspec.Struct, frozen=True):
 
     def moment(self, start: float, zone: tzinfo | None) -> float:
         """The moment in seconds since 1970, UTC."""
-        return start + self.after if self.date is None else seconds(self.date, zone)
+        return min(start + self.after if self.date is None else seconds(self.date, zone), LAST)
 
 
 class ScheduledStart(msgspec.Struct, frozen=True):

@@ -179,7 +179,8 @@ def test_M48_no_more_is_worked_out_than_is_shown(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize(
-    ("start", "end"), [("soon", None), ("2026-03-28", "2026-03-27"), ("2026-01-01", "2028-01-01")]
+    ("start", "end"),
+    [("soon", None), ("2026-03-28", "2026-03-27"), ("2026-01-01", "2028-01-01"), ("9999-12-31", None)],
 )
 def test_M48_what_is_no_time_is_refused(agent: Agent, start: str, end: str | None) -> None:
     with pytest.raises(RequestError, match="expected"):

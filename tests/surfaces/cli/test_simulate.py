@@ -148,6 +148,7 @@ def test_wrong_names_moments_and_files(night: Path) -> None:
     assert "is not in the home: narval take examples/month copies it" in shipped.stderr
     late = narval(night, "simulate", "night", "--until", "soon")
     assert (late.exit_code, "expected a time after the start" in late.stderr) == (2, True)
+    assert "9999-12-30" in well(night, "simulate", "night", "--until", "99999999d", "--brief")
     (night / "scenarios" / "bad.xml").write_text('<scenario><start recipe="shop.sel"/></scenario>')
     bad = narval(night, "simulate")
     assert bad.exit_code == 1

@@ -15,7 +15,13 @@ from narval.ask.asker import Scope
 from narval.core.errors import DaemonGoneError, SilentError, UnansweredError
 from narval.surfaces.control import wire
 from narval.surfaces.control.async_client import AsyncClient
-from narval.surfaces.control.client import Client
+from narval.surfaces.control.client import ANSWER, Client, seconds_for
+
+
+def test_an_answer_is_awaited_for_what_was_wished_or_for_years() -> None:
+    assert seconds_for({"wait": 5, "timeout": 2.5, "limit": 9}) == ANSWER + 7.5
+    for endless in (float("inf"), float("nan"), 1e300):
+        assert ANSWER < seconds_for({"wait": endless}) < 10**9
 
 
 def test_nobody_listening_is_no_daemon_and_silence_is_one_that_is_gone(folder: Path) -> None:
