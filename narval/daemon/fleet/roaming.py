@@ -87,9 +87,15 @@ class RoamingAgents:
         """
         await self.check(text)
         with self.settings.coming(name, text):
+            names, before = self._files.settings_of(name).collections, self._wanted.followed
             try:
                 await self.fetch_for(name)
                 self.require(name)
+            except NarvalError:
+                of_others = {self._files.settings_of(one).collections for one in self.waiting - {name}}
+                followed = self._wanted.followed - ({names} - before - of_others)
+                self._want(self._wanted._replace(followed=followed))
+                raise
             finally:
                 self.waiting.discard(name)
 

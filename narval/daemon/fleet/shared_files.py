@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from narval.core.errors import RequestError
 from narval.daemon.agents.agent_rows import AgentRows
 from narval.files.agents.folders import paths_of
 from narval.files.agents.published_folders import digest_here, own_folder_faults
@@ -106,7 +107,12 @@ class StoredSettings:
 
     @contextmanager
     def coming(self, name: str, text: str) -> Iterator[None]:
-        """Use a text as the settings of an agent within the `with` block, while it is being recorded."""
+        """Use a text as the settings of an agent within the `with` block, while it is being recorded.
+
+        Raises RequestError if others are just being recorded.
+        """
+        if name in self._coming:
+            raise RequestError(f"the settings of {name} are just being recorded; ask again")
         self._coming[name] = text
         self.forget(name)
         try:

@@ -196,6 +196,14 @@ async def test_G58_a_folder_of_the_users_own_is_a_fault_and_not_followed_where_i
         ):
             await ask(daemon, "add_agent", name="eve", collections=["office"])
         assert "eve" not in daemon.agents.rows, "it would follow the home's own files"
+        shop = put(scene.home.path / "collections/shop", "shop", "own")
+        published.publish(put(tmp_path / "shop", "shop"), "shop")
+        await hear(daemon, published)
+        with pytest.raises(NotFetchedError):
+            await ask(daemon, "add_agent", name="eve", collections=["shop"])
+        published.publish(shop, "shop")
+        await hear(daemon, published)
+        assert daemon.files.snapshot.followed.keys() == {("office", "own")}, "none follows what was refused"
         published.publish(own, "office")
         await hear(daemon, published)
         await bob.submit(lambda turn: None)
@@ -217,6 +225,19 @@ async def test_G58_what_is_changed_in_a_published_folder_is_written_over(
         assert recipes(bob) == {"office.r"}
         await roaming(daemon).fetch()
         assert 'name="r"' in (scene.home.path / "collections/office/recipes/office.xml").read_text()
+    await scene.end()
+
+
+@in_a_loop
+async def test_an_agent_is_added_once_by_two_requests_at_once(
+    scene: Scene, published: PublishedInMemory, tmp_path: Path
+) -> None:
+    published.publish(put(tmp_path / "first", "office"), "office")
+    daemon = await scene.open()
+    requests = [ask(daemon, "add_agent", name="bob", collections=["office"]) for _ in range(2)]
+    answers = await asyncio.gather(*requests, return_exceptions=True)
+    assert sorted(type(answer).__name__ for answer in answers) == ["RequestError", "dict"]
+    assert "the settings of bob are just being recorded; ask again" in map(str, answers)
     await scene.end()
 
 
