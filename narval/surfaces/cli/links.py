@@ -74,6 +74,7 @@ def add(session: Session, name: str, url: str, ca: str | None, agents: tuple[str
     from narval.files.outside.peers import NewPeer, add_link
 
     session.vouch()
+    _warn_of_unknown(session, agents)
     home = session.home
     path = str(Path(ca).absolute()) if ca is not None and not (home.path / ca).exists() else ca
     if path is not None and not (home.path / path).is_file():
@@ -100,12 +101,25 @@ def accept(session: Session, code: str, name: str | None, agents: tuple[str, ...
     from narval.files.outside.peers import PEERS_FILE, accept_link
 
     session.vouch()
+    _warn_of_unknown(session, agents)
     home = session.home
     home.prepare()
     named = accept_link(home.path, code, name, agents, time.time())
     session.reload()
     done = f"{named} is a peer; {PEERS_FILE} says what it may"
     session.give({"peer": named}, lambda _: click.echo(done))
+
+
+def _warn_of_unknown(session: Session, agents: tuple[str, ...]) -> None:
+    """Warn of agents that may use a link and do not exist yet."""
+    from narval.core.definitions.suggestions import closest
+
+    named = [name for name in agents if name != "*"]
+    there = [row["name"] for row in session.ask("agents")] if named else []
+    for name in named:
+        if name not in there:
+            why = f"there is no agent {name!r} here yet{closest(name, there)}"
+            click.echo(clean(f"warning: {why}; `narval agents add {name}` makes one"), err=True)
 
 
 @command("remove", example="narval link remove office", local=True)

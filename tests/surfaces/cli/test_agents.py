@@ -48,6 +48,15 @@ def test_G20_agents_are_added_listed_suspended_resumed_and_removed(place: Path) 
     assert [row["name"] for row in data(place, "agents")] == ["narval", "ada"]
 
 
+def test_a_link_for_an_agent_that_is_not_there_warns_and_one_for_all_does_not(home: Path) -> None:
+    link = ("link", "add", "office", "https://office.example.org")
+    wrong = narval(home, *link, "--agent", "narvall")
+    assert (wrong.exit_code, wrong.stdout.startswith("narval-link-")) == (0, True)
+    assert "warning: there is no agent 'narvall' here yet; did you mean 'narval'?" in wrong.stderr
+    for agent in ("narval", "*"):
+        assert "warning" not in narval(home, *link, "--agent", agent).stderr
+
+
 def test_G21_every_command_asks_the_agent_that_is_named(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     well(place, "agents", "add", "ada")
     run = int(well(place, "start", "demo.await", "--agent", "ada"))
