@@ -33,6 +33,7 @@ from narval.surfaces.http.bulk import BulkActs
 from narval.surfaces.http.guard import CALLS, HOOKS
 from narval.surfaces.http.page import (
     FIELDS,
+    REFUSED,
     VISITOR,
     Fields,
     PageRoute,
@@ -193,6 +194,10 @@ def _permitted(route: PageRoute, site: Site, endpoint: Endpoint) -> Endpoint:
     """The endpoint of a route, only for visitors whose role may use it."""
 
     async def checked(request: Request) -> Response:
+        if (refusal := request.scope.get(REFUSED)) is not None:
+            answer = await _error_page(site, request, refusal.status, str(refusal))
+            answer.headers.update(refusal.headers)
+            return answer
         role = _visitor(request).role
         if role in route.roles:
             return await endpoint(request)
@@ -323,7 +328,7 @@ async def _error_page(
     if request.url.path.endswith(".json") or request.url.path.startswith((HOOKS, CALLS)):
         return Response(json_bytes({"error": sentence}) + b"\n", status, media_type="application/json")
     values = {"sentence": sentence, "status": status, "is_act": request.method == "POST"}
-    is_refused = status == 405 or (request.method == "POST" and status in (400, 404, 409))
+    is_refused = status == 405 or (request.method == "POST" and status in (400, 404, 409, 413))
     values["above"] = _page_above(request) if is_refused else ""
     page = Shown("error.html", values, status=status)
     return await _answer(request, site, visit, None, page)

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote
 
-from narval.surfaces.http.page import BY_PAGE, FIELDS, MODE, NAVIGATE, VISITOR, Fields, Visitor
+from narval.surfaces.http.page import BY_PAGE, FIELDS, MODE, NAVIGATE, REFUSED, VISITOR, Fields, Visitor
 from narval.surfaces.http.place import WebPlace
 from narval.surfaces.http.saved_forms import LONG, NOT_ANSWERED, SavedForms
 from narval.surfaces.http.sessions import PeopleOfHome, Sessions, WebSession, form_token
@@ -109,8 +109,7 @@ class Guard:
         self._application, self._place, self._sessions, self._people = application, place, sessions, people
         self._forms, self._scarce, self._limits = forms, scarce or {}, limits or RequestLimits()
         self._counts: dict[str, tuple[int, dict[int, int]]] = {}
-        """For each counted kind of request: the current second or hour, and the count of each session in it.
-        """
+        """For each counted kind of request: its second or hour, and the count of each session in it."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request (ASGI)."""
@@ -157,7 +156,13 @@ class Guard:
         if method != "POST":
             return receive
         most = self._limits.login if visitor is None else self._limits.body
-        fields = await self._form(headers, receive, most)
+        try:
+            fields = await self._form(headers, receive, most)
+        except RefusedError as refusal:
+            if visitor is None or path in (LOGIN, LOGOUT, KEPT):
+                raise
+            scope[REFUSED] = refusal
+            return _nothing_more(receive)
         if path != LOGIN and not (visitor is not None and _is_of(fields, visitor.token)):
             raise RefusedError(403, "This form is of another session: reload the page, and send it again.")
         scope[FIELDS] = fields if path == LOGIN else _without_token(fields)
@@ -174,17 +179,16 @@ class Guard:
         length = len(target) + len(scope["query_string"])
         if length + sum(len(name) + len(value) + 4 for name, value in headers) > self._limits.header:
             raise RefusedError(431, f"A request's header is at most {self._limits.header:,} bytes long.")
-        names = {name for name, _ in headers}
-        if "transfer-encoding" in names and ("content-length" in names or scope["http_version"] == "1.0"):
+        by_name: dict[str, str] = {}
+        for name, value in headers:
+            by_name[name] = f"{by_name[name]}; {value}" if name in by_name else value
+        if "transfer-encoding" in by_name and ("content-length" in by_name or scope["http_version"] == "1.0"):
             # a proxy may see the end of this request elsewhere than we do, and the rest as another request
             why = "A request has Content-Length or, in HTTP/1.1, Transfer-Encoding, not both."
             raise RefusedError(400, why, connection="close")
         hosts = [value for name, value in headers if name == "host"]
         if len(hosts) != 1 or not self._place.accepts(hosts[0]) or not target.startswith(b"/"):
             raise RefusedError(400, f"Expected the address {self._place.address or 'of this machine'}.")
-        by_name: dict[str, str] = {}
-        for name, value in headers:
-            by_name[name] = f"{by_name[name]}; {value}" if name in by_name else value
         return by_name
 
     def _check_origin(self, headers: Mapping[str, str]) -> None:
@@ -248,8 +252,7 @@ class Guard:
         """Raise RefusedError if a session exceeds its rate limit."""
         now = time.monotonic()
         self._count(number, "", int(now), self._limits.rate, "1")
-        last = path.rpartition("/")[2]
-        if last in self._scarce:
+        if (last := path.rpartition("/")[2]) in self._scarce:
             self._count(number, last, int(now // 3600), self._scarce[last], "3600")
 
     def _count(self, number: int, what: str, period: int, most: int, wait: str) -> None:
@@ -282,8 +285,7 @@ class Guard:
             text = body.decode("ascii")
             return Fields(parse_qsl(text, True, errors="strict", max_num_fields=self._limits.fields))
         except ValueError:
-            problem = f"A form has at most {self._limits.fields} fields, and texts in UTF-8."
-            raise RefusedError(400, problem) from None
+            raise RefusedError(400, f"A form has at most {self._limits.fields} fields, in UTF-8.") from None
 
 
 class _Answer:

@@ -261,6 +261,9 @@ def act(
 VISITOR = "narval.visitor"
 """The key in the scope of a request under which the guard leaves the Visitor, or None."""
 
+REFUSED = "narval.refused"
+"""The key in the scope of a visitor's request under which the refusal of its form is left for its page."""
+
 FIELDS = "narval.fields"
 """The key in the scope of a request under which the guard leaves the Fields of its form."""
 

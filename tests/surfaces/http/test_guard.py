@@ -256,7 +256,10 @@ def test_M74_the_size_of_a_form_and_its_fields_are_limited(door: Door) -> None:
     ann = door.login()
     token, path = {"token": door.token}, "/a/narval/try"
     assert ann.post(path, data={**token, "x": "y" * 900_000}).status_code == 303
-    assert ann.post(path, data={**token, "x": "y" * 1_000_000}).status_code == 413
+    refused = ann.post(path, data={**token, "x": "y" * 1_000_000})
+    assert (refused.status_code, refused.headers["connection"]) == (413, "close")
+    assert "A form is at most 1,000,000 bytes long." in refused.text
+    assert refused.text.rstrip().endswith("</html>"), "who wrote it sees a page"
     lies = {"content-length": "5", "content-type": FORM}
     assert ann.post(path, content=b"x" * 1_100_000, headers=lies).status_code == 413
     assert ann.post(path, data={**token, "x": ["y"] * 499}).status_code == 303
