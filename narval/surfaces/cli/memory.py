@@ -103,6 +103,8 @@ def start(
             click.echo("\n".join(map(str, run["runs"])) if each else run["eid"])
         if fault := run.get("fault"):
             click.echo(f"warning: {clean(fault)}", err=True)
+        if not (documents or attributes or key or session.as_json):
+            _tell_of_another(connection, run)
         if wait:
             run = _ended(connection, run, timeout)
     if session.as_json:
@@ -110,6 +112,14 @@ def start(
     elif wait or run.get("phase") == FORGOTTEN:
         click.echo(_outcome(run), err=True)
     context.exit(NOT_WELL if wait and run["phase"] != "done" else 0)
+
+
+def _tell_of_another(connection: Connection, run: dict[str, Any]) -> None:
+    """Say that another run of the same definition waits for a moment: each acts when it comes."""
+    waiting = connection.ask("runs", name=run["name"], waiting_for="moment", limit=2)
+    for other in [row["eid"] for row in waiting if row["eid"] != run["eid"]][:1]:
+        told = f"run {other} of it waits for its moment too; `narval cancel {other}` ends that one"
+        click.echo(told, err=True)
 
 
 def _ended(connection: Connection, run: dict[str, Any], timeout: float | None) -> dict[str, Any]:

@@ -277,6 +277,25 @@ def test_start_gives_the_run_and_add_the_eids(place: Path) -> None:
     assert [element["eid"] for element in data(place, "memory", "a | b")] == eids[::-1]
 
 
+NIGHTLY = """<recipe group="w" name="nightly" start_step="wait" end_step="end">
+  <step id="wait" type="action" target="basic.nothing"/>
+  <step id="end" type="action" target="basic.nothing"/>
+  <transition id="night">
+    <in idref="wait"/><out idref="end"/><time hours="3" minutes="0" seconds="0"/>
+  </transition>
+</recipe>"""
+
+
+def test_start_names_another_run_that_waits_for_the_same_moment(tmp_path: Path) -> None:
+    home = make_home(tmp_path / "home")
+    (home / "recipes/w.xml").write_text(NIGHTLY)
+    with daemon(home):
+        first, second = (narval(home, "start", "w.nightly") for _ in range(2))
+    run = int(first.stdout)
+    assert first.stderr == ""
+    assert second.stderr == f"run {run} of it waits for its moment too; `narval cancel {run}` ends that one\n"
+
+
 def test_a_run_is_cancelled_by_the_name_of_its_definition(place: Path) -> None:
     first, second = (data(place, "start", "demo.slow")["eid"] for _ in range(2))
     refused = narval(place, "cancel", "--name", "demo.slow")
