@@ -114,7 +114,7 @@ def agent_named(rows: Collection[AgentRow], name: str) -> AgentRow:
     for row in rows:
         if row.name == name:
             return row
-    names = ", ".join([row.name for row in rows][:20])
+    names = ", ".join([row.name for row in rows if not stands_for_peer(row.name)][:20])
     raise NotFoundError(f"there is no agent {name!r:.80} in the store; it has {names}")
 
 

@@ -20,7 +20,7 @@ from narval.core.errors import NotFoundError
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, command
 from narval.surfaces.cli.render.tables import ACTIONS, COMPARED, DEFINITIONS, EXAMPLES, VERSIONS, listing
-from narval.surfaces.cli.session import Session
+from narval.surfaces.cli.session import Session, in_home
 
 if TYPE_CHECKING:
     from narval.files.home import Home
@@ -338,8 +338,6 @@ def tell(context: click.Context, /, session: Session, name: str, kind: str | Non
     NAME is a loaded definition; FILE is a file or a folder, whose definitions are read as if they were in the
     home, also without a home. A word with a / or the suffix of a file is a FILE.
     """
-    from narval.surfaces.cli.daemon.homes import in_home
-
     path = in_home(session, Path(name)) if "/" in name else Path(name)
     if not path.exists() and ("/" in name or path.suffix in (".xml", ".plan", ".py", ".toml")):
         listed = "`narval definitions` lists those that are loaded, each with its file"

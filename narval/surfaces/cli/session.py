@@ -19,6 +19,8 @@ from narval.core.errors import HomeHeldError, NarvalError, OperatorError
 from narval.system.startup_gc import suspended
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from narval.ask.text import Row
     from narval.files.home import Home
     from narval.surfaces.cli.without_daemon import HomeView, RecordOnlyHome, WorkingHome
@@ -288,3 +290,11 @@ def reach(home: Home, otherwise: Callable[[], T], acting_as: str = "", agent: st
             if now > deadline:
                 raise
         time.sleep(client.PAUSE)
+
+
+def in_home(session: Session, path: Path) -> Path:
+    """A path as given if it exists, else the one in the home, as faults are printed."""
+    if path.exists() or path.is_absolute() or session.is_homeless:
+        return path
+    in_home = session.home.path / path
+    return in_home if in_home.exists() else path

@@ -306,6 +306,8 @@ async def _not_there(site: Site, request: Request, error: Exception) -> Response
 
 async def _no_page(site: Site, request: Request, error: Exception) -> Response:
     is_form = request.method == "POST"
+    if request.url.path.startswith((HOOKS, CALLS)):
+        return await _error_page(site, request, 405, "Requests are sent here by POST.")
     why = "This page has no form." if is_form else "A form is sent here; there is no page at this address."
     return await _error_page(site, request, 405, why)
 

@@ -316,7 +316,7 @@ def log(session: Session, object: int | None, name: str | None, most: int | None
     ordered = rows if most is None else rows[::-1]
     session.give(
         ordered,
-        lambda records: click.echo("\n".join(map(record, records)) if records else "nothing is logged"),
+        lambda records: click.echo("\n".join(map(record, records)) or "nothing is logged", err=not records),
     )
     if len(rows) == most and not session.as_json:
         click.echo(f"{most} shown; those before: --before {rows[-1]['seq']}", err=True)

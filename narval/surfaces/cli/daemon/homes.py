@@ -15,7 +15,7 @@ import click
 from narval.ask.text import clean, counted
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, command
-from narval.surfaces.cli.session import Session
+from narval.surfaces.cli.session import Session, in_home
 from narval.system.startup_gc import resting
 
 if TYPE_CHECKING:
@@ -178,14 +178,6 @@ def _reached(
 
     reached = reached_in(session, named, label, sources)
     return {"reach": reached.rows}, reached.lines()
-
-
-def in_home(session: Session, path: Path) -> Path:
-    """A path as given if it exists, else the one in the home, as faults are printed."""
-    if path.exists() or path.is_absolute() or session.is_homeless:
-        return path
-    in_home = session.home.path / path
-    return in_home if in_home.exists() else path
 
 
 def _told(
