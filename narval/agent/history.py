@@ -50,7 +50,7 @@ def environment_at_start(agent: AgentState, run: Run) -> dict[str, str]:
     first = next(agent.store.journal(run.eid, most=1), None)
     began = codec.describe_entry(first.data)[0] if first is not None else {}
     if began.get("what") != "Started":
-        raise RequestError(f"the beginning of run {run.eid} of {run.name} is not kept any more")
+        raise RequestError(f"the beginning of run {run.eid} of {run.name} is no longer kept")
     return dict(began.get("environment", {}))
 
 
@@ -191,7 +191,7 @@ def replayed_entries(agent: AgentState, run: Run, reached: int, after: int) -> I
 
 
 def _out_of(run: Run, reaches: str, *, whole: bool) -> RequestError:
-    remark = "" if whole else "; what was before is not kept any more"
+    remark = "" if whole else "; what was before is no longer kept"
     return RequestError(f"the history of run {run.eid} of {run.name} has {reaches}{remark}")
 
 

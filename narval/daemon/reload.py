@@ -198,7 +198,7 @@ class Reloader:
         changed = self.files.replace(files, self._host, turn)
         _log(logging.INFO, "%s", changed.files)
         _log(logging.WARNING, "fault in %s", changed.faults)
-        _log(logging.INFO, "%s has no faults any more", changed.mended)
+        _log(logging.INFO, "%s no longer has faults", changed.mended)
 
 
 async def altered(home: Home, alter: Callable[[], Answer]) -> Answer:

@@ -370,7 +370,7 @@ def test_K60_K59_a_program_in_python_is_a_task(narval: Narval) -> None:
             seen.append(sheet)
 
         assert tasks.run("w.scan", main) == 2
-        with pytest.raises(TaskRefusedError, match="not yours any more"):
+        with pytest.raises(TaskRefusedError, match="no longer yours"):
             print(seen[0].xml)
         until(lambda: all(is_done(narval, case) for case in cases), "all are booked")
 

@@ -179,7 +179,7 @@ async def test_N35_an_element_whose_origin_cannot_be_read_stays_and_that_is_told
         assert element is not None
         assert element.origin is None
         (why,) = told(daemon)
-        assert why.startswith(f"where element {ack} comes from is not known any more")
+        assert why.startswith(f"where element {ack} comes from is no longer known")
         assert daemon.agent.runs[eids["good"]].phase == "active"
         await scene.end()
     daemon = await gone_on(scene, "good")

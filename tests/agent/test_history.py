@@ -134,7 +134,7 @@ def test_where_the_beginning_is_no_longer_kept_it_is_shown_from_the_snapshot_on(
             assert agent.run(run, seq) == before
     at_snapshot = past(daemon.agent, known, saved)
     assert (at_snapshot.state.status, at_snapshot.finish) == ("running", None)
-    with pytest.raises(RequestError, match=f"has lines {saved} to .*; what was before is not kept any more"):
+    with pytest.raises(RequestError, match=f"has lines {saved} to .*; what was before is no longer kept"):
         agent.run(run, saved - 1)
 
 

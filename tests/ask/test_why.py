@@ -169,8 +169,7 @@ def test_N26_a_failed_run_gives_its_error_and_that_nothing_took_it(agent: Agent)
         agent.why(run)["reason"],
     )
     assert agent.why(run, "z")["reason"] == (
-        "step z is impossible: transition t leads to it, and it cannot fire any more: "
-        "s is error (wanted: done)"
+        "step z is impossible: transition t leads to it, and it can no longer fire: s is error (wanted: done)"
     )
 
 
@@ -211,7 +210,7 @@ def test_N27_a_stuck_run_says_which_transitions_could_not_fire_and_why(agent: Ag
     answer = agent.why(run)
     assert "failed: stuck: no transition can fire any more" in answer["reason"]
     assert (
-        "transition ill is impossible: it cannot fire any more: s is done (wanted: error)" in answer["reason"]
+        "transition ill is impossible: it can no longer fire: s is done (wanted: error)" in answer["reason"]
     )
     (waiting,) = answer["waiting"]
     assert (waiting["id"], waiting["conditions"][0]["failed"]) == ("ill", "an element named help")

@@ -84,7 +84,7 @@ def news(before: dict[str, list[str]], now: dict[str, list[str]]) -> set[str]:
 
 
 def unwritten(before: list[str], now: list[str]) -> set[str]:
-    """The fields that a release wants and that are not written any more, where the record still is."""
+    """The fields that a release wants and that are no longer written, where the record still is."""
     return {field.rstrip("!") for field in before if field.endswith("!")} - plain(now) if now else set()
 
 

@@ -110,7 +110,7 @@ def _page(
     if before is not None:
         behind = next((at for at, row in enumerate(newest, 1) if name(row) == before), None)
         if behind is None:
-            raise RequestError(f"letter {before!r:.80} is not listed any more; begin again, without before")
+            raise RequestError(f"letter {before!r:.80} is no longer listed; begin again, without before")
         newest = newest[behind:]
     return newest[:limit]
 

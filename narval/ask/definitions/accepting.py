@@ -109,7 +109,7 @@ def _accept(home: Home, name: str, digest: str, by: str, *, untried: bool) -> Fo
     if (earlier := proposal.accepted()) is not None:
         raise RequestError(f"proposal {name} was accepted already, by {earlier['by']} at {earlier['at']}")
     if digest != digest_of_texts(texts):
-        raise RequestError(f"proposal {name} is not what was shown any more; look at it again")
+        raise RequestError(f"proposal {name} is no longer what was shown; look at it again")
     if about.get("state") != "ready":
         why = f"it is {about.get('state')}; `narval proposals show {name}` says why"
         raise RequestError(f"only a proposal without faults can be accepted, and {why}")

@@ -108,7 +108,7 @@ def _report_origin(turn: Turn, lost: LostOrigin) -> None:
     key = (*TOLD, str(lost.eid))
     if key not in turn.agent.memory.unique_values:
         turn.transaction.change(Keyed(*key))
-        message = f"where element {lost.eid} comes from is not known any more: {lost.why}"
+        message = f"where element {lost.eid} comes from is no longer known: {lost.why}"
         _report(turn, message, element=str(lost.eid))
 
 

@@ -188,7 +188,7 @@ class RoamingAgents:
             except (StoreError, SurroundingsError) as error:
                 log.error("the collection %s, as it is published, is not taken over: %s", name, error)
         for name in published_here(self._home) - published.keys():
-            log.info("the collection %s is not published any more", name)
+            log.info("the collection %s is no longer published", name)
             remove_published(self._home, name)
 
     def _write_folder(self, name: str) -> None:

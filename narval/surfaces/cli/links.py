@@ -133,7 +133,7 @@ def remove(session: Session, name: str) -> None:
 
     remove_link(session.home.path, name)
     session.reload()
-    session.give({"removed": name}, lambda _: click.echo(f"{name} is no peer any more"))
+    session.give({"removed": name}, lambda _: click.echo(f"{name} is no longer a peer"))
 
 
 def _is_served(session: Session) -> bool:

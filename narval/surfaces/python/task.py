@@ -38,7 +38,7 @@ class WorkObject:
     def element(self) -> Element:
         """The element. Raises TaskRefusedError after the object was given away."""
         if self._gone:
-            raise TaskRefusedError("gone", f"object {self._element.eid} is not yours any more: {self._gone}")
+            raise TaskRefusedError("gone", f"object {self._element.eid} is no longer yours: {self._gone}")
         return self._element
 
     @property

@@ -351,7 +351,8 @@ def test_D11_hosts_that_nobody_named_are_said_and_what_is_shown_is_granted(
     assert any("evil.example" in sentence for sentence in row["unnamed"])
     outside = {need["need"] for need in row["needs"] if need["outside"]}
     assert outside
-    assert "is not what was shown" in narval(home, "accept", "idea", "--untried", "--digest", "0" * 64).stderr
+    refused = narval(home, "accept", "idea", "--untried", "--digest", "0" * 64)
+    assert "is no longer what was shown" in refused.stderr
     assert set(data(home, "accept", "idea", "--untried")["granted"]) == outside
     (row,) = data(home, "grants", "mine.bills")["definitions"]
     assert row["standing"] == "granted"

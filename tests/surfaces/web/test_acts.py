@@ -391,7 +391,7 @@ class TestWork:
         pages.does(f"/work/{item}/release", reason="it is mine")
         answer = pages.post(f"/work/{item}/answer", **form, outcome="yes", **{"field.why": "TYPED"})
         assert (answer.status_code, ">TYPED</textarea>" in answer.text) == (409, True)
-        assert "you do not have this any more: ann gave it back at" in text_of(answer.text)
+        assert "you no longer have this: ann gave it back at" in text_of(answer.text)
         pages.does(f"/work/{item}/reassign", to="ben")
         form = fields_of(pages.get(f"/work/{item}", "person").text)
         pages.does(f"/work/{item}/reassign", to="ann", reason="he is away")

@@ -12,7 +12,7 @@ from narval.agent import run as runs
 from tests.surfaces.cli.command_line import data, well
 from tests.surfaces.web.household import PagesOfHome, at_work, browsing, make_show
 
-GONE = "its beginning is not kept any more"
+GONE = "its beginning is no longer kept"
 
 
 @pytest.fixture(scope="module")
@@ -69,4 +69,4 @@ def test_M34_the_command_and_the_page_say_so(pages: PagesOfHome, run: int) -> No
     first = pages.ask("replay", run=run)["first"]
     pages.shows(f"/runs/{run}/replay", 'data-part="first"', at=first)
     early = pages.get(f"/runs/{run}/replay", at=1)
-    assert (early.status_code, "what was before is not kept any more" in early.text) == (400, True)
+    assert (early.status_code, "what was before is no longer kept" in early.text) == (400, True)

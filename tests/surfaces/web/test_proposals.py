@@ -97,7 +97,7 @@ def test_D11_what_nobody_named_stands_first_and_nothing_else_is_accepted(
     assert at_once < warning < text.index("What it does")
     assert "It has an address at evil.example" in text[warning : warning + 200]
     refused = pages.post(f"{where}/accept", digest="0" * 64, untried="1")
-    assert "not what was shown" in refused.text
+    assert "no longer what was shown" in refused.text
     assert not (pages.home.path / "recipes/look-at-my-bills").exists()
 
 

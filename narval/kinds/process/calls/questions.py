@@ -96,7 +96,7 @@ class QuestionAnswerer:
             )
         code = self._function_of(run, definition)
         if code is None:
-            raise ActionError(f"the {kind} {name!r} is not loaded any more", "unknown-function", final=True)
+            raise ActionError(f"the {kind} {name!r} is no longer loaded", "unknown-function", final=True)
         if self.given_up >= MOST_GIVEN_UP:
             raise ActionError(
                 f"{self.given_up} questions did not come back and still run; {kind} {name!r} was not asked",

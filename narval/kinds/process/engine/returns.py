@@ -124,7 +124,7 @@ def _kept(decision: ProcessDecision, node: Node, event: Returned) -> tuple[Failu
         return (problem, ()) if problem is not None else _added(decision, node, event)
     prototype = _prototype(decision, node)
     if prototype is None:
-        return Failure("unknown-target", f"there is no {node.type} {node.text_of('target')} any more"), ()
+        return Failure("unknown-target", f"{node.type} {node.text_of('target')} is no longer there"), ()
     bindings = partial(conditions.bindings, decision)
     verdict = judge(prototype, event.elements, decision.view, bindings)
     if verdict.fault:

@@ -118,8 +118,8 @@ def _dead(definition: Recipe, state: PlanState, transition: Transition, depth: i
             return f"step {step.id} is impossible: {_lost(definition, state, step, depth + 1)}"
         needed = "error" if link.on_error else "done"
         if word not in NOT_ENDED and word != needed:
-            return f"it cannot fire any more: {step.id} is {word} (wanted: {needed})"
-    return "it cannot fire any more"
+            return f"it can no longer fire: {step.id} is {word} (wanted: {needed})"
+    return "it can no longer fire"
 
 
 def _instead(state: PlanState, transition: Transition, step: Step) -> str:
@@ -230,6 +230,6 @@ story: Story = {
         begins=True,
     ),
     "MadeImpossible": Fact("[No longer reached: {steps}.]"),
-    "TransitionFailed": Fact("It cannot fire any more.", part="transition"),
+    "TransitionFailed": Fact("It can no longer fire.", part="transition"),
 }
 """The changes of interest to people, in sentences."""

@@ -232,13 +232,13 @@ def _unreached(recipe: Recipe, before: PlanState, past: _Past, step: str) -> str
         return f"{recipe.full_name} begins with step {recipe.start.id} now"
     via = recipe.transitions.get(run.via)
     if via is None or recipe.steps[step] not in via.outs:
-        return f"transition {run.via}, which led to it, does not do so any more"
+        return f"transition {run.via}, which led to it, no longer does so"
     lacking = ", ".join(
         f"{link.step.id} ({before.step(link.step.id).state})"
         for link in via.ins
         if link.step.id not in past.kept
     )
-    return f"the steps before it are not done, or not there any more: {lacking or via.id}"
+    return f"the steps before it are not done, or no longer there: {lacking or via.id}"
 
 
 def _again(

@@ -187,7 +187,7 @@ def _sends(step: Step) -> str:
     )
     rest = ", and waits until all is taken" if sending.taken else ""
     if sending.keep is not None:
-        rest += f"; what waits for longer than {length(sending.keep)} is not taken any more"
+        rest += f"; what waits for longer than {length(sending.keep)} is no longer taken"
     return f"sends elements to {whom}{rest}"
 
 

@@ -143,7 +143,7 @@ async def task_queue(
     waiting = [*state.queue, *(eid for parts in state.parts.values() for eid in parts.values())]
     if after is not None:
         if after not in waiting:
-            raise TaskRefusedError("no-object", f"object {after} is not in the queue of {name} any more")
+            raise TaskRefusedError("no-object", f"object {after} is no longer in the queue of {name}")
         waiting = waiting[waiting.index(after) + 1 :]
     return await gathered((_queued(daemon, state, eid) for eid in waiting), limit)
 

@@ -80,7 +80,7 @@ def act(decision: WorkDecision, event: Signalled) -> None:
     if event.text("claimed") and claim is None:
         may_answer(decision, event.by)
         why = f": {state.moved.sentence(decision.view.zone)}" if state.moved is not None else ""
-        raise NotSoError("changed", f"you do not have this any more{why}; look at it, and answer it again")
+        raise NotSoError("changed", f"you no longer have this{why}; look at it, and answer it again")
     if row.who == "admin" and not is_admin:
         raise NotSoError("not-eligible", sentence("administer", "person", event.by))
     _ACTS[event.name](decision, event)

@@ -125,7 +125,7 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
         """End the claim of a person who may no longer have it."""
         claim = self.state.claim
         if claim is not None and self.right(claim.by) is None:
-            why = f"{claim.by} may not answer any more: {self.why_not(claim.by).failure.message}"
+            why = f"{claim.by} may no longer answer: {self.why_not(claim.by).failure.message}"
             self.change(ClaimReleased(self.event.at, of=claim.by, why=why))
 
     def why_not(self, person: str) -> NotSoError:

@@ -106,7 +106,7 @@ def _why_not_asked(state: WorkState, person: str) -> str:
     """The sentence for a person whose message about an open item is no longer valid."""
     if person in state.votes:
         return f"you have answered {state.votes[person].outcome}"
-    return f"{state.claim.by} has it now" if state.claim is not None else "you are not asked any more"
+    return f"{state.claim.by} has it now" if state.claim is not None else "you are no longer asked"
 
 
 def _has_just_acted(decision: WorkDecision, person: str) -> bool:

@@ -293,7 +293,7 @@ class Rooms:
     async def check(self, room: str, place: str) -> None:
         """Raise ChatError (final) if a message for a place must not be sent to a room."""
         if room not in self._named and not await self.is_of_two(room, place):
-            raise ChatError(f"{place} is not alone in {room} any more", final=True)
+            raise ChatError(f"{place} is no longer alone in {room}", final=True)
 
     async def of(self, place: str) -> str:
         """The id of the room for a place: a room of the settings, or one with a person, made if needed."""

@@ -136,7 +136,7 @@ _LEVELS = {"debug": "bright_black", "warning": "yellow", "error": "red", "critic
 def replay(answer: Row) -> None:
     """Write the entries of a run, each with the parts that it changed."""
     if not answer["whole"]:
-        click.echo(f"its beginning is not kept any more; it is shown from line {answer['first']} on")
+        click.echo(f"its beginning is no longer kept; it is shown from line {answer['first']} on")
     if answer["entries"]:
         click.echo(moments_of_zone())
     for entry in answer["entries"]:

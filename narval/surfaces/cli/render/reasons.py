@@ -145,7 +145,7 @@ def _in_run(row: Row) -> str:
 
 def _outdated_by(by: Row | None) -> str:
     if by is None:
-        return "what outdated it is not known any more"
+        return "what outdated it is no longer known"
     reason = f": {clean(by['reason'])}" if by["reason"] else ""
     element = titled(by if not by["reason"] else {**by, "title": ""})
     return f"by {element}, {came_from(by)}{reason}"

@@ -330,7 +330,7 @@ def test_N27_a_plan_of_which_no_transition_can_fire_fails_with_an_error_that_say
         'target="basic.nothing"/>, and make that the end_step'
     )
     detail = said.errors()[0].tree().findtext("detail")
-    assert detail == "transition u is impossible: it cannot fire any more: b is done (wanted: error)"
+    assert detail == "transition u is impossible: it can no longer fire: b is done (wanted: error)"
 
 
 def test_N27_a_dead_end_is_no_failure_while_another_branch_can_go_on() -> None:

@@ -235,7 +235,7 @@ def test_what_cannot_be_retried_is_refused_with_the_reason() -> None:
 def test_a_definition_that_leads_there_no_more_is_refused() -> None:
     said, run = failed()
     said.load(LINE.replace('id="ab"', 'id="other"'))
-    with pytest.raises(RequestError, match="transition ab, which led to it, does not do so any more"):
+    with pytest.raises(RequestError, match="transition ab, which led to it, no longer does so"):
         said.plan_resume(run)
     said.load(recipe("g.r", step("n", "m.z"), step("z"), transition("nz", "n", "z"), start="n"))
     with pytest.raises(RequestError, match=r"g\.r has no step 'b' now"):
@@ -251,7 +251,7 @@ def test_a_definition_that_leads_there_no_more_is_refused() -> None:
             start="n",
         )
     )
-    with pytest.raises(RequestError, match=r"not done, or not there any more: n \(todo\)"):
+    with pytest.raises(RequestError, match=r"not done, or no longer there: n \(todo\)"):
         said.plan_resume(run, "b")
 
 

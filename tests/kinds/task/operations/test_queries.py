@@ -47,7 +47,7 @@ def test_K21_the_queue_is_listed_in_order_and_in_pages(agent: Agent) -> None:
     assert [row["object"] for row in agent.task_queue("w.scan")] == objects
     assert [row["object"] for row in agent.task_queue("w.scan", limit=2)] == objects[:2]
     assert [row["object"] for row in agent.task_queue("w.scan", after=objects[1])] == objects[2:]
-    with pytest.raises(TaskRefusedError, match="not in the queue"):
+    with pytest.raises(TaskRefusedError, match="no longer in the queue"):
         agent.task_queue("w.scan", after=99)
 
 

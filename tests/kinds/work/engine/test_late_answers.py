@@ -23,7 +23,7 @@ def test_an_answer_made_while_one_had_the_item_is_refused_once_one_has_it_no_mor
         office.act(item, "ben", "refuse")
         office.act(item, "root", "release")
     why = office.why_not(item, "ann", "answer", outcome="yes", claimed="ann")
-    assert why.startswith("you do not have this any more: ")
+    assert why.startswith("you no longer have this: ")
     assert {"release": ": root gave it back at", "lease": "the claim of ann ended at", "delegate": "root"}[
         ends
     ] in why

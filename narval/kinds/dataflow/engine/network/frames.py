@@ -235,7 +235,7 @@ class Frame:
     def take_place(self, frame: Frame) -> Callable[[], None] | None:
         """Take the place of the frame that started this one; return what to call if outputs lack tuples."""
         self.depth, self.parent = frame.depth, frame.parent
-        self._note_above(self.epoch)  # the one that it replaces cannot become void any more
+        self._note_above(self.epoch)  # the one that it replaces can no longer become void
         if self.parent is None:
             return None
         running = self.parent.running

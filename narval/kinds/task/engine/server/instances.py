@@ -63,7 +63,7 @@ def _adopted(decision: ServerDecision, instance: int, eid: int, event: int) -> i
     if instance in state.at_work and state.carried.get(eid) == event:
         decision.change(changes.CarriedTaken(decision.now, event, "an instance has it", instance))
         return eid
-    why = f"event {event}, which brought object {eid}, does not carry it any more"
+    why = f"event {event}, which brought object {eid}, no longer carries it"
     decision.tell("stop", {"why": why, "withdrawn": True, "object": eid}, run=instance)
     return 0
 
@@ -220,7 +220,7 @@ def action_over(decision: ServerDecision, event: RaisedEvent, number: int, retur
         if entry is not None and entry.state == rule.state:  # it will report its state again
             away = InstanceAt(decision.now, receiver, "", entry.object, entry.case, entry.call)
             decision.change(away)
-        back(decision, event, number, f"instance {receiver} was not in state {rule.state} any more")
+        back(decision, event, number, f"instance {receiver} was no longer in state {rule.state}")
     else:
         result: Result = "failed" if value.get("result") == "failed" else "done"
         why, is_kept = str(value.get("why") or ""), value.get("kept") is True

@@ -42,10 +42,8 @@ def _merge(decision: ServerDecision, parent: int) -> None:
     whole = decision.view.element(now[0]) if now else None
     if missing or whole is None:
         for part in parts:
-            decision.change(changes.ObjectGone(decision.now, part, "a part is not there any more"))
-        tell_lost(
-            decision, parent, case, f"element {missing} is not there any more, so nothing can be merged"
-        )
+            decision.change(changes.ObjectGone(decision.now, part, "a part is no longer there"))
+        tell_lost(decision, parent, case, f"element {missing} is no longer there, so nothing can be merged")
         return
     of = etree.fromstring(whole.xml)
     root = etree.Element(of.tag, dict(of.attrib), nsmap=of.nsmap)
@@ -102,7 +100,7 @@ def next_object(decision: ServerDecision) -> int:
     while (eid := decision.state.queue.first) is not None:
         if decision.elements(eid):
             return eid
-        lose(decision, eid, decision.state.objects[eid].case, f"element {eid} is not there any more")
+        lose(decision, eid, decision.state.objects[eid].case, f"element {eid} is no longer there")
     return 0
 
 

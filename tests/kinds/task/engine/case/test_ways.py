@@ -138,9 +138,9 @@ def test_K20_parts_that_cannot_be_merged_are_an_exception() -> None:
     case = cases.begins_case("split", folder := cases.add("<folder/>"))
     one, two = cases.add("<page n='1'/>"), cases.add("<page n='2'/>")
     cases.passes_task(case, folder, ("join", one), ("join", two), parts={folder: [one, two]})
-    assert cases.says_of(case, "lost", object=folder, why="element 4 is not there any more") == {}
+    assert cases.says_of(case, "lost", object=folder, why="element 4 is no longer there") == {}
     assert cases.places(case) == {folder: "parts", one: "held", two: "held"}
-    assert cases.states[case].members[one].why == "element 4 is not there any more"
+    assert cases.states[case].members[one].why == "element 4 is no longer there"
 
 
 def test_K29_EXCEPTION_goes_where_its_script_says_else_to_the_exception_type_of_the_group() -> None:
