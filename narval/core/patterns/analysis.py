@@ -74,6 +74,8 @@ class _Analysis:
                 operator in syntax.COMPARISONS
             ):
                 return self.compared(operator, left, right, at_root)
+            case syntax.BinaryOperation(operator="eq", operands=(left, right)):
+                return self.compared("=", left, right, at_root)
             case syntax.FunctionCall():
                 return self.called(node, at_root)
             case syntax.Filter(primary=primary, predicates=()):

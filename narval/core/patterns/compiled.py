@@ -94,7 +94,7 @@ def _shape(text: str, lifted: bool, prefixes: Prefixes) -> Shape | None:
     slots = tuple(_SLOT.findall(text)) if lifted else ()
     tree: Expression | None = None
     with suppress(ExpressionError):
-        tree = parse(text, lifted=lifted)
+        tree = parse(text, lifted=lifted, with_31=True)
     return _xpath1_shape(text, tree, slots, namespaces) or _xpath3_shape(text, tree, slots, namespaces)
 
 

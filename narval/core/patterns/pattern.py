@@ -297,8 +297,11 @@ class Bound:
             facts = Facts(tree)
             for key in keys:
                 if key.holds(facts):
-                    return not self._outgrown_by(tree)
-            return False
+                    if key.exact:
+                        return not self._outgrown_by(tree)
+                    break
+            else:
+                return False
         nodes = self._nodes
         if nodes is None:
             nodes = self._nodes = self.nodes()
@@ -332,9 +335,12 @@ class Bound:
         return self._room
 
     def _deciding(self) -> list[Key] | None:
-        """The keys if they are few and alone decide, so that no expression is evaluated; else None."""
+        """The keys if they are few and worth a test first: they alone decide, or an expression of XPath 3.1
+        takes far longer; else None.
+        """
         keys = self.alternatives()
-        return keys if len(keys) <= FEW_KEYS and all(key.exact for key in keys) else None
+        pays = all(key.exact for key in keys) or any(pattern.shape.xpath3 for pattern in self.patterns)
+        return keys if pays and len(keys) <= FEW_KEYS else None
 
     def nodes(self) -> Nodes:
         """The nodes of the variables, parsed."""

@@ -14,7 +14,7 @@ then means the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal as Word
 from typing import TypeAlias
 
@@ -186,6 +186,9 @@ COMPARISONS = frozenset(FLIPPED)
 _LEVELS = ("or", "and", "= !=", "< <= > >=", "+ -", "* div mod", "", "|")
 """The operators from loosest to tightest; the empty level is that of unary minus."""
 _TIGHTNESS = {operator: level for level, operators in enumerate(_LEVELS, 1) for operator in operators.split()}
+VALUE_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+"""The comparisons that only XPath 3.1 has."""
+_TIGHTNESS_OF_31 = _TIGHTNESS | dict.fromkeys(VALUE_COMPARISONS, _TIGHTNESS["<"])
 _OF_UNARY_MINUS = 7
 _MANY = ("and", "or", "|")
 _NODE_TYPES = ("node", "text", "comment", "processing-instruction")
@@ -193,12 +196,13 @@ _LONGEST_CHAIN = 64
 """The most operators of one level in a row; more would nest the tree too deep to walk."""
 
 
-def parse(text: str, *, lifted: bool = False) -> Expression:
+def parse(text: str, *, lifted: bool = False, with_31: bool = False) -> Expression:
     """The syntax tree of an expression; raises ExpressionError. Brackets must have passed `check_depth`.
 
-    If `lifted`, the text is a shape, whose variables named `_s0`, `_i1`… are slots.
+    If `lifted`, the text is a shape, whose variables named `_s0`, `_i1`… are slots. If `with_31`, it may have
+    the comparisons of XPath 3.1.
     """
-    reader = _SyntaxReader(text, lifted)
+    reader = _SyntaxReader(text, lifted, _TIGHTNESS_OF_31 if with_31 else _TIGHTNESS)
     expression = reader.expression()
     if reader.tokens.next.kind != END:
         raise reader.tokens.unexpected("an operator or the end")
@@ -208,15 +212,15 @@ def parse(text: str, *, lifted: bool = False) -> Expression:
 class _SyntaxReader:
     """A recursive-descent parser over the tokens, with a method for each grammar rule it needs."""
 
-    def __init__(self, text: str, lifted: bool) -> None:
+    def __init__(self, text: str, lifted: bool, tightness: Mapping[str, int]) -> None:
         self.tokens = TokenCursor(tokens(text), ExpressionError)
-        self.lifted = lifted
+        self.lifted, self.tightness_of = lifted, tightness
 
     # --- operators ------------------------------------------------------------------------------------
 
     def expression(self, tightness: int = 1) -> Expression:
         start, left, chain = self.tokens.next.at, self.unary(), 0
-        while (operator := self.operator()) and _TIGHTNESS[operator] >= tightness:
+        while (operator := self.operator()) and self.tightness_of[operator] >= tightness:
             operands = [left, self.operand(operator)]
             while operator in _MANY and self.operator() == operator:
                 operands.append(self.operand(operator))
@@ -228,11 +232,11 @@ class _SyntaxReader:
 
     def operand(self, operator: str) -> Expression:
         self.tokens.advance()
-        return self.expression(_TIGHTNESS[operator] + 1)
+        return self.expression(self.tightness_of[operator] + 1)
 
     def operator(self) -> str | None:
         token = self.tokens.next
-        return token.text if token.text in _TIGHTNESS and token.kind != "variable" else None
+        return token.text if token.text in self.tightness_of and token.kind != "variable" else None
 
     def unary(self) -> Expression:
         start, signs = self.tokens.next.at, 0

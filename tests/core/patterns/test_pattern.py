@@ -483,6 +483,20 @@ def test_the_equalities_of_a_condition_are_keys_for_a_lookup() -> None:
     assert condition("email[false()]").bind().keys == ()
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "fail[@host = 'a'][@at ge '5']",
+        "fail[@host eq 'a' and @at lt '5']",
+        "fail[@host = 'a'][xs:dateTime(@at) - xs:dateTime('2026-11-30T10:00:00Z') le xs:dayTimeDuration('PT5M')]",
+    ],
+)
+def test_beside_a_comparison_of_values_an_equality_is_a_key(pattern: str) -> None:
+    keys = condition(pattern).bind().keys
+    assert keys is not None
+    assert [(key.tag, key.eq, key.exact) for key in keys] == [("fail", {("host", "a")}, False)]
+
+
 def test_N10_a_variable_is_resolved_into_a_key_for_each_value() -> None:
     asked = [Element(n, f"<email message-id='m{n % 2}'/>".encode()) for n in (1, 2, 3)]
     keys = condition("email[@in-reply-to = $ask/@message-id]").bind({"ask": asked}).keys

@@ -143,7 +143,7 @@ def _matched(decision: RecipeDecision, event: events.Matched) -> None:
             retries.follow_selection(decision, decision.definition.steps[step], event.eid)
             return
     if not repeats.matched(decision, event.watch):
-        firing.matched(decision, event.watch)
+        firing.matched(decision, event.watch, event.eid)
 
 
 def _timer_fired(decision: RecipeDecision, event: events.TimerFired) -> None:

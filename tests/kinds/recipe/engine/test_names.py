@@ -13,6 +13,7 @@ from narval.core.elements.canonical import canonical
 from narval.core.elements.element import Element, Tree
 from narval.core.engines.commands import Watch
 from narval.core.patterns.pattern import Condition, compile_pattern
+from narval.core.patterns.xpath3 import XPath3
 from tests.core.engines.dialogue import Dialogue, action, recipe, step, transition
 from tests.examples import examples
 from tests.kinds.recipe.engine.conditions import condition, took, values, waiting
@@ -105,6 +106,19 @@ def test_N42_where_more_candidates_may_match_less_the_name_of_the_root_is_watche
     said.arrives("<a id='2'/>")
     said.arrives("<b of='1'/>")
     assert took(said, run) is not None
+
+
+def test_N42_an_element_that_comes_is_tried_only_where_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+    monkeypatch.setattr(XPath3, "__call__", lambda *of, **variables: tried.append("") or False)
+    later = "failed[@host = $first/@host][@at gt $first/@at]"
+    said, _ = waiting(condition("failed", as_="first"), condition(later))
+    for host in range(20):
+        for at in "21":
+            said.add(f"<failed host='{host}' at='{at}'/>")
+    tried.clear()
+    said.arrives("<failed host='7' at='0'/>")
+    assert 0 < len(tried) <= 10, "the pairs of other hosts were tried before it came"
 
 
 def test_N42_many_candidates_are_not_all_kept_in_the_watch() -> None:

@@ -5,6 +5,10 @@ elements are chosen in order: for each condition whose name is used, the candida
 rank and oldest first, and the other conditions must then have an element. The first choice that gives each
 condition an element is taken, so a choice is found whenever there is one.
 
+If a transition waits and an element comes, only choices that take this element are new: a candidate is passed
+over if no condition can take it beside that candidate. Otherwise each element of a stream would have all
+choices of all elements before it tried again.
+
 A watch cannot wait for each choice separately. It binds a name to all candidates at once: if the condition
 grows in the name, an element that fits with one candidate fits with all of them together, and is found by its
 values. If it does not grow, or there are many candidates, any element of the right name wakes the transition.
@@ -22,7 +26,7 @@ from narval.core.elements.element import Element
 from narval.core.elements.names import RUNS
 from narval.core.engines.assignment import Candidates, Slot, assign
 from narval.core.engines.decision import Wanted
-from narval.core.patterns.pattern import Bound, named_one_of
+from narval.core.patterns.pattern import Bound, Condition, named_one_of
 from narval.kinds.recipe.engine.decision import RecipeDecision
 from narval.kinds.recipe.engine.transitions import conditions
 from narval.kinds.recipe.language.definition import Transition
@@ -41,8 +45,16 @@ Found = tuple[tuple[int, ...], tuple[int, ...]]
 """The elements of conditions in their order, and the number for each, if not one."""
 
 
-def elements_for(decision: RecipeDecision, transition: Transition) -> Found | None:
-    """Distinct elements for all conditions; None if no choice satisfies each."""
+def elements_for(decision: RecipeDecision, transition: Transition, new: int = 0) -> Found | None:
+    """Distinct elements for all conditions; None if no choice satisfies each.
+
+    If `new` is not 0, no choice satisfied each before this element came, or could be taken again.
+    """
+    combination = _Combination(decision, transition, new)
+    found = combination.found()
+    if found is None or combination.new is None:
+        return found
+    # Others may have come with it that are not announced yet: among all choices, the first counts.
     return _Combination(decision, transition).found()
 
 
@@ -64,7 +76,7 @@ def also_watched(transition: Transition) -> Wanted:
 class _Combination:
     """The choice of elements for the conditions of a transition."""
 
-    def __init__(self, decision: RecipeDecision, transition: Transition) -> None:
+    def __init__(self, decision: RecipeDecision, transition: Transition, new: int = 0) -> None:
         self._decision, self._transition = decision, transition
         self._conditions = transition.conditions
         self._names = dict(decision.bindings(transition.variables))
@@ -83,27 +95,66 @@ class _Combination:
         self._held: dict[int, tuple[int, ...]] = {}
         """The elements chosen so far, by position."""
         self._tried = 0
+        self.new = self._only_new(new)
+        """The element that each choice must take; None: any choice may be new."""
+        self._takers = [self._may_take(depth) for depth in range(len(self._keys) + 1)] if self.new else []
+        """For each number of names that are chosen, the conditions by which another may take that element."""
 
     # --- choosing -------------------------------------------------------------------------------------
 
     def found(self) -> Found | None:
         """The first choice that satisfies each condition."""
-        return self._choose(0) if self._admit(None) else None
+        return self._choose(0) if self._leads_to_new(0) and self._admit(None) else None
 
     def _choose(self, depth: int) -> Found | None:
         if depth == len(self._keys):
             return self._assigned()
         at = self._keys[depth]
         for eids in self._options(at):
+            self._hold(at, eids)
+            if not self._leads_to_new(depth + 1):
+                del self._held[at]
+                continue
             self._tried += 1
             if self._tried > MOST_TRIED:
                 break
-            self._hold(at, eids)
             chosen = self._choose(depth + 1) if self._admit(at) else None
             if chosen is not None:
                 return chosen
             del self._held[at]
         return None
+
+    def _only_new(self, new: int) -> Element | None:
+        """The element `new`, if nothing but it can have made a choice possible: no list that it joins, no
+        absence or time that it ends, no run that has changed.
+        """
+        element = self._decision.view.element(new) if new else None
+        if element is None or element.name in RUNS:
+            return None
+        if any(condition.listed or condition.lasting is not None for condition in self._conditions):
+            return None
+        anything = named_one_of(None)
+        return element if next(self._decision.view.among((new,), anything, None), None) is not None else None
+
+    def _may_take(self, depth: int) -> list[Condition]:
+        """The patterns of each condition that can be tried once the first `depth` names are chosen."""
+        later = {self._conditions[at].name for at in self._keys[depth:]}
+        return [
+            Condition(
+                pattern for pattern in condition.condition.patterns if later.isdisjoint(pattern.variables)
+            )
+            for at, condition in enumerate(self._conditions)
+            if not condition.absent and at not in self._keys[:depth]
+        ]
+
+    def _leads_to_new(self, depth: int) -> bool:
+        """False if no choice with the first `depth` names as they are takes the new element."""
+        new = self.new
+        if new is None or any(new.eid in eids for eids in self._held.values()):
+            return True
+        among, alone = self._decision.view.among, (new.eid,)
+        takers = (taker.bind(self._names) for taker in self._takers[depth])
+        return any(next(among(alone, bound, None), None) is not None for bound in takers)
 
     def _options(self, at: int) -> Iterator[tuple[int, ...]]:
         """The choices of a condition: each free element, or all of them as a list."""

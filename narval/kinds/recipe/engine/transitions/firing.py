@@ -54,13 +54,14 @@ def follow(decision: RecipeDecision, step: Step) -> None:
     _fail_if_unhandled(decision)
 
 
-def matched(decision: RecipeDecision, watch: str) -> None:
-    """Try a waiting transition and its rivals: an element that it may take has arrived, or one was
-    replaced.
+def matched(decision: RecipeDecision, watch: str, eid: int = 0) -> None:
+    """Try a waiting transition and its rivals: an element that it may take has arrived, or one was replaced.
+
+    `eid` is that element; 0 if more may have changed.
     """
     for identifier in decision.state.waiting:
         if decision.state.transition(identifier).watch == watch:
-            _try_watched(decision, identifier)
+            _try_watched(decision, identifier, eid)
             return
     for identifier in decision.state.awaiting_date:
         run = decision.state.transition(identifier)
@@ -127,9 +128,10 @@ def _let_rivals_come(decision: RecipeDecision, transition: Transition, date: flo
                 date_comes(decision, rival, reckoning)
 
 
-def _try_watched(decision: RecipeDecision, identifier: str) -> None:
+def _try_watched(decision: RecipeDecision, identifier: str, eid: int = 0) -> None:
     """Try a waiting transition and its rivals, by the conditions that are watched."""
-    _choose(decision, decision.definition.transitions[identifier].rivals, conditions.watched_conditions)
+    transition = decision.definition.transitions[identifier]
+    _choose(decision, transition.rivals, conditions.watched_conditions, (transition, eid))
     _fail_if_unhandled(decision)
 
 
@@ -163,11 +165,13 @@ def _choose(
     decision: RecipeDecision,
     transitions: Iterable[Transition],
     look_up: Callable[[RecipeDecision, Transition], Wanted] = conditions.wanted,
+    came: tuple[Transition | None, int] = (None, 0),
 ) -> None:
     """Fire the first transition that can, and each other that is not its rival; the rest wait, or fail if
     they handle errors.
 
-    `look_up` returns the conditions of a transition; by default they are resolved again.
+    `look_up` returns the conditions of a transition; by default they are resolved again. `came` is a waiting
+    transition, and the one element that came to it.
     """
     early: list[Transition] = []
     lacking: list[tuple[Transition, Wanted]] = []
@@ -179,7 +183,7 @@ def _choose(
             early.append(transition)
             continue
         lookup = look_up(decision, transition)
-        eids = _elements_for(decision, transition, lookup)
+        eids = _elements_for(decision, transition, lookup, came[1] if transition is came[0] else 0)
         if eids is None:
             lacking.append((transition, lookup))
         else:
@@ -207,11 +211,11 @@ def _choose(
 
 
 def _elements_for(
-    decision: RecipeDecision, transition: Transition, lookup: Wanted
+    decision: RecipeDecision, transition: Transition, lookup: Wanted, new: int = 0
 ) -> combinations.Found | None:
     """The elements that the conditions of a transition take; None if one has none."""
     if not transition.plain:
-        return combinations.elements_for(decision, transition)
+        return combinations.elements_for(decision, transition, new)
     took = conditions.elements_for(decision, transition, lookup)
     return None if took is None else (took, ())
 
