@@ -317,12 +317,16 @@ def start_what_may(transaction: Transaction) -> None:
 
 
 def start_what_changed(transaction: Transaction) -> None:
-    """Start at once the slowed runs of definitions that have a new version."""
+    """Start at once the runs that are slowed, or wait after failures, and whose definition has a new version."""
     agent = transaction.agent
     for identifier, job in list(agent.clockwork.starts.items()):
-        definition = runnable(agent.library, job.name) if job.slowed else None
-        if definition is not None and definition.digest != job.slowed:
+        failed = agent.runs.get(job.after) if job.attempt else None
+        before = job.slowed or (failed.digest if failed is not None else "")
+        definition = runnable(agent.library, job.name) if before else None
+        if definition is not None and definition.digest != before:
             agent.clockwork.drop_start(identifier)
             transaction.batch.moments_done.append(identifier)
-            agent.pacing.recover(job.name, "it has another version now")
-            start_again(transaction, msgspec.structs.replace(job, laps=0, slowed="", circle=()))
+            if job.slowed:
+                agent.pacing.recover(job.name, "it has another version now")
+            fresh = {"attempt": min(job.attempt, 1), "laps": 0, "slowed": "", "circle": ()}
+            start_again(transaction, msgspec.structs.replace(job, **fresh))

@@ -164,6 +164,20 @@ def without_its_file(home: HomeInTime, agent: Agent) -> None:
     assert values(agent, "seen") == [("mine", "1")]
 
 
+def test_N28_after_failures_a_new_version_begins_at_once() -> None:
+    fails = """<recipe group="w" name="looks" start_step="do" end_step="do" restart="yes">
+      <step id="do" type="action" target="w.look"/></recipe>"""
+    with narval.open(clock=SimulatedClock("2026-03-01T07:00:00Z")) as agent:
+        agent.load(MODULE, name="w")
+        agent.load(fails)
+        agent.start("w.looks")
+        agent.elapse(seconds=200)
+        assert {run["state"] for run in agent.runs()} == {"failed"}
+        agent.load(fails.replace('start_step="do"', 'start_step="wait"').replace("<step", f"{WAITS}<step", 1))
+        agent.until_idle()
+        assert [run["state"] for run in agent.runs(state="active")] == ["running"]
+
+
 def test_N28_what_restarts_waits_for_its_definition_while_the_file_is_away(home: HomeInTime) -> None:
     with home.open() as agent:
         without_its_file(home, agent)
