@@ -59,7 +59,7 @@ class Controls:
             return  # it is for the start of the next daemon
         word, name = _target(root)
         transaction, agent = self._transaction, self._transaction.agent
-        if not _is_known(agent.library, root):
+        if not is_known(agent.library, root):
             why = f"{word} names {name or 'nothing'}, and no such definition is loaded; it waits until one "
             why = f"{why}is, or until this {word} is outdated"
             self._transaction.add_error("unknown-target", why, element.origin, start=element.eid)
@@ -191,7 +191,7 @@ def _alone(child: etree._Element) -> etree._Element:
 
 def can_start(agent: AgentState, root: etree._Element) -> bool:
     """True if the definition that an element names is loaded, and a run of it can start."""
-    return _is_known(agent.library, root) and _refusal(agent, root) is None
+    return is_known(agent.library, root) and _refusal(agent, root) is None
 
 
 def _target(root: etree._Element) -> tuple[str, str]:
@@ -201,7 +201,8 @@ def _target(root: etree._Element) -> tuple[str, str]:
     return START_PLAN, root.get(TARGET, "")
 
 
-def _is_known(library: Library, root: etree._Element) -> bool:
+def is_known(library: Library, root: etree._Element) -> bool:
+    """True if the definition that an element starts is loaded, whether it can start or not."""
     _, name = _target(root)
     return (taking if root.tag == TASK_OBJECT else runnable)(library, name) is not None
 

@@ -190,11 +190,11 @@ def replace_element(turn: Turn, old: int, xml: bytes, origin: Origin, declared: 
 
 
 def start_declared(turn: Turn, again: Container[int]) -> bool:
-    """Execute `start-plan` and `task-object` elements whose target was not loaded before; true if any.
+    """Execute `start-plan` and `task-object` elements whose target was not loaded before; true if any waited.
 
     Those in `again` with at="start" are executed once more.
     """
-    has_begun = False
+    any_waited = False
     acted: Container[int] = turn.agent.memory.marks.get(ACTED, ())
     for eid in list(turn.agent.memory.named(STARTING)):
         element = turn.agent.memory.element(eid)
@@ -202,13 +202,12 @@ def start_declared(turn: Turn, again: Container[int]) -> bool:
             continue
         root = parse(element.xml)
         if eid not in acted:
-            due = can_start(turn.agent, root)
-            has_begun |= due
+            due, any_waited = can_start(turn.agent, root), True
         else:
             due = eid in again and root.get("at") == "start"
         if due:
             turn.controls.execute(element)
-    return has_begun
+    return any_waited
 
 
 def _compare(turn: Turn, declarer: str, declared: Mapping[str, bytes]) -> tuple[int, ...]:

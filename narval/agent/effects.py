@@ -317,7 +317,7 @@ def start_what_may(transaction: Transaction) -> None:
 
 
 def start_what_changed(transaction: Transaction) -> None:
-    """Start at once the runs that are slowed, or wait after failures, and whose definition has a new version."""
+    """Start at once the runs that are slowed, or wait after failures, if their definition has changed."""
     agent = transaction.agent
     for identifier, job in list(agent.clockwork.starts.items()):
         failed = agent.runs.get(job.after) if job.attempt else None

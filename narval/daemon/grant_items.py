@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from narval.agent.agent import AgentState
-from narval.agent.controls import can_start
+from narval.agent.controls import is_known
 from narval.agent.declared import GRANTS as REQUESTED
 from narval.agent.effects import outdate
 from narval.agent.run import Run
@@ -128,7 +128,7 @@ def _waits_for_grant(agent: AgentState, start: Element) -> bool:
 
 
 def _waits_for_definition(agent: AgentState, start: Element) -> bool:
-    return not can_start(agent, parse(start.xml))
+    return not is_known(agent.library, parse(start.xml))
 
 
 _WAITING: Mapping[str, Callable[[AgentState, Element], bool]] = {

@@ -166,10 +166,17 @@ class Reloader:
         """Note that a reading does not end, and its place in a file of the home."""
         stack = reversed(reading.stack())
         frame = next((frame for frame in stack if Path(frame.filename).is_relative_to(home.path)), None)
-        path = os.path.relpath(frame.filename, home.path) if frame is not None else str(home.path)
-        line = (frame.lineno or 1) if frame is not None else 1
-        message = f"reading has been here for {LONG:g} s, and no file is read again before that ends"
-        fault = Fault(path, line, 1, f"{message}; correct it, and start the daemon again")
+        waits = "no file is read again before that ends"
+        if frame is not None:
+            message = (
+                f"reading has been here for {LONG:g} s, and {waits}; correct it, and start the daemon again"
+            )
+            fault = Fault(os.path.relpath(frame.filename, home.path), frame.lineno or 1, 1, message)
+        else:
+            message = (
+                f"reading the files has taken {LONG:g} s so far, and {waits}; the machine, or the daemon, "
+            )
+            fault = Fault(str(home.path), 1, 1, f"{message}is busy: `narval attention` says with what")
         self.files.note_unread(fault)
         log.error("%s", fault)
         self.hangs.set()

@@ -252,4 +252,4 @@ def named_places(files: AgentFiles, settings: Settings) -> NamedPlaces:
         tables[CHATS] = tuple(ServicePlace(chat.place, secret=chat.secret) for chat in settings.chats)
     for source in settings.sources.values():
         tables[f"{SOURCES}.{source.name}"] = (ServicePlace(source.url, source.path),)
-    return NamedPlaces(written_in(files.declared or ()), tables)
+    return NamedPlaces(written_in(files.owned), tables)

@@ -106,7 +106,9 @@ class Reading:
         for within in folders:
             read = self._declared(within, schemas, loaded, limits, faults)
             declared = [*declared, *read] if declared is not None and read is not None else None
-        return AgentFiles(loaded, schemas, None, declared, tuple(sorted(faults | {*loaded.faults})))
+        return AgentFiles(loaded, schemas, None, declared, tuple(sorted(faults | {*loaded.faults}))).after(
+            None
+        )
 
     def snapshot(self) -> Snapshot:
         """All files of the home. If one of those in `etc/` has faults, or one that protects the home is gone,
@@ -139,7 +141,7 @@ class Reading:
         wrong.update(loaded.faults, too_many_definitions(loaded.library, limits, FILE))
         own = AgentFiles(loaded, schemas, settings.agent, declared, tuple(sorted(wrong)))
         return Snapshot(
-            own,
+            own.after(before.own),
             settings,
             people,
             agents,
@@ -236,7 +238,7 @@ class Reading:
         if declared is not None:
             declared = [*followed.declared, *declared] if followed.declared is not None else None
         wrong.update(too_many_definitions(loaded.library, settings, place))
-        return AgentFiles(loaded, schemas, values, declared, tuple(sorted(wrong)))
+        return AgentFiles(loaded, schemas, values, declared, tuple(sorted(wrong))).after(before)
 
 
 def load(home: Path) -> Loaded:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 
 import msgspec
@@ -23,8 +23,8 @@ class AgentFiles(msgspec.Struct, frozen=True, eq=False):
     """The files that apply to an agent, or to all followers of some collections.
 
     `given` are the settings in the agent's file (None: it was never without faults). `declared` are the
-    elements to be in memory (None: memory stays unchanged, N4). `faults` are those of its own files and of
-    what it follows.
+    elements to be in memory (None: memory stays unchanged, N4), `owned` those that were declared last.
+    `faults` are those of its own files and of what it follows.
     """
 
     loaded: Loaded = Loaded()
@@ -32,6 +32,12 @@ class AgentFiles(msgspec.Struct, frozen=True, eq=False):
     given: Given | None = None
     declared: list[bytes] | None = None
     faults: tuple[Fault, ...] = ()
+    owned: Sequence[bytes] = ()
+
+    def after(self, before: AgentFiles | None) -> AgentFiles:
+        """The same; if what it declares has faults, what it owns is as `before`."""
+        earlier = before.owned if before is not None else ()
+        return msgspec.structs.replace(self, owned=earlier if self.declared is None else self.declared)
 
     @property
     def state(self) -> tuple[object, ...]:

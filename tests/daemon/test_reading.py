@@ -189,6 +189,26 @@ async def test_an_import_that_does_not_end_is_told_with_its_place_and_the_end_do
 
 
 @in_a_loop
+async def test_reading_that_is_slow_outside_the_files_is_told_without_a_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene, may_end = Scene(tmp_path), threading.Event()
+    daemon = await scene.open()
+    monkeypatch.setattr(reload, "LONG", 0.05)
+    monkeypatch.setattr("narval.files.reading.read_grants", lambda *_: may_end.wait() and ({}, []))
+    reading = asyncio.create_task(daemon.reloader.reload())
+    while not daemon.files.faults:
+        await asyncio.sleep(0.01)
+    (fault,) = daemon.files.faults
+    assert fault.path == str(tmp_path)
+    assert "the daemon, is busy" in fault.message
+    assert "correct it" not in fault.message
+    may_end.set()
+    await reading
+    await scene.end()
+
+
+@in_a_loop
 async def test_who_alters_a_file_is_told_that_reading_does_not_end_and_it_counts_once_it_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from narval.agent.agent import AgentState
-from narval.agent.incidents import FILE, RUN, Incident, IncidentRow, remedy_of
+from narval.agent.incidents import ERROR, FILE, RUN, Incident, IncidentRow, remedy_of
 from narval.agent.relying import undone_run
 from narval.agent.run import Run
+from narval.agent.runs import NOT_GRANTED
 from narval.ask import json_forms
 from narval.ask.lookup import newer_code
 from narval.ask.registry import Form
@@ -55,13 +56,14 @@ LONGEST_MESSAGE = 240
 
 
 def incident_lines(agent: AgentState, rows: dict[str, IncidentRow]) -> Iterator[Form]:
-    """The lines on all incidents except faults of files: one for each definition, part and type of error, the
-    newest first.
+    """The lines on all incidents, one for each definition, part and type of error, newest first. Faults of
+    files, and starts that wait for a grant, have lines of their own.
     """
     of_one_cause: dict[tuple[str, ...], list[tuple[str, IncidentRow]]] = {}
     for id, row in rows.items():
         newest = row.newest
-        if newest.what != FILE and newest.type != WITHDRAWN:
+        waits_for_grant = newest.what == ERROR and newest.type == NOT_GRANTED
+        if newest.what != FILE and newest.type != WITHDRAWN and not waits_for_grant:
             cause = newest.what, newest.kind, newest.definition, newest.part, newest.type
             of_one_cause.setdefault(cause, []).append((id, row))
     lines = [_of_one_cause(agent, alike) for alike in of_one_cause.values()]

@@ -61,8 +61,8 @@ class HomeAsRead:
 
     def places(self, elements: Iterable[bytes] = ()) -> NamedPlaces:
         """The places that the owner's files name, and further elements that would be declared."""
-        declared = [*(self.snapshot.own.declared or ()), *elements]
-        return named_places(msgspec.structs.replace(self.snapshot.own, declared=declared), self.settings)
+        owned = [*self.snapshot.own.owned, *elements]
+        return named_places(msgspec.structs.replace(self.snapshot.own, owned=owned), self.settings)
 
 
 def text_or_nothing(path: Path) -> str:
