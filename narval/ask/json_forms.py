@@ -143,12 +143,16 @@ def run_in_full(
     definition: Any,
     state: Any,
     context: Collection[int],
+    at: float,
     under_way: Iterable[Call] = (),
 ) -> Form:
-    """A run with its parts, context and calls, and the run and step that it retries, if any."""
+    """A run at a moment, with its parts, context and calls, and the run and step that it retries, if any."""
     again = resumed_from(the_run.engine, state)
     parts = the_run.engine.parts(definition, state)
     for part in (part for listed in parts.values() for part in listed):
+        now = part["state"].partition(":")[0]
+        if the_run.active and now in part.get("seconds", ()) and part["since"]:
+            part["seconds"][now] = round(part["seconds"][now] + max(0.0, at - part["since"]), 3)
         part |= {key: moment(part[key]) for key in _MOMENTS if key in part}
     return {
         **run(agent, the_run),
@@ -190,7 +194,7 @@ def past(agent: AgentState, run: Run, then: RunAt) -> dict[str, Any]:
     """A run after line `seq` of its history, in the form of `show`, with the moment of that line."""
     finish = then.finish or {}
     return {
-        **run_in_full(agent, run, then.definition, then.state, then.context),
+        **run_in_full(agent, run, then.definition, then.state, then.context, then.at),
         "state": then.state.status,
         "phase": finish.get("phase", "active"),
         "ended": moment(then.ended),

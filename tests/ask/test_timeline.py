@@ -184,3 +184,14 @@ def test_M32_M36_M86_the_command_line_has_them(tmp_path: Path) -> None:
     newest = data(home, "history", run, "--limit", "2")
     assert newest == data(home, "history", run)[:-3:-1]
     assert data(home, "history", run, "--before", newest[-1]["seq"])[0]["seq"] == newest[-1]["seq"] - 1
+
+
+def test_the_time_of_a_state_that_waits_goes_on() -> None:
+    waits = """<automaton group="a" name="waits">
+      <state name="start" command="true"><wait signal="go"/></state></automaton>"""
+    with narval.open(clock=narval.SimulatedClock("2026-03-01T07:00:00Z")) as agent:
+        agent.load(waits)
+        run = agent.start("a.waits")
+        agent.elapse(seconds=20)
+        (state,) = agent.run(run)["states"]
+        assert (state["state"], state["seconds"]) == ("held: signal", {"held": 20, "running": 0})
