@@ -53,8 +53,9 @@ def make_ready(
         return
     gone_first = tuple([call for call, of in dying.items() if of in killed or of == by]) if dying else ()
     lived = decision.event.at - now.since if erred and visits > 0 else STEADY
-    died = lived < STEADY and not (state.after or state.wait)  # otherwise it is not meant to run always
-    decision.change(StateReady(state.name, by, gone_first, lived < QUICK, decision.event.at, died))
+    unpaced = not (state.after or state.wait)  # by dates or signals; such a state is not meant to run always
+    died, soon = unpaced and lived < STEADY, unpaced and lived < QUICK
+    decision.change(StateReady(state.name, by, gone_first, soon, decision.event.at, died))
     decision.to_run.append(state)
 
 

@@ -243,6 +243,15 @@ def test_A7_quick_deaths_in_a_row_are_slowed_and_only_these() -> None:
     assert said.running == {"start"}, "what has lived for a while is started again at once"
 
 
+def test_A7_what_waits_for_a_date_before_each_start_is_not_slowed() -> None:
+    check = '<state name="start" command="a"><after seconds="*/5"/></state>'
+    said = Programs(f'{check}<transition from="start" label="10" to="start"/>')
+    for _ in range(30):
+        said.passes(5)
+        assert said.running == {"start"}, "its dates pace it"
+        said.ends("start", 10)
+
+
 def test_A7_what_dies_again_and_again_is_told_until_it_stays_up() -> None:
     said = Programs('<state name="start" command="a"/><transition from="start" label="*" to="start"/>')
 
