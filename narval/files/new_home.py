@@ -36,8 +36,8 @@ from narval.files.trust_file import TRUST_FILE
 _EMPTY_MEMORY = """\
 <?xml version="1.0" encoding="utf-8"?>
 <!--
-  What the agent knows from the beginning. It is read at each start: what is new here is added to memory,
-  what is dropped loses its protection (N4). Edit it freely.
+  What the agent knows from the beginning. Edit it freely, also while narval runs: new elements are added to
+  memory, a changed one replaces the element of its key or name, a removed one is outdated.
 -->
 <memory>
 </memory>

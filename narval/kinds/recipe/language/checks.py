@@ -30,7 +30,17 @@ def warnings(recipes: Iterable[Recipe], library: Library) -> list[Fault]:
     """
     recipes = list(recipes)
     endless = _endless(library)
-    checks = (_dead_ends, _unread, _misfitting, _ungiven, _untaken, _anybodys, _begins_again, _fed)
+    checks = (
+        _dead_ends,
+        _unread,
+        _misfitting,
+        _ungiven,
+        _untaken,
+        _anybodys,
+        _begins_again,
+        _begins_in_vain,
+        _fed,
+    )
     doubtful = [warning for check in checks for recipe in recipes for warning in check(recipe, library)]
     woken = _waking(library)
     for recipe in recipes:
@@ -149,6 +159,22 @@ def _begins_again(recipe: Recipe, library: Library) -> Iterator[Fault]:
         mend = 'write use="yes" at a condition, add a date, or leave restart out'
         message = f"recipe {recipe.full_name!r} restarts once a second, {while_what}: {why}; {mend}"
         yield Fault(recipe.path, recipe.line, 1, message, warning=True)
+
+
+def _begins_in_vain(recipe: Recipe, library: Library) -> Iterator[Fault]:
+    """A warning if each next plan begins with an element that the first one has used up."""
+    for transition in recipe.start.outs if recipe.restart != "no" else ():
+        names = [each.condition.names for each in transition.conditions if not each.condition.variables]
+        for step in transition.outs if not _waits(transition) else ():
+            target = _comes_back(step, library)
+            for slot in target.prototype.inputs if target is not None else ():
+                if slot.use and not slot.optional and slot.condition.names in names:
+                    (name, *_) = sorted(slot.condition.names or ("an element",))
+                    fails = (
+                        f"step {step.id!r} uses {name} up, so the next plan fails there, with the same {name}"
+                    )
+                    mend = f'write use="yes" at the condition of transition {transition.id!r} too'
+                    yield Fault(recipe.path, transition.line, 1, f"{fails}; {mend}", warning=True)
 
 
 def _fed(recipe: Recipe, library: Library) -> Iterator[Fault]:
