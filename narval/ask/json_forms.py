@@ -133,10 +133,6 @@ def _parent(caller: Caller | None) -> dict[str, Any] | None:
     return {"run": caller.run, "step": caller.step} if caller.run else {"agent": caller.agent}
 
 
-_MOMENTS = ("at", "since", "until", "succeeded")
-"""The keys of moments in the parts of runs."""
-
-
 def run_in_full(
     agent: AgentState,
     the_run: Run,
@@ -147,13 +143,12 @@ def run_in_full(
     under_way: Iterable[Call] = (),
 ) -> Form:
     """A run at a moment, with its parts, context and calls, and the run and step that it retries, if any."""
-    again = resumed_from(the_run.engine, state)
-    parts = the_run.engine.parts(definition, state)
+    again, parts = resumed_from(the_run.engine, state), the_run.engine.parts(definition, state)
     for part in (part for listed in parts.values() for part in listed):
         now = part["state"].partition(":")[0]
         if the_run.active and now in part.get("seconds", ()) and part["since"]:
             part["seconds"][now] = round(part["seconds"][now] + max(0.0, at - part["since"]), 3)
-        part |= {key: moment(part[key]) for key in _MOMENTS if key in part}
+        part |= {key: moment(part[key]) for key in ("at", "since", "until", "succeeded") if key in part}
     return {
         **run(agent, the_run),
         **parts,

@@ -36,6 +36,29 @@ def mentions(agent: Agent) -> list[str]:
     return [row["text"] for row in agent.ask("attention") if "post.send" in row["text"]]
 
 
+def test_a_fault_in_the_memory_file_takes_no_grant_back(asking_home: Path) -> None:
+    with narval.open(asking_home) as agent:
+        agent.ask("grant", name="post.send")
+        written(asking_home, {"data/memory.xml": MEMORY.replace("</memory>", "")})
+        agent.ask("reload")
+        assert standing(agent, "post.send")["standing"] == "granted"
+
+
+def test_a_start_that_waited_for_its_definition_waits_for_the_grant_alone(asking_home: Path) -> None:
+    late = MEMORY.replace("post.send", "post.late")
+    written(asking_home, {"data/memory.xml": late})
+    with narval.open(asking_home) as agent:
+        agent.until_idle()
+        assert [error.attributes["type"] for error in agent.memory("error")] == ["unknown-target"]
+        written(asking_home, {"data/memory.xml": late, "recipes/late.xml": SENDS.replace('"send"', '"late"')})
+        agent.ask("reload")
+        agent.until_idle()
+        assert not [row for row in agent.ask("memory", xpath="error") if not row["outdated"]]
+        texts = [item["text"] for item in agent.ask("attention")]
+        assert [text for text in texts if text.startswith("post.late needs what is not granted")]
+        assert not [text for text in texts if "start-plan" in text]
+
+
 @pytest.mark.parametrize("outcome", ["grant", "reject"])
 def test_F11_what_nobody_has_granted_is_an_item_that_an_operator_answers(
     asking_home: Path, outcome: str

@@ -80,29 +80,6 @@ def test_what_waited_for_a_grant_given_without_a_daemon_is_no_incident(home: Pat
         assert runs(agent, "post.send") == ["running"]
 
 
-def test_a_fault_in_the_memory_file_takes_no_grant_back(home: Path) -> None:
-    with narval.open(home) as agent:
-        agent.ask("grant", name="post.send")
-        written(home, {"data/memory.xml": MEMORY.replace("</memory>", "")})
-        agent.ask("reload")
-        assert standing(agent, "post.send")["standing"] == "granted"
-
-
-def test_a_start_that_waited_for_its_definition_waits_for_the_grant_alone(home: Path) -> None:
-    late = MEMORY.replace("post.send", "post.late")
-    written(home, {"data/memory.xml": late})
-    with narval.open(home) as agent:
-        agent.until_idle()
-        assert [error.attributes["type"] for error in agent.memory("error")] == ["unknown-target"]
-        written(home, {"data/memory.xml": late, "recipes/late.xml": SENDS.replace('"send"', '"late"')})
-        agent.ask("reload")
-        agent.until_idle()
-        assert not [row for row in agent.ask("memory", xpath="error") if not row["outdated"]]
-        texts = [item["text"] for item in agent.ask("attention")]
-        assert [text for text in texts if text.startswith("post.late needs what is not granted")]
-        assert not [text for text in texts if "start-plan" in text]
-
-
 SCRIPTS = """<process-definition name="order">
   <node name="a" type="script" isStart="true"><custom>
     <execute>token.process.env.setAttribute("js", "1")</execute></custom><arc to="b"/></node>

@@ -87,3 +87,24 @@ def test_what_a_step_tightens_counts(tmp_path: Path) -> None:
     tightened = '<input id="text"><match>text[@path="b"]</match></input>'
     (found,) = warned(tmp_path, "write", '<text path="a"/>', tightened)
     assert found == "3:1: step 'a': text is not what input text takes: expected @path=\"b\", found 'a'"
+
+
+TAKES = """from narval import Input, action
+
+@action(inputs=[Input("mail", "mail", use=True)], runs="inline")
+def take(mail): ...
+"""
+LISTENS = """<recipe group="w" name="r" start_step="s" end_step="e" restart="yes">
+  <step id="s" type="action" target="basic.nothing"/><step id="e" type="action" target="w.take"/>
+  <transition id="t"><in idref="s"/><out idref="e"/><condition {}><match>mail</match></condition></transition>
+</recipe>"""
+
+
+@pytest.mark.parametrize("use", ["", 'use="yes"'])
+def test_a_plan_that_begins_with_what_another_has_used_up_is_warned_of(tmp_path: Path, use: str) -> None:
+    files = {"modules/w.py": TAKES, "recipes/r.xml": LISTENS.format(use)}
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir()
+        (tmp_path / path).write_text(text)
+    warned = [(fault.line, fault.message.partition("; ")[2]) for fault in check_home(Home(tmp_path))]
+    assert warned == ([] if use else [(3, """write use="yes" at the condition of transition 't' too""")])

@@ -325,18 +325,6 @@ def test_a_recipe_that_waits_for_something_before_it_begins_again_is_not(
     assert check_home(home) == []
 
 
-def test_a_plan_that_begins_with_what_another_has_used_up_is_warned_of(home: Home) -> None:
-    recipe = AGAIN.replace('target="w.nothing"', 'target="w.take"')
-    values = {"restart": "yes", "kind": "action", "target": "nothing", "more": ""}
-    _write(home.modules / "w.py", ACTIONS_AGAIN)
-    _write(home.path / "recipes/again.xml", recipe.format(waits=MAIL.format(""), **values))
-    (warned,) = check_home(home)
-    assert (warned.line, warned.warning) == (3, True)
-    assert """write use="yes" at the condition of transition 't' too""" in warned.message
-    _write(home.path / "recipes/again.xml", recipe.format(waits=MAIL.format('use="yes"'), **values))
-    assert check_home(home) == []
-
-
 WAKING = """from narval import Input, Output, action
 
 @action(runs="inline")

@@ -292,7 +292,7 @@ class Bound:
         """True if an element matches. Fast path (`make bench ONLY=W3`): by keys that alone decide."""
         keys = self._decisive
         if keys is ...:
-            keys = self._decisive = self._deciding()
+            keys = self._decisive = _deciding(self)
         if keys is not None:
             facts = Facts(tree)
             for key in keys:
@@ -333,14 +333,6 @@ class Bound:
                 ]
             )
         return self._room
-
-    def _deciding(self) -> list[Key] | None:
-        """The keys if they are few and worth a test first: they alone decide, or an expression of XPath 3.1
-        takes far longer; else None.
-        """
-        keys = self.alternatives()
-        pays = all(key.exact for key in keys) or any(pattern.shape.xpath3 for pattern in self.patterns)
-        return keys if pays and len(keys) <= FEW_KEYS else None
 
     def nodes(self) -> Nodes:
         """The nodes of the variables, parsed."""
@@ -406,6 +398,14 @@ class Bound:
 
     def __repr__(self) -> str:
         return f"<Bound {self.text}>"
+
+
+def _deciding(bound: Bound) -> list[Key] | None:
+    """The keys of a condition if they are few and worth a test first: they alone decide, or an expression of
+    XPath 3.1 takes far longer; else None.
+    """
+    keys, is_slow = bound.alternatives(), any(pattern.shape.xpath3 for pattern in bound.patterns)
+    return keys if len(keys) <= FEW_KEYS and (is_slow or all(key.exact for key in keys)) else None
 
 
 class _Variables(Variables):
