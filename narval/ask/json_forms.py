@@ -145,9 +145,9 @@ def run_in_full(
     """A run at a moment, with its parts, context and calls, and the run and step that it retries, if any."""
     again, parts = resumed_from(the_run.engine, state), the_run.engine.parts(definition, state)
     for part in (part for listed in parts.values() for part in listed):
-        now = part["state"].partition(":")[0]
-        if the_run.active and now in part.get("seconds", ()) and part["since"]:
-            part["seconds"][now] = round(part["seconds"][now] + max(0.0, at - part["since"]), 3)
+        seconds, now = part.get("seconds", {}), str(part.get("state")).partition(":")[0]
+        if the_run.active and now in seconds and part["since"]:
+            seconds[now] = round(seconds[now] + max(0.0, at - part["since"]), 3)
         part |= {key: moment(part[key]) for key in ("at", "since", "until", "succeeded") if key in part}
     return {
         **run(agent, the_run),
