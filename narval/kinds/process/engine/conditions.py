@@ -13,7 +13,7 @@ from narval.core.engines.decision import Wanted, resolve
 from narval.kinds.process.engine.changes import WatchSet
 from narval.kinds.process.engine.decision import ProcessDecision
 from narval.kinds.process.engine.state import NodeToken
-from narval.kinds.process.engine.tokens.views import PATH, ancestors, produced_before
+from narval.kinds.process.engine.tokens.views import PATH, newest_before, produced_before
 from narval.kinds.process.language.definition import Node
 
 
@@ -31,8 +31,8 @@ def bindings(
         eids: tuple[int, ...] = (decision.state.eid,) if name == "process" else ()
         node, newest = beside + name, decision.state.newest.get(beside + name)
         if newest is not None:
-            before = islice(ancestors(decision.state, asking[1]), PATH) if asking is not None else ()
-            token = next((one for one in before if one.node == node), decision.state.nodes[newest])
+            before = islice(newest_before(decision.state, asking[1]), PATH) if asking is not None else ()
+            token = next((one for one, _ in before if one.node == node), decision.state.nodes[newest])
             eids = token.produced
         elements = (decision.view.element(eid) for eid in eids)
         bound[name] = tuple(element for element in elements if element is not None)

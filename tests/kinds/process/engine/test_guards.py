@@ -202,16 +202,22 @@ MEMBERS = """<process-definition name="p">
 </process-definition>"""
 
 
-def members(type: str, inside: str) -> tuple[Dialogue, int]:
-    """A set of three tokens, each of which made an item; the last made its own first."""
-    make = action("m.make", outputs=[Output("item", "item")])
-    take = action("m.take", [Input("item", "item")])
-    said = Dialogue(make, take, MEMBERS.format(type=type, inside=inside))
+MAKE = action("m.make", outputs=[Output("item", "item")])
+
+
+def item(n: int) -> tuple[OutputElement]:
+    return (OutputElement(f"<item n='{n}'/>".encode(), "item"),)
+
+
+def members(type: str, inside: str, count: int = 3, *, list: bool = False) -> tuple[Dialogue, int]:
+    """A set of tokens, each of which made an item; the last made its own first."""
+    take = action("m.take", [Input("item", "item", list=list)])
+    said = Dialogue(MAKE, take, MEMBERS.format(type=type, inside=inside))
     said.add("<order n='1'/>")
     run = said.start("p", kind="process")
-    said.says(run, "complete", node="s", set={"name": "S", "count": 3}, asynchronous=False)
+    said.says(run, "complete", node="s", set={"name": "S", "count": count}, asynchronous=False)
     for n, call in reversed([*enumerate(said.calls_of("m"))]):
-        said.answer(call, elements=(OutputElement(f"<item n='{n}'/>".encode(), "item"),))
+        said.answer(call, elements=item(n))
     return said, run
 
 
@@ -225,3 +231,29 @@ def test_a_guard_sees_what_was_made_on_the_path_of_its_token() -> None:
     said, run = members("wait", '<guard type="xpath" else="Discard">order[@n = $m/@n]</guard>')
     (token,) = said.states[run].standing["t"]
     assert [*said.states[run].nodes[token].sets.values()] == [1]
+
+
+def test_a_list_takes_what_all_members_of_a_set_made_however_many() -> None:
+    for count in (40, 70):
+        inside = "<join>S</join><custom><target>m.take</target></custom>"
+        said, _ = members('action" joinType="tokenSet', inside, count, list=True)
+        assert len(dict(said.call_of("t").inputs)["item"]) == count
+
+
+TURNS = """<process-definition name="p">
+  <node name="s" type="wait" isStart="true"><arc to="a"/><arc to="b"/></node>
+  <node name="a" type="action"><custom><target>m.make</target></custom><arc to="t"/></node>
+  <node name="b"><arc to="t"/></node>
+  <node name="t" type="action" joinType="and"><custom><target>m.take</target></custom><arc to="s"/></node>
+</process-definition>"""
+
+
+def test_what_was_made_in_this_turn_is_nearer_than_what_was_made_in_earlier_ones() -> None:
+    said = Dialogue(MAKE, action("m.take", [Input("item", "item")]), TURNS)
+    run = said.start("p", kind="process")
+    for turn in range(3):
+        said.says(run, "complete", node="s")
+        said.answer(said.call_of("a"), elements=item(turn))
+        call = said.call_of("t")
+        assert said.xml(dict(call.inputs)["item"][0]) == f"<item n='{turn}'/>"
+        said.answer(call)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from heapq import heappop, heappush
+from itertools import islice
 from typing import Any, Literal
 
 from narval.kinds.process.engine.state import ArcToken, NodeToken, ProcessState
@@ -202,22 +203,43 @@ def _before(state: ProcessState, token: NodeToken) -> list[NodeToken]:
 
 
 PATH = 64
-"""The most tokens before a token that are searched for what they produced."""
+"""The most tokens before a token that are searched for what they produced, if no more lead directly to it."""
+
+
+def newest_before(state: ProcessState, token: NodeToken) -> Iterator[tuple[NodeToken, list[NodeToken]]]:
+    """The node tokens that led to a token, the newest first, each with those directly before it."""
+    waiting, seen, sources = list[int](), {token.id}, _before(state, token)
+    while True:
+        for source in sources:
+            if source.id not in seen:
+                seen.add(source.id)
+                heappush(waiting, -source.id)
+        if not waiting:
+            return
+        one = state.nodes[-heappop(waiting)]
+        sources = _before(state, one)
+        yield one, sources
 
 
 def produced_before(state: ProcessState, token: NodeToken) -> tuple[tuple[int, ...], ...]:
-    """The elements that the tokens on the path to a token produced, by rank, the nearest first. Tokens that
-    produced none do not count as steps of the path.
+    """The elements that the tokens on the path to a token produced, by rank, the nearest first. What led to
+    something produced on the path is one rank farther than that.
+
+    A list takes a whole rank. So none is given of which some may be beyond the search; at least what the
+    tokens directly before produced is.
     """
-    ranks, line, seen = [], [token], {token.id}
-    while line and len(seen) <= PATH:
-        eids, farther = set[int](), list[NodeToken]()
-        for one in line:
-            for source in _before(state, one):
-                if source.id not in seen and len(seen) <= PATH:
-                    seen.add(source.id)
-                    eids.update(source.produced)
-                    (farther if source.produced else line).append(source)
-        ranks.append(tuple(sorted(eids)))
-        line = farther
-    return tuple(rank for rank in ranks if rank)
+    direct, ranks = _before(state, token), list[set[int]]()
+    waiting = {source.id: 0 for source in direct}  # the ranks of those that are not searched yet
+    for one, sources in islice(newest_before(state, token), max(PATH, len(direct))):
+        rank = waiting.pop(one.id)
+        if one.produced:
+            if rank == len(ranks):
+                ranks.append(set())
+            ranks[rank].update(one.produced)
+            rank += 1
+        for source in sources:
+            waiting[source.id] = max(rank, waiting.get(source.id, 0))
+    whole = ranks[: min(waiting.values(), default=len(ranks))]
+    if not whole:
+        whole = [{eid for source in direct for eid in source.produced}]
+    return tuple(tuple(sorted(eids)) for eids in whole if eids)
