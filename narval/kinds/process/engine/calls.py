@@ -19,7 +19,7 @@ from narval.kinds.process.engine.changes import CodeQueued, NodeCallMade
 from narval.kinds.process.engine.decision import NodeFault, ProcessDecision, hooks
 from narval.kinds.process.engine.state import NodeToken
 from narval.kinds.process.engine.tokens.rubric import evaluated
-from narval.kinds.process.engine.tokens.views import environment_of
+from narval.kinds.process.engine.tokens.views import environment_of, produced_before
 from narval.kinds.process.language.definition import NESTED, SCRIPT, WITH_PROTOTYPE, Node
 
 
@@ -141,16 +141,16 @@ def _answered_before(decision: ProcessDecision, node: Node, token: NodeToken, ta
 
 
 def _call_remote(decision: ProcessDecision, node: Node, token: NodeToken, kind: str, name: str) -> None:
-    """Call a definition of another agent. It is sent the elements that earlier tokens produced; a
+    """Call a definition of another agent. It is sent the elements that were produced nearest to the token; a
     process is also sent the attributes of the token. The time limit is a timer under the id of the call.
     """
     limit = limit_of_remote(seconds(node, "timeout"))
-    produced = tuple(eid for rank in conditions.around(decision, token).nearby for eid in rank)
+    nearest = next(iter(produced_before(decision.state, token)), ())
     payload: dict[str, Plain] | None = None
     if kind == "process":
         payload = {"environment": environment_of(decision.state, token)}
     made = NodeCallMade(token.id, decision.identifier())
-    _send(decision, made, kind, name, node, elements=produced, payload=payload, agent=node.agent)
+    _send(decision, made, kind, name, node, elements=nearest, payload=payload, agent=node.agent)
     decision.command(commands.SetTimer(made.call, decision.event.at + limit))
 
 

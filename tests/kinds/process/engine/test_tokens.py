@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from lxml import etree
 
+from narval.core.definitions.prototype import Output
 from narval.core.engines.events import Failure, OutputElement
 from narval.core.engines.registry import engine_of
 from narval.core.errors import InternalError
@@ -15,7 +16,7 @@ from narval.kinds.process.engine.changes import EVENT_OF_CHANGE, ProcessChange, 
 from narval.kinds.process.engine.engine import token_view
 from narval.kinds.process.engine.tokens.views import environment_of
 from narval.kinds.process.language.code import ALL_EVENTS
-from tests.core.engines.dialogue import Dialogue, Refusal, decided
+from tests.core.engines.dialogue import Dialogue, Refusal, action, decided
 
 DIAMOND = """<process-definition name="p">
   <node name="a" type="wait" isStart="true"><arc to="b"/><arc to="c"/></node>
@@ -301,3 +302,19 @@ def test_a_final_problem_of_a_call_that_was_given_up_stays(final: bool, kind: st
     run = said.start("p", kind="process")
     said.answer(said.call_of("a", run), problem=Failure("not-offered", "no", final=final), abandoned=True)
     assert said.error()["type"] == kind
+
+
+def test_another_agent_is_sent_only_what_was_made_nearest_to_the_token() -> None:
+    made = '<node name="{0}" type="action"{2}><custom><target>m.{0}</target></custom><arc to="{1}"/></node>'
+    before = (
+        made.format("a", "b", ' isStart="true"')
+        + made.format("b", "c", "")
+        + '<node name="c"><arc to="d"/></node>'
+    )
+    there = '<node name="d" type="recipe"><custom><target>s.pays</target><agent>shop</agent></custom></node>'
+    makes = (action(f"m.{name}", outputs=[Output("x", "x")]) for name in "ab")
+    said = Dialogue(*makes, f'<process-definition name="p">{before}{there}</process-definition>')
+    said.start("p", kind="process")
+    for name in "ab":
+        said.answer(said.call_of(name), elements=(OutputElement(f"<x of='{name}'/>".encode(), "x"),))
+    assert [said.xml(eid) for eid in said.call_of("d").elements] == ["<x of='b'/>"]
