@@ -14,6 +14,7 @@ from narval.core.elements.element import Element, Tree
 from narval.core.engines.commands import Watch
 from narval.core.patterns.pattern import Condition, compile_pattern
 from narval.core.patterns.xpath3 import XPath3
+from narval.kinds.recipe.engine.transitions import combinations
 from tests.core.engines.dialogue import Dialogue, action, recipe, step, transition
 from tests.examples import examples
 from tests.kinds.recipe.engine.conditions import condition, took, values, waiting
@@ -119,6 +120,17 @@ def test_N42_an_element_that_comes_is_tried_only_where_it_fits(monkeypatch: pyte
     tried.clear()
     said.arrives("<failed host='7' at='0'/>")
     assert 0 < len(tried) <= 10, "the pairs of other hosts were tried before it came"
+
+
+def test_N42_a_choice_that_an_element_completes_is_taken_among_however_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(combinations, "MOST_TRIED", 10)
+    said, run = waiting(condition("order", as_="order"), condition("bill[@order = $order/@id]"))
+    for id in range(20):
+        said.arrives(f"<order id='{id}'/>")
+    said.arrives("<bill order='19'/>")
+    assert took(said, run) is not None
 
 
 def test_N42_many_candidates_are_not_all_kept_in_the_watch() -> None:

@@ -54,8 +54,9 @@ def elements_for(decision: RecipeDecision, transition: Transition, new: int = 0)
     found = combination.found()
     if found is None or combination.new is None:
         return found
-    # Others may have come with it that are not announced yet: among all choices, the first counts.
-    return _Combination(decision, transition).found()
+    # Others may have come with it that are not announced yet: among all choices, the first counts. If there
+    # are too many to try, this one does.
+    return _Combination(decision, transition).found() or found
 
 
 def relaxed(decision: RecipeDecision, transition: Transition) -> Wanted:
