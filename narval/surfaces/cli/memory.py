@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 import click
 
 from narval.ask.text import Row, clean, lasted, xml_text
 from narval.core.definitions.reading.durations import read_duration
+from narval.core.errors import NarvalError
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, asking, command, command_group, reason_option
 from narval.surfaces.cli.documents import DocumentFile, Progress, batches, documents_of, naming
@@ -115,8 +117,12 @@ def start(
 
 
 def _tell_of_another(connection: Connection, run: dict[str, Any]) -> None:
-    """Say that another run of the same definition waits for a moment: each acts when it comes."""
-    waiting = connection.ask("runs", name=run["name"], waiting_for="moment", limit=2)
+    """Say that another run of the same definition waits for a moment: each acts when it comes. The start is
+    made: if this cannot be asked, nothing is said.
+    """
+    waiting: list[Row] = []
+    with suppress(NarvalError):
+        waiting = connection.ask("runs", name=run["name"], waiting_for="moment", limit=2)
     for other in [row["eid"] for row in waiting if row["eid"] != run["eid"]][:1]:
         told = f"run {other} of it waits for its moment too; `narval cancel {other}` ends that one"
         click.echo(told, err=True)

@@ -163,6 +163,12 @@ def test_a_peer_that_cannot_be_asked_is_told_in_a_sentence(pair: Pair, tmp_path:
         (pair.laptop / "etc/link-office").write_text(TOKEN)
 
 
+def test_a_start_by_who_may_not_look_is_well(pair: Pair) -> None:
+    pair.allow("write")
+    started = pair.ask("start", "demo.fail")
+    assert (started.exit_code, started.stderr, started.stdout.strip().isdecimal()) == (0, "", True)
+
+
 def test_peers_and_what_they_have_complete(pair: Pair) -> None:
     from click.shell_completion import ShellComplete
 
