@@ -212,4 +212,4 @@ def seconds_for(params: Mapping[str, Any], answer: float = ANSWER) -> float:
     """The seconds that the answer to a request may take, including the wait that it requests."""
     waits = (params.get(name) for name in ("wait", "timeout"))
     numbers = (wait for wait in waits if isinstance(wait, int | float) and not isinstance(wait, bool))
-    return answer + sum(wait if wait < _LONGEST else _LONGEST for wait in numbers)
+    return answer + sum(max(0.0, wait) if wait < _LONGEST else _LONGEST for wait in numbers)

@@ -22,6 +22,7 @@ def test_an_answer_is_awaited_for_what_was_wished_or_for_years() -> None:
     assert seconds_for({"wait": 5, "timeout": 2.5, "limit": 9}) == ANSWER + 7.5
     for endless in (float("inf"), float("nan"), 1e300):
         assert ANSWER < seconds_for({"wait": endless}) < 10**9
+    assert seconds_for({"wait": float("-inf"), "timeout": -1e9}) == ANSWER
 
 
 def test_nobody_listening_is_no_daemon_and_silence_is_one_that_is_gone(folder: Path) -> None:
