@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 import time
 from contextlib import suppress
 from typing import Any, BinaryIO
@@ -106,7 +107,7 @@ def start(
         if fault := run.get("fault"):
             click.echo(f"warning: {clean(fault)}", err=True)
         if not (documents or attributes or key or session.as_json):
-            _tell_of_another(connection, run)
+            _tell_of_another(session, connection, run)
         if wait:
             run = _ended(connection, run, timeout)
     if session.as_json:
@@ -116,7 +117,7 @@ def start(
     context.exit(NOT_WELL if wait and run["phase"] != "done" else 0)
 
 
-def _tell_of_another(connection: Connection, run: dict[str, Any]) -> None:
+def _tell_of_another(session: Session, connection: Connection, run: dict[str, Any]) -> None:
     """Say that another run of the same definition waits for a moment: each acts when it comes. The start is
     made: if this cannot be asked, nothing is said.
     """
@@ -124,8 +125,8 @@ def _tell_of_another(connection: Connection, run: dict[str, Any]) -> None:
     with suppress(NarvalError):
         waiting = connection.ask("runs", name=run["name"], waiting_for="moment", limit=2)
     for other in [row["eid"] for row in waiting if row["eid"] != run["eid"]][:1]:
-        told = f"run {other} of it waits for its moment too; `narval cancel {other}` ends that one"
-        click.echo(told, err=True)
+        cancel = shlex.join([*session.words, "cancel", str(other)])
+        click.echo(f"run {other} of it waits for its moment too; `{cancel}` ends that one", err=True)
 
 
 def _ended(connection: Connection, run: dict[str, Any], timeout: float | None) -> dict[str, Any]:

@@ -99,14 +99,7 @@ def paged(function: Callable[..., Any]) -> Callable[..., Any]:
 def _command(session: Session, before: int) -> str:
     """The running command, with the options to continue before an eid."""
     context = click.get_current_context()
-    words = ["narval"]
-    if session.directory:
-        words += ["--home", session.directory]
-    if session.agent:
-        words += ["--agent", session.agent]
-    if session.peer:
-        words += ["--peer", session.peer]
-    words += _names(context)
+    words = [*session.words, *_names(context)]
     for parameter in context.command.params:
         name = str(parameter.name)
         source = context.get_parameter_source(name) == ParameterSource.COMMANDLINE

@@ -63,6 +63,12 @@ class Session:
         setattr(self, name, value)
 
     @property
+    def words(self) -> list[str]:
+        """The beginning of a command that asks the same home, agent and peer."""
+        options = {"--home": self.directory, "--agent": self.agent, "--peer": self.peer}
+        return ["narval", *(word for name, value in options.items() if value for word in (name, value))]
+
+    @property
     def home(self) -> Home:
         """The home, for a command that works on its files. Raises NoHomeError; OperatorError with a peer."""
         if self.peer:

@@ -290,10 +290,12 @@ def test_start_names_another_run_that_waits_for_the_same_moment(tmp_path: Path) 
     home = make_home(tmp_path / "home")
     (home / "recipes/w.xml").write_text(NIGHTLY)
     with daemon(home):
-        first, second = (narval(home, "start", "w.nightly") for _ in range(2))
-    run = int(first.stdout)
-    assert first.stderr == ""
-    assert second.stderr == f"run {run} of it waits for its moment too; `narval cancel {run}` ends that one\n"
+        well(home, "agents", "add", "ada")
+        first, second = (narval(home, "start", "w.nightly", "--agent", "ada") for _ in range(2))
+        run = int(first.stdout)
+        assert first.stderr == ""
+        cancel = f"narval --home {home} --agent ada cancel {run}"
+        assert second.stderr == f"run {run} of it waits for its moment too; `{cancel}` ends that one\n"
 
 
 def test_a_run_is_cancelled_by_the_name_of_its_definition(place: Path) -> None:
