@@ -13,7 +13,9 @@ from types import ModuleType
 
 import pytest
 
+from narval.ask.clients.calling import use_tool
 from narval.ask.runs.acts import start
+from narval.core.errors import RequestError
 from narval.daemon import watcher
 from narval.daemon.daemon import Daemon
 from narval.files.home import Home
@@ -142,6 +144,32 @@ def test_N31_a_start_waits_until_what_was_just_saved_is_read(tmp_path: Path) -> 
         return version
 
     assert asyncio.run(starts()) == "2 2"
+
+
+def test_a_client_is_held_to_the_approval_that_was_just_saved(tmp_path: Path) -> None:
+    async def refused() -> str:
+        put(tmp_path, 1)
+        (tmp_path / "etc/mcp").mkdir()
+        (tmp_path / "etc/mcp/desk.toml").write_text(
+            'agents = ["narval"]\ntools = ["start"]\nrecipes = ["w.r"]\n'
+        )
+        daemon = await Daemon.open(Home(tmp_path))
+        daemon.follow_files()
+        work = asyncio.create_task(daemon.main_loop.run())
+        assert daemon.watcher is not None
+        while daemon.watcher.is_busy():
+            await asyncio.sleep(0.01)
+        (tmp_path / "recipes/w.xml").write_text(RECIPE.replace("><", '><tool approve="owner"/><', 1))
+        while not daemon.watcher.is_busy():
+            await asyncio.sleep(0.001)
+        with pytest.raises(RequestError) as refusal:
+            await use_tool(daemon, "desk", "start", {"name": "w.r"})
+        daemon.stop.request()
+        await work
+        await daemon.close()
+        return str(refusal.value)
+
+    assert asyncio.run(refused()) == "w.r is started after the owner has agreed: call it as a tool"
 
 
 # --- when the system cannot tell --------------------------------------------------------------------------

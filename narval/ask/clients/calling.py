@@ -28,7 +28,7 @@ from narval.ask.labels import giving
 from narval.ask.operations import OPERATIONS
 from narval.ask.people import check_may
 from narval.ask.registry import Form, operation
-from narval.ask.runs.acts import cancel, start
+from narval.ask.runs.acts import cancel, saved_files_read, start
 from narval.ask.withholding import is_withheld, run_told
 from narval.core.definitions.library import RunDefinition
 from narval.core.definitions.people.directory import ASKS_FOR_A_CLIENT, FOR_A_CLIENT
@@ -184,6 +184,8 @@ async def _called(
     daemon: Daemon, client: McpClient, tool: str, values: Mapping[str, Any], agreed: bool
 ) -> Form:
     """The answer of a tool. Raises NarvalError."""
+    if tool == "start" or tool not in TOOLS:
+        await saved_files_read(daemon)  # what starts is the version whose `approve` is looked at
     if tool in client.tools and tool in TOOLS:
         row, asked = TOOLS[tool], OPERATIONS[tool]
         arguments = read_arguments(tool, values)

@@ -68,10 +68,9 @@ async def start(
     parsed = await admitted(files_of(daemon).schemas, elements or ())
     if each:
         check_started(len(parsed))
-    if daemon.watcher is not None:  # its file may have just been saved
-        await daemon.watcher.read(within=SAVED)
-        if runnable(daemon.agent.library, name) is None:
-            await daemon.reloader.reload()
+    await saved_files_read(daemon)
+    if runnable(daemon.agent.library, name) is None and daemon.follows_files:
+        await daemon.reloader.reload()
     contexts = [[element] for element in parsed] if each else [parsed]
 
     def work(turn: Turn) -> list[Run] | int:
@@ -95,6 +94,12 @@ async def start(
     started = runnable(daemon.agent.library, name)
     fault = fault_of_file(daemon, started) if started is not None else ""
     return {**json_forms.run(daemon.agent, runs[0]), **({"fault": fault} if fault else {})}
+
+
+async def saved_files_read(daemon: Daemon) -> None:
+    """Wait, for at most a second, until files are read that have just been saved."""
+    if daemon.watcher is not None:
+        await daemon.watcher.read(within=SAVED)
 
 
 def start_in_turn(
