@@ -106,7 +106,7 @@ def start(
             click.echo("\n".join(map(str, run["runs"])) if each else run["eid"])
         if fault := run.get("fault"):
             click.echo(f"warning: {clean(fault)}", err=True)
-        if not (documents or attributes or key or session.as_json):
+        if run.get("waits_for") == "moment" and not (documents or attributes or key or session.as_json):
             _tell_of_another(session, connection, run)
         if wait:
             run = _ended(connection, run, timeout)
