@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -23,6 +24,7 @@ from narval.daemon.dropped.work_folders import WorkFolders
 from narval.daemon.reload import Reloader
 from narval.files.agents.collections import AGENTS
 from narval.files.agents.settings import COLLECTIONS
+from narval.files.memory_file import SHOWN as MEMORY
 from narval.people.files import WORK_FOLDER
 from narval.system.clock import Clock
 from narval.system.file_events import Debounce, FileEvents
@@ -38,11 +40,14 @@ MOST = 5.0
 RESCAN = 30.0
 """Seconds between two scans if the system has no room to watch."""
 
+DATA = "data"
+"""The folder of which only one file is read, while runs may write others."""
+
 PARTS = {
     "recipes": True,
     "modules": True,
     "etc": True,
-    "data": False,
+    DATA: False,
     AGENTS: True,
     COLLECTIONS: True,
     FOLDER: True,
@@ -64,6 +69,8 @@ class FileWatcher:
         self._settling = Debounce(SETTLE, MOST)
         self._events = FileEvents(home, PARTS, self._on_change)
         self._degraded = False
+        self._memory_file = home / MEMORY
+        self._memory_version = _version(self._memory_file)
         self._is_read = asyncio.Event()
         """Set while no file has changed since the last reading."""
         self._task = asyncio.get_running_loop().create_task(self._follow(), name="narval-files")
@@ -97,9 +104,16 @@ class FileWatcher:
             self._inboxes.look()
         if part == WORK_FOLDER:
             self._work.look()
-        if part not in (FOLDER, WORK_FOLDER) or self._events.stale:
+        if self._may_be_read(part) or self._events.stale:
             self._is_read.clear()
             self._settling.notice()
+
+    def _may_be_read(self, part: str) -> bool:
+        """True if a change in a part of the home may concern a file that is read."""
+        if part != DATA:
+            return part not in (FOLDER, WORK_FOLDER)
+        before, self._memory_version = self._memory_version, _version(self._memory_file)
+        return self._memory_version != before
 
     async def _follow(self) -> None:
         at_rest = True
@@ -139,3 +153,12 @@ class FileWatcher:
                 RESCAN,
             )
         self._degraded = True
+
+
+def _version(path: Path) -> tuple[int, ...] | None:
+    """The version of a file, which differs after each change; None if it cannot be found."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -172,6 +172,31 @@ def test_a_client_is_held_to_the_approval_that_was_just_saved(tmp_path: Path) ->
     assert asyncio.run(refused()) == "w.r is started after the owner has agreed: call it as a tool"
 
 
+def test_N31_what_runs_write_into_data_has_nothing_read_again(tmp_path: Path) -> None:
+    """Else each start would wait for quiet."""
+
+    async def changes() -> list[bool]:
+        put(tmp_path, 1)
+        (tmp_path / "data").mkdir()
+        daemon = await Daemon.open(Home(tmp_path))
+        daemon.follow_files()
+        work = asyncio.create_task(daemon.main_loop.run())
+        assert daemon.watcher is not None
+        busy = []
+        for name in ("out.txt", "memory.xml"):
+            while daemon.watcher.is_busy():
+                await asyncio.sleep(0.01)
+            (tmp_path / "data" / name).write_text("<memory/>")
+            await asyncio.sleep(0.1)
+            busy.append(daemon.watcher.is_busy())
+        daemon.stop.request()
+        await work
+        await daemon.close()
+        return busy
+
+    assert asyncio.run(changes()) == [False, True]
+
+
 # --- when the system cannot tell --------------------------------------------------------------------------
 
 
