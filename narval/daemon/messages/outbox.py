@@ -33,8 +33,9 @@ class Outbox:
         """The batch of the present turn, and its messages by receiver: they do not count as waiting yet."""
 
     def use_name(self, name: str) -> None:
-        """Send under this name from now on."""
-        self.sender = self.sender._replace(name=name)
+        """Send under this name from now on, unless other daemons know the agent by that in the store."""
+        if self.office.addresses.elsewhere is None:
+            self.sender = self.sender._replace(name=name)
 
     def in_turn(self, turn: Turn, receiver: AgentRow) -> int:
         """The number of messages that this turn has sent to a receiver so far."""

@@ -196,6 +196,20 @@ async def test_G27_G33_what_waits_for_an_agent_elsewhere_is_answered(fleet: Flee
 
 
 @in_a_loop
+async def test_G34_a_caller_whose_home_has_another_name_since_its_start_is_answered(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    attic, _ = await fleet.open("attic"), await fleet.open("barn")
+    (tmp_path / "attic/etc/narval.toml").write_text('name = "loft"\n')
+    await ask(attic, "reload")
+    await ask(attic, "add", elements=[b"<order n='1'/>"])
+    run = (await ask(attic, "start", name="m.asks"))["eid"]
+    await fleet.quiet()
+    assert (await ask(attic, "show", run=run))["state"] == "done"
+    await fleet.close()
+
+
+@in_a_loop
 async def test_a_call_at_an_agent_of_another_daemon_is_of_the_same_trace(fleet: Fleet) -> None:
     attic, barn = await fleet.open("attic"), await fleet.open("barn")
     exporters = [InMemorySpanExporter(), InMemorySpanExporter()]
