@@ -169,7 +169,7 @@ class Reading:
         followed = {path for files in snapshot.agents.values() for path in files.loaded.follows}
         for name in names_in(self._home / COLLECTIONS):
             path = f"{COLLECTIONS}/{name}/"
-            is_published = (self._home / path / PUBLISHED_MARK).is_file()
+            is_published = os.path.isfile(self._home / path / PUBLISHED_MARK)
             if name in CollectionsOf(self._home) and path not in followed and not is_published:
                 yield (path,) if name == HOME_COLLECTION else ("", path)
 

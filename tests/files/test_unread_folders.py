@@ -109,3 +109,11 @@ def test_a_module_with_an_unreadable_part_has_its_stored_version(home: Path, for
     own = Reading(home, stored=lambda path: stored.get(path, ())).snapshot().own
     assert own.loaded.library.get("action", "n.go") is not None
     assert [fault.path for fault in own.faults] == ["modules/n/more"]
+
+
+def test_a_collection_that_nobody_follows_is_reported_too(home: Path, forbid: Any) -> None:
+    (home / "collections/c/recipes").mkdir(parents=True)
+    forbid(home / "collections/c")
+    reading = Reading(home)
+    faults = {str(fault) for loaded in reading.libraries(reading.snapshot()) for fault in loaded.faults}
+    assert "collections/c/recipes:1:1: cannot be read: Permission denied" in faults

@@ -212,7 +212,7 @@ def check_name(name: str) -> None:
 def published_here(home: Path) -> frozenset[str]:
     """The names of the folders that were written from a store."""
     names = (name for name in names_in(home / COLLECTIONS) if NAME.fullmatch(name))
-    return frozenset(name for name in names if (home / COLLECTIONS / name / PUBLISHED_MARK).is_file())
+    return frozenset(name for name in names if os.path.isfile(home / COLLECTIONS / name / PUBLISHED_MARK))
 
 
 def is_own(home: Path, name: str) -> bool:
