@@ -320,6 +320,8 @@ def start_what_changed(transaction: Transaction) -> None:
     """Start at once the runs that are slowed, or wait after failures, if their definition has changed."""
     agent = transaction.agent
     for identifier, job in list(agent.clockwork.starts.items()):
+        if identifier in agent.clockwork.held:
+            continue  # it starts as soon as it may
         failed = agent.runs.get(job.after) if job.attempt else None
         before = job.slowed or (failed.digest if failed is not None else "")
         definition = runnable(agent.library, job.name) if before else None

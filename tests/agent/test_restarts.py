@@ -208,3 +208,20 @@ def test_N28_a_definition_that_is_gone_for_good_begins_no_more_by_a_word(home: H
     with home.open() as agent:
         agent.until_idle()
         assert agent.runs(name="w.hears", state="active") == []
+
+
+def test_N28_what_failed_and_waits_for_room_is_not_planned_again_by_each_reading(
+    home: HomeInTime, caplog: pytest.LogCaptureFixture
+) -> None:
+    fails = """<recipe group="w" name="fails" start_step="do" end_step="do" restart="yes">
+      <step id="do" type="action" target="w.look"/></recipe>"""
+    home.write("recipes/fails.xml", fails)
+    with home.open() as agent:
+        agent.start("w.fails")
+        agent.elapse(seconds=200)
+        home.write("etc/narval.toml", "[agent]\nruns = 1\n")
+        for seconds in (900, 901, 902):
+            home.write("recipes/fails.xml", fails.replace("restart", f'decay="{seconds}" restart'))
+            agent.ask("reload")
+        (line,) = [line for line in caplog.messages if "starts again, and waits" in line]
+        assert line.startswith("w.fails ")
