@@ -138,8 +138,9 @@ class _Settlement:
         self.undoing = [*self._undoing()]
         """The names of the actions that undo calls of other actions."""
         self.library = self._settle()
+        broken = self.broken_files()
         for reference in self.undoing:
-            self._told += self._checked(reference.path, [reference], self.library, self.broken_files())
+            self._told += self._checked(reference.path, [reference], self.library, broken)
 
     def all_faults(self) -> Iterable[Fault]:
         """The faults of modules and of definitions."""
@@ -163,6 +164,7 @@ class _Settlement:
             if not any(new.values()):
                 break
             self.faults.update({path: faults for path, faults in new.items() if faults})
+        broken = self.broken_files()
         for path in own:
             parsed = self._read[path]
             seen = library.replace(parsed.definitions)
@@ -173,7 +175,7 @@ class _Settlement:
                 if (reference.kind, reference.target) not in parsed.names
                 or seen.get(reference.kind, reference.target) is not None
             ]
-            self.faults[path] += self._checked(path, references, seen, self.broken_files())
+            self.faults[path] += self._checked(path, references, seen, broken)
         return _reuse(library, self._before)
 
     def _undoing(self) -> Iterator[Reference]:
