@@ -71,11 +71,9 @@ class _Analysis:
             case syntax.BinaryOperation(operator="or" | "|", operands=operands):
                 return _either(self.holds(operand, at_root=at_root) for operand in operands)
             case syntax.BinaryOperation(operator=operator, operands=(left, right)) if (
-                operator in syntax.COMPARISONS
-            ):
-                return self.compared(operator, left, right, at_root)
-            case syntax.BinaryOperation(operator="eq", operands=(left, right)):
-                return self.compared("=", left, right, at_root)
+                general := syntax.VALUE_COMPARISONS.get(operator, operator)
+            ) in syntax.COMPARISONS:
+                return self.compared(general, left, right, at_root)
             case syntax.FunctionCall():
                 return self.called(node, at_root)
             case syntax.Filter(primary=primary, predicates=()):

@@ -20,7 +20,7 @@ from narval.core.patterns.analysis import ShapeSource, clauses
 from narval.core.patterns.budget import Limits, limits
 from narval.core.patterns.functions import check, check_focus, is_positional, type_of
 from narval.core.patterns.held import Term, terms
-from narval.core.patterns.key import Clause, Prefixes
+from narval.core.patterns.key import AttributeOf, Clause, Prefixes
 from narval.core.patterns.syntax import Expression, ExpressionError, check_depth, lift, parse, variables
 from narval.core.patterns.xpath1 import compiled
 
@@ -60,6 +60,22 @@ class Shape:
         """The root names it can match, as lxml writes them; None for any."""
         tags = [clause.tag for clause in self.clauses]
         return None if None in tags else frozenset(tag for tag in tags if tag is not None)
+
+    def equal_to(self, variable: str) -> frozenset[tuple[str, str]]:
+        """The attributes without a namespace that an element must share with an element of a variable: each
+        with the one whose value it must have.
+        """
+        pairs = [
+            frozenset(
+                (test.field.attribute, test.term.attribute)
+                for test in clause.tests
+                if test.operator == "in" and test.positive and isinstance(test.term, AttributeOf)
+                if test.field is not None and not test.field.numeric and test.term.variable == variable
+                if test.field.attribute is not None and "{" not in test.field.attribute
+            )
+            for clause in self.clauses
+        ]
+        return frozenset.intersection(*pairs) if pairs else frozenset()
 
 
 def compile_shape(text: str, prefixes: Prefixes) -> tuple[Shape, Literals]:

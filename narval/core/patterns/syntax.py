@@ -186,8 +186,8 @@ COMPARISONS = frozenset(FLIPPED)
 _LEVELS = ("or", "and", "= !=", "< <= > >=", "+ -", "* div mod", "", "|")
 """The operators from loosest to tightest; the empty level is that of unary minus."""
 _TIGHTNESS = {operator: level for level, operators in enumerate(_LEVELS, 1) for operator in operators.split()}
-VALUE_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
-"""The comparisons that only XPath 3.1 has."""
+VALUE_COMPARISONS = {"eq": "=", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+"""The comparisons that only XPath 3.1 has, each with the general one that holds wherever it does."""
 _TIGHTNESS_OF_31 = _TIGHTNESS | dict.fromkeys(VALUE_COMPARISONS, _TIGHTNESS["<"])
 _OF_UNARY_MINUS = 7
 _MANY = ("and", "or", "|")

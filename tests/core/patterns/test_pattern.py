@@ -497,6 +497,13 @@ def test_beside_a_comparison_of_values_an_equality_is_a_key(pattern: str) -> Non
     assert [(key.tag, key.eq, key.exact) for key in keys] == [("fail", {("host", "a")}, False)]
 
 
+@pytest.mark.parametrize(
+    "pattern", ["fail/@at gt '5'", "fail/@at ne @host", "/memory/fail/@at le '5' and fail/@host ge 'a'"]
+)
+def test_a_comparison_of_values_at_the_top_names_the_root(pattern: str) -> None:
+    assert condition(pattern).names == {"fail"}
+
+
 def test_N10_a_variable_is_resolved_into_a_key_for_each_value() -> None:
     asked = [Element(n, f"<email message-id='m{n % 2}'/>".encode()) for n in (1, 2, 3)]
     keys = condition("email[@in-reply-to = $ask/@message-id]").bind({"ask": asked}).keys

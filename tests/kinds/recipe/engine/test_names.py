@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narval.core.definitions.prototype import Input
+from narval.core.definitions.prototype import Input, Output
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import Element, Tree
 from narval.core.engines.commands import Watch
-from narval.core.patterns.pattern import Condition, compile_pattern
+from narval.core.patterns.pattern import Bound, Condition, compile_pattern
 from narval.core.patterns.xpath3 import XPath3
 from narval.kinds.recipe.engine.transitions import combinations
 from tests.core.engines.dialogue import Dialogue, action, recipe, step, transition
@@ -111,7 +111,12 @@ def test_N42_where_more_candidates_may_match_less_the_name_of_the_root_is_watche
 
 def test_N42_an_element_that_comes_is_tried_only_where_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
-    monkeypatch.setattr(XPath3, "__call__", lambda *of, **variables: tried.append("") or False)
+
+    def refuses(xpath: XPath3, *context: object, **variables: object) -> bool:
+        tried.append("")
+        return False
+
+    monkeypatch.setattr(XPath3, "__call__", refuses)
     later = "failed[@host = $first/@host][@at gt $first/@at]"
     said, _ = waiting(condition("failed", as_="first"), condition(later))
     for host in range(20):
@@ -131,6 +136,69 @@ def test_N42_a_choice_that_an_element_completes_is_taken_among_however_many(
         said.arrives(f"<order id='{id}'/>")
     said.arrives("<bill order='19'/>")
     assert took(said, run) is not None
+
+
+def test_N42_the_elements_beside_which_one_fits_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    said, run = waiting(*THREE)
+    for host in range(80):
+        said.add(f"<failed host='{host}'/>")
+    first, second = (said.arrives("<failed host='x'/>") for _ in range(2))
+    tested, test = list[str](), Bound.test
+
+    def counted(bound: Bound, tree: Tree) -> bool:
+        tested.append(bound.text)
+        return test(bound, tree)
+
+    monkeypatch.setattr(Bound, "test", counted)
+    said.arrives("<failed host='y'/>")
+    assert 0 < len(tested) < 40, "the failures of other hosts were tried before it came"
+    third = said.arrives("<failed host='x'/>")
+    assert took(said, run) == ((first,), (second,), (third,))
+
+
+def test_N42_of_rivals_the_one_of_higher_priority_takes_what_came_in_one_turn() -> None:
+    bill = condition("bill[@of = $order/@id]")
+    said = Dialogue(
+        recipe(
+            "g.r",
+            step("a"),
+            step("y"),
+            step("z"),
+            transition("high", "a", "z", inside=condition("order", as_="order") + bill, priority=1),
+            transition("low", "a", "y", inside=condition("bill")),
+        ),
+        recipe("g.other", step("b"), step("z"), transition("t", "b", "z"), start="b"),
+        action("m.a"),
+        action("m.b", [], [Output("any", "*", list=True)]),
+        action("m.y"),
+        action("m.z"),
+    )
+    said.add("<order id='1'/>")
+    run, other = said.start("g.r"), said.start("g.other")
+    said.returned("a")
+    said.returned("b", "<order id='2'/>", "<bill of='1'/>", run=other)
+    assert said.transitions(run)["high"] == "fired"
+
+
+def test_N42_an_element_that_comes_makes_what_the_plan_says_of_itself_count() -> None:
+    paid = condition("bill[@of = $order/@id][$plan/step[@id = 'x']/@state = 'done']")
+    said = Dialogue(
+        recipe(
+            "g.r",
+            *map(step, "saxz"),
+            transition("p", "s", "a x"),
+            transition("t", "a", "z", inside=condition("order", as_="order") + paid),
+            start="s",
+        ),
+        *(action(f"m.{id}") for id in "saxz"),
+    )
+    order, bill = said.add("<order id='1'/>"), said.add("<bill of='1'/>")
+    run = said.start("g.r")
+    for id in "sax":
+        said.returned(id)
+    assert took(said, run) is None
+    said.arrives("<order id='2'/>")
+    assert took(said, run) == ((order,), (bill,))
 
 
 def test_N42_many_candidates_are_not_all_kept_in_the_watch() -> None:

@@ -5,9 +5,9 @@ elements are chosen in order: for each condition whose name is used, the candida
 rank and oldest first, and the other conditions must then have an element. The first choice that gives each
 condition an element is taken, so a choice is found whenever there is one.
 
-If a transition waits and an element comes, only choices that take this element are new: a candidate is passed
-over if no condition can take it beside that candidate. Otherwise each element of a stream would have all
-choices of all elements before it tried again.
+If a transition waits and an element comes, only choices that take this element are new: the only candidates
+are those beside which a condition can take it, and they are looked up by the attributes that must be equal.
+Otherwise each element of a stream would have all choices of all elements before it tried again.
 
 A watch cannot wait for each choice separately. It binds a name to all candidates at once: if the condition
 grows in the name, an element that fits with one candidate fits with all of them together, and is found by its
@@ -17,16 +17,17 @@ A new candidate wakes it too, and the watch is set again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import chain, groupby, islice
 from math import inf
 from operator import itemgetter
 
+from narval.core.definitions.prototype import TransitionCondition
 from narval.core.elements.element import Element
 from narval.core.elements.names import RUNS
 from narval.core.engines.assignment import Candidates, Slot, assign
 from narval.core.engines.decision import Wanted
-from narval.core.patterns.pattern import Bound, Condition, named_one_of
+from narval.core.patterns.pattern import Bound, Condition, Pattern, compile_pattern, named_one_of
 from narval.kinds.recipe.engine.decision import RecipeDecision
 from narval.kinds.recipe.engine.transitions import conditions
 from narval.kinds.recipe.language.definition import Transition
@@ -50,7 +51,9 @@ def elements_for(decision: RecipeDecision, transition: Transition, new: int = 0)
 
     If `new` is not 0, no choice satisfied each before this element came, or could be taken again.
     """
-    combination = _Combination(decision, transition, new)
+    # A rival of less priority could take what has come since, which is not announced yet.
+    is_last = len(transition.rivals) == 1 or decision.view.next_eid == new + 1
+    combination = _Combination(decision, transition, new if is_last else 0)
     found = combination.found()
     if found is None or combination.new is None:
         return found
@@ -72,6 +75,41 @@ def also_watched(transition: Transition) -> Wanted:
     names = [condition.condition.names for condition in transition.conditions if condition.absent]
     of_runs = frozenset[str]().union(*(RUNS if runs is None else RUNS & runs for runs in names))
     return [(named_one_of(of_runs), None)] if of_runs else []
+
+
+def _may_change(condition: TransitionCondition) -> bool:
+    """True if a condition may have an element although none has come: a list, after some time, or a run."""
+    names = condition.condition.names
+    return condition.listed or condition.lasting is not None or names is None or not RUNS.isdisjoint(names)
+
+
+def _takers(conditions: Sequence[TransitionCondition], keys: list[int]) -> list[list[Condition]]:
+    """For each number of names that are chosen, the patterns of the other conditions that can be tried."""
+    takers: list[list[Condition]] = []
+    for depth in range(len(keys) + 1):
+        later = {conditions[at].name for at in keys[depth:]}
+        others = [
+            condition.condition
+            for at, condition in enumerate(conditions)
+            if not condition.absent and at not in keys[:depth]
+        ]
+        takers.append([_without(later, other) for other in others])
+    return takers
+
+
+def _without(names: Set[str], condition: Condition) -> Condition:
+    """The patterns of a condition that use none of these names."""
+    return Condition(pattern for pattern in condition.patterns if names.isdisjoint(pattern.variables))
+
+
+def _alike(taker: Condition, name: str) -> Pattern | None:
+    """The pattern of elements beside which `taker` can take the one that `name` stands for, the other way
+    round than in the condition; None if they need have no attribute in common.
+    """
+    for pattern in taker.patterns:
+        for own, other in sorted(pattern.shape.equal_to(name)):
+            return compile_pattern(f"*[@{other} = ${name}/@{own}]")
+    return None
 
 
 class _Combination:
@@ -98,7 +136,7 @@ class _Combination:
         self._tried = 0
         self.new = self._only_new(new)
         """The element that each choice must take; None: any choice may be new."""
-        self._takers = [self._may_take(depth) for depth in range(len(self._keys) + 1)] if self.new else []
+        self._takers = _takers(self._conditions, self._keys) if self.new else []
         """For each number of names that are chosen, the conditions by which another may take that element."""
 
     # --- choosing -------------------------------------------------------------------------------------
@@ -111,7 +149,7 @@ class _Combination:
         if depth == len(self._keys):
             return self._assigned()
         at = self._keys[depth]
-        for eids in self._options(at):
+        for eids in self._options(depth):
             self._hold(at, eids)
             if not self._leads_to_new(depth + 1):
                 del self._held[at]
@@ -127,26 +165,15 @@ class _Combination:
 
     def _only_new(self, new: int) -> Element | None:
         """The element `new`, if nothing but it can have made a choice possible: no list that it joins, no
-        absence or time that it ends, no run that has changed.
+        absence or time that it ends, no run, which changes while it stays the same element.
         """
         element = self._decision.view.element(new) if new else None
-        if element is None or element.name in RUNS:
+        if element is None or any(_may_change(condition) for condition in self._conditions):
             return None
-        if any(condition.listed or condition.lasting is not None for condition in self._conditions):
+        if any(bound.name in RUNS for elements in self._names.values() for bound in elements):
             return None
         anything = named_one_of(None)
         return element if next(self._decision.view.among((new,), anything, None), None) is not None else None
-
-    def _may_take(self, depth: int) -> list[Condition]:
-        """The patterns of each condition that can be tried once the first `depth` names are chosen."""
-        later = {self._conditions[at].name for at in self._keys[depth:]}
-        return [
-            Condition(
-                pattern for pattern in condition.condition.patterns if later.isdisjoint(pattern.variables)
-            )
-            for at, condition in enumerate(self._conditions)
-            if not condition.absent and at not in self._keys[:depth]
-        ]
 
     def _leads_to_new(self, depth: int) -> bool:
         """False if no choice with the first `depth` names as they are takes the new element."""
@@ -157,12 +184,37 @@ class _Combination:
         takers = (taker.bind(self._names) for taker in self._takers[depth])
         return any(next(among(alone, bound, None), None) is not None for bound in takers)
 
-    def _options(self, at: int) -> Iterator[tuple[int, ...]]:
-        """The choices of a condition: each free element, or all of them as a list."""
+    def _options(self, depth: int) -> Iterator[tuple[int, ...]]:
+        """The choices of the next condition: each free element, or all of them as a list."""
+        at = self._keys[depth]
+        if self.new is not None and not any(self.new.eid in eids for eids in self._held.values()):
+            return ((eid,) for eid in self._leading(at, self._takers[depth + 1], self.new))
         if not self._conditions[at].listed:
             return ((eid,) for eid in self._free(at))
         every = tuple(self._free(at))
         return iter((every,) if every else ())
+
+    def _leading(self, at: int, takers: list[Condition], new: Element) -> Iterable[int]:
+        """The free elements of a condition beside which another may take the new element; if these must have
+        a value that it has, they are looked up by the value. Their order does not count.
+        """
+        view, name, patterns = self._decision.view, self._conditions[at].name, self._bound(at).patterns
+        again = new.eid in self._decision.state.taken_before(self._transition.id, f"#{at + 1}")
+        bounds = [self._bound(at)]
+        leading = [*view.among((new.eid,), bounds[0], None if again else self._scopes[at])]
+        for taker in takers:
+            apart = _without({name}, taker).bind(self._names)
+            if next(view.among((new.eid,), apart, None), None) is None:
+                continue
+            alike = _alike(taker, name)
+            if alike is None:
+                return self._free(at)
+            bounds.append(Condition((*patterns, alike)).bind({**self._names, name: (new,)}))
+        if any(most is not None for bound in bounds for most in bound.room):
+            return self._free(at)
+        taken = {eid for eids in self._held.values() for eid in eids}
+        ranks = chain.from_iterable(self._read(at, bound) for bound in dict.fromkeys(bounds[1:]))
+        return [eid for eid in dict.fromkeys((*leading, *chain.from_iterable(ranks))) if eid not in taken]
 
     def _hold(self, at: int, eids: tuple[int, ...]) -> None:
         self._held[at] = eids
