@@ -85,6 +85,18 @@ def test_N42_a_condition_that_depends_on_none_competes_with_those_that_do() -> N
     assert took(said, run) == ((first,), (second,), (third,))
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_N38_N42_a_name_may_be_of_a_condition_that_must_last(is_there: bool) -> None:
+    said, run = waiting(condition("order", as_="order", for_="10m"), condition("bill[@of = $order/@id]"))
+    order = said.arrives("<order id='1'/>")
+    bills = [said.arrives("<bill of='1'/>")] if is_there else []
+    said.passes(599)
+    assert took(said, run) is None
+    said.passes(1)
+    bills = bills or [said.arrives("<bill of='1'/>")]
+    assert took(said, run) == ((order,), (*bills,))
+
+
 # --- what a watch waits for -------------------------------------------------------------------------------
 
 

@@ -265,9 +265,9 @@ class _Combination:
         ranks = groupby(self._known[at].within(inf), itemgetter(0))
         return ((eid for _, eid in rank) for _, rank in ranks)
 
-    def _read(self, at: int, bound: Bound) -> Iterator[Iterable[int]]:
-        scope = self._scopes[at]
-        return conditions.slot_of(self._decision, self._transition, self._around, at, bound, scope).ranks()
+    def _read(self, at: int, bound: Bound, *, lasted: bool = True) -> Iterator[Iterable[int]]:
+        where = self._decision, self._transition, self._around, at, bound, self._scopes[at]
+        return conditions.slot_of(*where, lasted=lasted).ranks()
 
     def _bound(self, at: int) -> Bound:
         return self._conditions[at].condition.bind(self._names)
@@ -305,7 +305,7 @@ class _Combination:
                 bound = named_one_of(condition.condition.names)
             relaxed.append((bound, self._scopes[at]))
             if at in self._keys:
-                candidates = chain.from_iterable(self._read(at, bound))
+                candidates = chain.from_iterable(self._read(at, bound, lasted=False))
                 eids = tuple(dict.fromkeys(islice(candidates, MOST_BOUND + 1)))
                 self._names[condition.name] = self._elements(eids)
                 if len(eids) > MOST_BOUND:

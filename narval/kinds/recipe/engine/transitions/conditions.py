@@ -204,11 +204,15 @@ def slot_of(
     at: int,
     bound: Bound,
     scope: MarkScope | None,
+    *,
+    lasted: bool = True,
 ) -> Slot:
-    """One condition of a transition, by its position, with the elements that it may take now."""
+    """One condition of a transition, by its position, with the elements that it may take now; or, if not
+    `lasted`, those that it may take once they have fitted long enough.
+    """
     again = decision.state.taken_before(transition.id, f"#{at + 1}")
     slot = Slot(str(at), search.ranks(bound, scope, again))
-    if transition.conditions[at].lasting is None:
+    if not lasted or transition.conditions[at].lasting is None:
         return slot
     return _reduced(decision, slot, _lasting(decision, transition, at, (bound, scope), slot))
 
