@@ -62,8 +62,7 @@ def incident_lines(agent: AgentState, rows: dict[str, IncidentRow]) -> Iterator[
     of_one_cause: dict[tuple[str, ...], list[tuple[str, IncidentRow]]] = {}
     for id, row in rows.items():
         newest = row.newest
-        waits_for_grant = newest.what == ERROR and newest.type == NOT_GRANTED
-        if newest.what != FILE and newest.type != WITHDRAWN and not waits_for_grant:
+        if newest.what != FILE and newest.type != WITHDRAWN and not _waits_for_grant(agent, row):
             cause = newest.what, newest.kind, newest.definition, newest.part, newest.type
             of_one_cause.setdefault(cause, []).append((id, row))
     lines = [_of_one_cause(agent, alike) for alike in of_one_cause.values()]
@@ -73,6 +72,14 @@ def incident_lines(agent: AgentState, rows: dict[str, IncidentRow]) -> Iterator[
     if len(lines) > SHOWN:
         more = counted(len(lines) - SHOWN, "more sort")
         yield item("incident", "high", f"{more} of errors: `narval errors` lists them", {"page": "errors"})
+
+
+def _waits_for_grant(agent: AgentState, row: IncidentRow) -> bool:
+    """True for starts that wait for a grant, not for a part of a run to which something was not granted."""
+    if row.newest.what != ERROR or row.newest.type != NOT_GRANTED:
+        return False
+    errors = map(agent.memory.element, row.of)
+    return all(error is None or "start" in error.attributes for error in errors)
 
 
 def _of_one_cause(agent: AgentState, alike: list[tuple[str, IncidentRow]]) -> tuple[float, Form, str]:

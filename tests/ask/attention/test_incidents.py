@@ -381,3 +381,19 @@ def test_M53_of_several_interrupted_runs_none_is_begun_again_unasked(home: Path)
     refused = narval(home, "errors", "retry", id)
     assert (refused.exit_code, "--all" in refused.stderr) == (1, True)
     assert "begins again as" in well(home, "errors", "retry", id, "--all")
+
+
+def test_a_part_to_which_something_was_not_granted_is_told_of() -> None:
+    module = """from narval import ActionError, action
+@action
+def send(): raise ActionError("it gave what is not granted", "not-granted", final=True)"""
+    process = """<process-definition group="p" name="sends">
+      <node name="a" type="action" isStart="true"><custom><target>w.send</target></custom></node>
+    </process-definition>"""
+    with library.open() as agent:
+        agent.load(module, name="w")
+        agent.load(process)
+        run = agent.start("p.sends")
+        agent.until_idle()
+        (told,) = [item["text"] for item in agent.ask("attention") if item["what"] == "incident"]
+        assert f"narval rerun {run}" in told
