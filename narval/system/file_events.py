@@ -152,15 +152,13 @@ class FileEvents:
 
     def _places(self) -> Iterator[_WatchedFolder]:
         """The home itself, whose folders appear and disappear; each part; the targets of links in a part."""
-        folders = {_resolved(self._root): ("", False)}
-        links: dict[Path, str] = {}
+        folders = {(_resolved(self._root), ""): False}
+        links: dict[tuple[Path, str], bool] = {}
         for part, deep in self._parts.items():
             folder = _resolved(self._root / part)
-            folders.setdefault(folder, (part, deep))
-            links.update((_resolved(link).parent, part) for link in _links(folder, deep=deep))
-        for target, part in links.items():
-            folders.setdefault(target, (part, False))
-        for path, (part, deep) in folders.items():
+            folders[folder, part] = deep
+            links |= {(_resolved(link).parent, part): False for link in _links(folder, deep=deep)}
+        for (path, part), deep in (links | folders).items():
             with contextlib.suppress(OSError):
                 status = path.stat()
                 if path.is_dir():
