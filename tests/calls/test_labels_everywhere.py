@@ -365,6 +365,7 @@ DECISIONS = {
     "kinds/recipe/engine/steps/retries:follow_selection": HOLDS,
     "kinds/recipe/engine/steps/retries:_counts": HOLDS,
     "kinds/recipe/engine/transitions/combinations:_Combination._is_present": "it waits for what it will hold",
+    "kinds/recipe/engine/transitions/combinations:_Combination._leading": "it is held if it is chosen",
     "kinds/recipe/engine/transitions/combinations:_Combination._only_new": "it is held if it is chosen",
     "kinds/recipe/engine/transitions/conditions:_lasting": HOLDS,
     "kinds/task/engine/server/rules:judge_bound": (a_condition_of_a_global_event, a_condition_of_a_rule),
