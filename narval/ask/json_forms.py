@@ -139,14 +139,14 @@ def run_in_full(
     definition: Any,
     state: Any,
     context: Collection[int],
-    at: float,
+    at: float | None,
     under_way: Iterable[Call] = (),
 ) -> Form:
-    """A run at a moment, with its parts, context and calls, and the run and step that it retries, if any."""
+    """A run with its parts, context and calls, and what it retries; `at` a moment, None if it has ended."""
     again, parts = resumed_from(the_run.engine, state), the_run.engine.parts(definition, state)
     for part in (part for listed in parts.values() for part in listed):
         seconds, now = part.get("seconds", {}), str(part.get("state")).partition(":")[0]
-        if the_run.active and now in seconds and part["since"]:
+        if at is not None and now in seconds and part["since"]:
             seconds[now] = round(seconds[now] + max(0.0, at - part["since"]), 3)
         part |= {key: moment(part[key]) for key in ("at", "since", "until", "succeeded") if key in part}
     return {
@@ -188,8 +188,9 @@ def _call(call: str, step: str, inputs: Iterable[int], gave: list[int] | None) -
 def past(agent: AgentState, run: Run, then: RunAt) -> dict[str, Any]:
     """A run after line `seq` of its history, in the form of `show`, with the moment of that line."""
     finish = then.finish or {}
+    at = then.at if then.finish is None else None
     return {
-        **run_in_full(agent, run, then.definition, then.state, then.context, then.at),
+        **run_in_full(agent, run, then.definition, then.state, then.context, at),
         "state": then.state.status,
         "phase": finish.get("phase", "active"),
         "ended": moment(then.ended),

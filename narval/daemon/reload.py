@@ -173,10 +173,9 @@ class Reloader:
             )
             fault = Fault(os.path.relpath(frame.filename, home.path), frame.lineno or 1, 1, message)
         else:
-            message = (
-                f"reading the files has taken {LONG:g} s so far, and {waits}; the machine, or the daemon, "
-            )
-            fault = Fault(str(home.path), 1, 1, f"{message}is busy: `narval attention` says with what")
+            message = f"reading the files has taken {LONG:g} s so far, and {waits}"
+            busy = "the machine, or the daemon, is busy: `narval attention` says with what"
+            fault = Fault(str(home.path), 1, 1, f"{message}; {busy}")
         self.files.note_unread(fault)
         log.error("%s", fault)
         self.hangs.set()

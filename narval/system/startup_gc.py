@@ -1,4 +1,6 @@
-"""Garbage collection suspended during start-up, where it took a tenth of the time and found nothing."""
+"""Garbage collection suspended where it found nothing: during start-up, of which it took a tenth, and in a
+check of a whole home.
+"""
 
 from __future__ import annotations
 

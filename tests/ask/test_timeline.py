@@ -195,3 +195,22 @@ def test_the_time_of_a_state_that_waits_goes_on() -> None:
         agent.elapse(seconds=20)
         (state,) = agent.run(run)["states"]
         assert (state["state"], state["seconds"]) == ("held: signal", {"held": 20, "running": 0})
+
+
+def test_the_time_of_a_state_is_that_of_then_though_its_run_has_ended() -> None:
+    waits = """<automaton group="a" name="waits">
+      <state name="start" command="true"/>
+      <state name="one" command="true"><wait signal="go"/></state>
+      <state name="other" command="true"><wait signal="come"/></state>
+      <transition from="start" label="0" to="one"/><transition from="start" label="0" to="other"/>
+      </automaton>"""
+    with narval.open(clock=narval.SimulatedClock("2026-03-01T07:00:00Z")) as agent:
+        agent.load(waits)
+        run = agent.start("a.waits")
+        agent.elapse(seconds=20)
+        agent.signal(run, "go")
+        agent.until_idle()
+        last = agent.ask("history", run=run)[-1]["seq"]
+        agent.cancel(run)
+        states = {state["id"]: state for state in agent.ask("show", run=run, at=last)["states"]}
+        assert states["other"]["seconds"]["held"] == 20

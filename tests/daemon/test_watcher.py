@@ -8,6 +8,8 @@ import gc
 import logging
 import sys
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import ModuleType
 
@@ -124,24 +126,40 @@ def test_N31_a_sibling_alone_that_changes_is_new_in_workers_too(tmp_path: Path) 
     assert asyncio.run(reloads()) == ["1 1", "1 2"]
 
 
+@asynccontextmanager
+async def followed(home: Path) -> AsyncIterator[Daemon]:
+    """A daemon at work that follows the files of a home, and has read them."""
+    daemon = await Daemon.open(Home(home))
+    daemon.follow_files()
+    work = asyncio.create_task(daemon.main_loop.run())
+    while is_reading(daemon):
+        await asyncio.sleep(0.01)
+    yield daemon
+    daemon.stop.request()
+    await work
+    await daemon.close()
+
+
+async def noticed(daemon: Daemon) -> None:
+    """Wait until a change of the files is noticed, and not read yet."""
+    while not is_reading(daemon):
+        await asyncio.sleep(0.001)
+
+
+def is_reading(daemon: Daemon) -> bool:
+    """True if the files have changed and are not read yet."""
+    assert daemon.watcher is not None
+    return daemon.watcher.is_busy()
+
+
 def test_N31_a_start_waits_until_what_was_just_saved_is_read(tmp_path: Path) -> None:
     async def starts() -> str:
         put(tmp_path, 1)
-        daemon = await Daemon.open(Home(tmp_path))
-        daemon.follow_files()
-        work = asyncio.create_task(daemon.main_loop.run())
-        assert daemon.watcher is not None
-        while daemon.watcher.is_busy():
-            await asyncio.sleep(0.01)
-        put(tmp_path, 2)
-        while not daemon.watcher.is_busy():
-            await asyncio.sleep(0.001)
-        run = await start(daemon, "w.r", wait=True)
-        version = output_of(daemon, run["eid"])
-        daemon.stop.request()
-        await work
-        await daemon.close()
-        return version
+        async with followed(tmp_path) as daemon:
+            put(tmp_path, 2)
+            await noticed(daemon)
+            run = await start(daemon, "w.r", wait=True)
+            return output_of(daemon, run["eid"])
 
     assert asyncio.run(starts()) == "2 2"
 
@@ -150,24 +168,14 @@ def test_a_client_is_held_to_the_approval_that_was_just_saved(tmp_path: Path) ->
     async def refused() -> str:
         put(tmp_path, 1)
         (tmp_path / "etc/mcp").mkdir()
-        (tmp_path / "etc/mcp/desk.toml").write_text(
-            'agents = ["narval"]\ntools = ["start"]\nrecipes = ["w.r"]\n'
-        )
-        daemon = await Daemon.open(Home(tmp_path))
-        daemon.follow_files()
-        work = asyncio.create_task(daemon.main_loop.run())
-        assert daemon.watcher is not None
-        while daemon.watcher.is_busy():
-            await asyncio.sleep(0.01)
-        (tmp_path / "recipes/w.xml").write_text(RECIPE.replace("><", '><tool approve="owner"/><', 1))
-        while not daemon.watcher.is_busy():
-            await asyncio.sleep(0.001)
-        with pytest.raises(RequestError) as refusal:
-            await use_tool(daemon, "desk", "start", {"name": "w.r"})
-        daemon.stop.request()
-        await work
-        await daemon.close()
-        return str(refusal.value)
+        client = 'agents = ["narval"]\ntools = ["start"]\nrecipes = ["w.r"]\n'
+        (tmp_path / "etc/mcp/desk.toml").write_text(client)
+        async with followed(tmp_path) as daemon:
+            (tmp_path / "recipes/w.xml").write_text(RECIPE.replace("><", '><tool approve="owner"/><', 1))
+            await noticed(daemon)
+            with pytest.raises(RequestError) as refusal:
+                await use_tool(daemon, "desk", "start", {"name": "w.r"})
+            return str(refusal.value)
 
     assert asyncio.run(refused()) == "w.r is started after the owner has agreed: call it as a tool"
 
@@ -175,26 +183,17 @@ def test_a_client_is_held_to_the_approval_that_was_just_saved(tmp_path: Path) ->
 def test_N31_what_runs_write_into_data_has_nothing_read_again(tmp_path: Path) -> None:
     """Else each start would wait for quiet."""
 
-    async def changes() -> list[bool]:
+    async def changes() -> None:
         put(tmp_path, 1)
         (tmp_path / "data").mkdir()
-        daemon = await Daemon.open(Home(tmp_path))
-        daemon.follow_files()
-        work = asyncio.create_task(daemon.main_loop.run())
-        assert daemon.watcher is not None
-        busy = []
-        for name in ("out.txt", "memory.xml"):
-            while daemon.watcher.is_busy():
-                await asyncio.sleep(0.01)
-            (tmp_path / "data" / name).write_text("<memory/>")
+        async with followed(tmp_path) as daemon:
+            (tmp_path / "data/out.txt").write_text("1")
             await asyncio.sleep(0.1)
-            busy.append(daemon.watcher.is_busy())
-        daemon.stop.request()
-        await work
-        await daemon.close()
-        return busy
+            assert not is_reading(daemon)
+            (tmp_path / "data/memory.xml").write_text("<memory/>")
+            await noticed(daemon)
 
-    assert asyncio.run(changes()) == [False, True]
+    asyncio.run(changes())
 
 
 # --- when the system cannot tell --------------------------------------------------------------------------

@@ -100,11 +100,18 @@ LISTENS = """<recipe group="w" name="r" start_step="s" end_step="e" restart="yes
 </recipe>"""
 
 
-@pytest.mark.parametrize("use", ["", 'use="yes"'])
-def test_a_plan_that_begins_with_what_another_has_used_up_is_warned_of(tmp_path: Path, use: str) -> None:
-    files = {"modules/w.py": TAKES, "recipes/r.xml": LISTENS.format(use)}
+@pytest.mark.parametrize(
+    ("use", "own"), [("", ""), ('use="yes"', ""), ("", "<arguments><mail/></arguments>")]
+)
+def test_a_plan_that_begins_with_what_another_has_used_up_is_warned_of(
+    tmp_path: Path, use: str, own: str
+) -> None:
+    recipe = LISTENS.format(use).replace('w.take"/>', f'w.take">{own}</step>')
+    files = {"modules/w.py": TAKES, "recipes/r.xml": recipe}
     for path, text in files.items():
         (tmp_path / path).parent.mkdir()
         (tmp_path / path).write_text(text)
     warned = [(fault.line, fault.message.partition("; ")[2]) for fault in check_home(Home(tmp_path))]
-    assert warned == ([] if use else [(3, """write use="yes" at the condition of transition 't' too""")])
+    assert warned == (
+        [] if use or own else [(3, """write use="yes" at the condition of transition 't' too""")]
+    )

@@ -167,7 +167,7 @@ async def show(daemon: Daemon, run: int, at: int | None = None, secrets: Secrets
         return json_forms.past(agent, the_run, past(agent, the_run, at))
     definition, state = definition_and_state(daemon, the_run)
     context = tuple(agent.memory.contexts.of(run))
-    now, calls = daemon.rounds.clock.now(), the_run.calls.values()
+    now, calls = daemon.rounds.clock.now() if the_run.active else None, the_run.calls.values()
     form = json_forms.run_in_full(agent, the_run, definition, state, context, now, calls)
     if undoing := undoing_told(agent, the_run):
         form["undoing"] = undoing

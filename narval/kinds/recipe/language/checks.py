@@ -166,7 +166,7 @@ def _begins_in_vain(recipe: Recipe, library: Library) -> Iterator[Fault]:
     for transition in recipe.start.outs if recipe.restart != "no" else ():
         names = [each.condition.names for each in transition.conditions if not each.condition.variables]
         for step in transition.outs if not _waits(transition) else ():
-            target = _comes_back(step, library)
+            target = _comes_back(step, library) if not step.arguments else None
             for slot in target.prototype.inputs if target is not None else ():
                 if slot.use and not slot.optional and slot.condition.names in names:
                     (name, *_) = sorted(slot.condition.names or ("an element",))

@@ -356,7 +356,7 @@ def _judged(
 ) -> tuple[Failure | None, tuple[int, ...]]:
     definition = decision.view.definition(*target)
     if definition is None:
-        return Failure("unknown-target", f"there is no longer {target[1]}"), ()
+        return Failure("unknown-target", f"{target[1]} is no longer there"), ()
     verdict = judge(definition.prototype, event.elements, decision.view)
     if verdict.fault:
         return Failure("bad-output", verdict.fault), ()

@@ -83,14 +83,14 @@ def _may_change(condition: TransitionCondition) -> bool:
     return condition.listed or condition.lasting is not None or names is None or not RUNS.isdisjoint(names)
 
 
-def _takers(conditions: Sequence[TransitionCondition], keys: list[int]) -> list[list[Condition]]:
+def _takers(required: Sequence[TransitionCondition], keys: list[int]) -> list[list[Condition]]:
     """For each number of names that are chosen, the patterns of the other conditions that can be tried."""
     takers: list[list[Condition]] = []
     for depth in range(len(keys) + 1):
-        later = {conditions[at].name for at in keys[depth:]}
+        later = {required[at].name for at in keys[depth:]}
         others = [
             condition.condition
-            for at, condition in enumerate(conditions)
+            for at, condition in enumerate(required)
             if not condition.absent and at not in keys[:depth]
         ]
         takers.append([_without(later, other) for other in others])

@@ -205,7 +205,7 @@ def _step(step: TrailStep) -> str:
     passed = f"object {step.object} passed {step.type} with instance {step.instance}: {step.result}"
     match step.state:
         case "committed":
-            return f"{passed}; that is committed, and no longer undone"
+            return f"{passed}; that is committed, so it can no longer be undone"
         case "none":
             return f"{passed}; it has no compensator, so it is not undone"
         case "compensated":
